@@ -1,0 +1,2 @@
+//! The `llts` program.
+fn main() {}

@@ -1,0 +1,46 @@
+//! How a run ended: its exit code and its outcome.
+
+use std::fmt;
+
+/// `__EXIT_CODE__` (document, section 2.7): what run.sh returned, the negative number of the signal that ended it, or one
+/// of four codes for a run that never started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ExitCode(pub i32);
+
+impl ExitCode {
+    /// run.sh returned 0.
+    pub const SUCCESS: Self = Self(0);
+    /// Killed while the run was being prepared.
+    pub const KILLED_PREPARING: Self = Self(-128);
+    /// There is no `<operation>.tar.gz`.
+    pub const TOOL_MISSING: Self = Self(-129);
+    /// `<operation>.tar.gz` cannot be unpacked.
+    pub const UNPACK_FAILED: Self = Self(-130);
+    /// Anything else that went wrong before run.sh started.
+    pub const PREPARE_FAILED: Self = Self(-131);
+
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so that the result never meets -128 to -131.
+    #[must_use]
+    pub const fn from_signal(signal: i32) -> Self {
+        Self(-signal)
+    }
+}
+
+impl fmt::Display for ExitCode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// What became of a task (design, section 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Outcome {
+    /// The run did what it should.
+    Succeeded,
+    /// The run ended with a failure.
+    Failed,
+    /// A client, the parent's end or an operator stopped it.
+    Killed,
+    /// Its agents were lost more often than the budget allows.
+    Lost,
+}

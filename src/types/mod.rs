@@ -1,0 +1,17 @@
+//! Plain data that every layer shares: ids, time, exit codes, tool names, the record of a task.
+//!
+//! Nothing here reads a clock, draws a random number or knows a word of the wire.
+
+mod exit;
+mod fields;
+mod id;
+mod task;
+mod time;
+mod tool;
+
+pub use exit::{ExitCode, Outcome};
+pub use fields::{Fields, Scalar};
+pub use id::{AgentId, InvalidAgentId, Round, Session, TaskId};
+pub use task::{Assignment, Kill, KillCause, Phase, PhaseTimes, RunResult, TaskRecord, TaskState};
+pub use time::{Mono, Now, Wall};
+pub use tool::{InvalidToolName, ToolName};

@@ -1,0 +1,98 @@
+//! Two kinds of time that must never be mixed: [`Mono`] decides when something is due, [`Wall`] is what people read.
+
+use std::fmt;
+use std::ops::Add;
+use std::time::Duration;
+
+/// A point on the monotonic clock, in nanoseconds since an arbitrary start. Never stored, never sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mono(u64);
+
+impl Mono {
+    /// A point `nanos` nanoseconds after the start of the clock.
+    #[must_use]
+    pub const fn from_nanos(nanos: u64) -> Self {
+        Self(nanos)
+    }
+
+    /// The time from `earlier` to here; zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_nanos(self.0.saturating_sub(earlier.0))
+    }
+}
+
+impl Add<Duration> for Mono {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// A point on the wall clock, in microseconds since the Unix epoch. May jump in either direction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Wall(u64);
+
+impl Wall {
+    /// A point `micros` microseconds after the Unix epoch.
+    #[must_use]
+    pub const fn from_micros(micros: u64) -> Self {
+        Self(micros)
+    }
+
+    /// Microseconds since the Unix epoch.
+    #[must_use]
+    pub const fn micros(self) -> u64 {
+        self.0
+    }
+
+    /// The time from `earlier` to here; zero when `earlier` is later.
+    #[must_use]
+    pub const fn since(self, earlier: Self) -> Duration {
+        Duration::from_micros(self.0.saturating_sub(earlier.0))
+    }
+
+    /// Reads Unix seconds with decimals; `None` for what is not a moment since the epoch.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "the range check keeps the value inside u64"
+    )]
+    pub fn from_unix_seconds(seconds: f64) -> Option<Self> {
+        // 2^53 microseconds are 285 years: beyond that a double no longer holds single microseconds.
+        let micros = seconds * 1e6;
+        (0.0..9.007_199_254_740_992e15).contains(&micros).then(|| Self(micros.round() as u64))
+    }
+
+    /// Unix seconds with decimals, as the wire wants them.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 microseconds, 285 years")]
+    pub fn unix_seconds(self) -> f64 {
+        self.0 as f64 / 1e6
+    }
+}
+
+impl Add<Duration> for Wall {
+    type Output = Self;
+
+    fn add(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
+    }
+}
+
+impl fmt::Display for Wall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{:06}", self.0 / 1_000_000, self.0 % 1_000_000)
+    }
+}
+
+/// The moment of an event on both clocks; the shell reads it once per turn.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Now {
+    /// For deadlines.
+    pub mono: Mono,
+    /// For people, ids and retention.
+    pub wall: Wall,
+}

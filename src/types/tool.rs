@@ -1,0 +1,76 @@
+//! The name of a tool: `__OPERATION__` (document, section 3.1).
+
+use std::fmt;
+use std::sync::Arc;
+
+/// A checked tool name. It becomes a file name, so nothing that could leave the tools folder passes.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ToolName(Arc<str>);
+
+/// A text that cannot name a tool.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0:?} is not a tool name: use 1 to {max} characters of A-Z a-z 0-9 . _ + - and do not begin with . or -",
+    max = ToolName::BYTES_MAX
+)]
+pub struct InvalidToolName(String);
+
+impl ToolName {
+    /// Longer than any sensible name, and a file name with `.tar.gz` behind it still fits every file system.
+    pub const BYTES_MAX: usize = 128;
+
+    /// Checks and takes a name.
+    ///
+    /// # Errors
+    /// When the text is empty, too long, begins with `.` or `-`, or holds a character outside the allowed set.
+    pub fn new(text: &str) -> Result<Self, InvalidToolName> {
+        let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._+-".contains(&b);
+        let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with(['.', '-']);
+        if fits && text.bytes().all(allowed) {
+            return Ok(Self(text.into()));
+        }
+        Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
+    }
+
+    /// The text of the name.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The name of the tool's archive.
+    #[must_use]
+    pub fn archive_name(&self) -> String {
+        format!("{}.tar.gz", self.0)
+    }
+}
+
+impl fmt::Display for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for ToolName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// HAZARDS row F1: nothing that is not a plain file name becomes a tool name.
+    #[test]
+    fn a_name_that_could_leave_the_folder_is_refused() {
+        let long = "x".repeat(5_000);
+        for text in [
+            "", ".", "..", "../../etc/x", "/abs", "a/b", "a\0b", &long, "-rf", ".hidden", "x%2e", "x\n", "ｘ", "a b",
+            "a\\b", "tool\u{202e}",
+        ] {
+            assert!(ToolName::new(text).is_err(), "{text:?}");
+        }
+        assert_eq!(ToolName::new("hello-world_2.0+x").unwrap().archive_name(), "hello-world_2.0+x.tar.gz");
+    }
+}
