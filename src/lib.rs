@@ -1,1 +1,4 @@
 //! llts
+
+pub mod shell;
+pub mod types;

@@ -1,2 +1,3 @@
-//! The `llts` program.
+//! The `llts` program: arguments in, exit code out.
+
 fn main() {}

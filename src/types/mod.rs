@@ -11,7 +11,7 @@ mod tool;
 
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
-pub use id::{AgentId, InvalidAgentId, Round, Session, TaskId};
+pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use task::{Assignment, Kill, KillCause, Phase, PhaseTimes, RunResult, TaskRecord, TaskState};
 pub use time::{Mono, Now, Wall};
 pub use tool::{InvalidToolName, ToolName};

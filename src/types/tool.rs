@@ -66,8 +66,22 @@ mod tests {
     fn a_name_that_could_leave_the_folder_is_refused() {
         let long = "x".repeat(5_000);
         for text in [
-            "", ".", "..", "../../etc/x", "/abs", "a/b", "a\0b", &long, "-rf", ".hidden", "x%2e", "x\n", "ｘ", "a b",
-            "a\\b", "tool\u{202e}",
+            "",
+            ".",
+            "..",
+            "../../etc/x",
+            "/abs",
+            "a/b",
+            "a\0b",
+            &long,
+            "-rf",
+            ".hidden",
+            "x%2e",
+            "x\n",
+            "ｘ",
+            "a b",
+            "a\\b",
+            "tool\u{202e}",
         ] {
             assert!(ToolName::new(text).is_err(), "{text:?}");
         }

@@ -1,0 +1,3 @@
+//! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
+
+pub mod clock;

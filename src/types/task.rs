@@ -1,0 +1,211 @@
+//! The record of a task: what the controller knows of it, and what is stored and shown.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::{AgentId, ExitCode, Outcome, Round, TaskId, ToolName, Wall};
+
+/// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Phase {
+    /// In the queue.
+    Waiting,
+    /// Handed to an agent that has not said anything of it yet.
+    Dispatched,
+    /// The agent makes the work folder and unpacks the tool.
+    Preparing,
+    /// run.sh runs.
+    Running,
+    /// run.sh has ended; its result is known; the agent cleans up.
+    Ended,
+    /// Nothing is left of it but the record.
+    Finished,
+}
+
+impl Phase {
+    /// All phases, in order.
+    pub const ALL: [Self; 6] =
+        [Self::Waiting, Self::Dispatched, Self::Preparing, Self::Running, Self::Ended, Self::Finished];
+}
+
+/// What is known of one task. Cloning is cheap: the large parts are shared.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TaskRecord {
+    /// Its id.
+    pub id: TaskId,
+    /// The tool that it runs.
+    pub tool: ToolName,
+    /// What was submitted, as the members of a JSON object without the braces: `"a":1,"b":"x"`.
+    pub submitted: Arc<str>,
+    /// Where changes of its state are pushed to: `__ADDRESS__`.
+    pub address: Option<Arc<str>>,
+    /// The task whose end ends this one.
+    pub parent: Option<TaskId>,
+    /// When it was accepted.
+    pub submitted_at: Wall,
+    /// How many runs came before the present one.
+    pub round: Round,
+    /// How many agents were lost while they had it.
+    pub losses: u32,
+    /// How many agents may be lost before the task is: `__MAX_LOSSES__`.
+    pub losses_max: u32,
+    /// How many changes of its state have been told: `__SEQ__` of the latest one.
+    pub pushes: u32,
+    /// The first kill that reached it.
+    pub kill: Option<Kill>,
+    /// Its phase, with the data that is true in it.
+    pub state: TaskState,
+}
+
+impl TaskRecord {
+    /// The phase that the task is in.
+    #[must_use]
+    pub const fn phase(&self) -> Phase {
+        match self.state {
+            TaskState::Waiting => Phase::Waiting,
+            TaskState::Dispatched(_) => Phase::Dispatched,
+            TaskState::Preparing(_) => Phase::Preparing,
+            TaskState::Running(_) => Phase::Running,
+            TaskState::Ended { .. } => Phase::Ended,
+            TaskState::Finished { .. } => Phase::Finished,
+        }
+    }
+
+    /// The run that the task is in, or was in when it ended.
+    #[must_use]
+    pub const fn assignment(&self) -> Option<&Assignment> {
+        match &self.state {
+            TaskState::Waiting => None,
+            TaskState::Dispatched(assignment)
+            | TaskState::Preparing(assignment)
+            | TaskState::Running(assignment)
+            | TaskState::Ended { assignment, .. } => Some(assignment),
+            TaskState::Finished { run, .. } => match run {
+                Some((assignment, _)) => Some(assignment),
+                None => None,
+            },
+        }
+    }
+
+    /// The result of the run, once there is one.
+    #[must_use]
+    pub const fn result(&self) -> Option<&Arc<RunResult>> {
+        match &self.state {
+            TaskState::Ended { result, .. } | TaskState::Finished { run: Some((_, result)), .. } => Some(result),
+            TaskState::Waiting
+            | TaskState::Dispatched(_)
+            | TaskState::Preparing(_)
+            | TaskState::Running(_)
+            | TaskState::Finished { run: None, .. } => None,
+        }
+    }
+}
+
+/// The phase of a task together with what is known in it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskState {
+    /// In the queue.
+    Waiting,
+    /// Handed to an agent.
+    Dispatched(Box<Assignment>),
+    /// Being prepared by it.
+    Preparing(Box<Assignment>),
+    /// Being run by it.
+    Running(Box<Assignment>),
+    /// run.sh has ended.
+    Ended {
+        /// Who ran it.
+        assignment: Box<Assignment>,
+        /// How it ended.
+        result: Arc<RunResult>,
+    },
+    /// Nothing is left but the record.
+    Finished {
+        /// When.
+        at: Wall,
+        /// What became of it.
+        outcome: Outcome,
+        /// The last run, if one ended.
+        run: Option<(Box<Assignment>, Arc<RunResult>)>,
+    },
+}
+
+/// One round of a task on one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// Who has it.
+    pub agent: AgentId,
+    /// When the agent got it.
+    pub dispatched_at: Wall,
+    /// What the agent has said of it so far.
+    pub times: PhaseTimes,
+}
+
+/// When a run reached its phases, by the clock of its agent. A run that was killed early skips some.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhaseTimes {
+    /// `__PREPARE_TIME__`
+    pub prepare: Option<Wall>,
+    /// `__RUN_TIME__`
+    pub run: Option<Wall>,
+    /// `__END_TIME__`
+    pub end: Option<Wall>,
+    /// `__FINISH_TIME__`
+    pub finish: Option<Wall>,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunResult {
+    /// What run.sh returned, or what ended it.
+    pub exit_code: ExitCode,
+    /// Why there is no exit code of run.sh itself: one sentence, empty when there is one.
+    pub error: String,
+    /// The end of report.log.
+    pub report_tail: String,
+    /// The end of stdout.
+    pub stdout_tail: String,
+    /// The end of stderr.
+    pub stderr_tail: String,
+    /// Processor time of run.sh and of the processes that it waited for, in seconds.
+    pub cpu_seconds: f64,
+    /// Peak resident memory of the largest process, in KiB.
+    pub max_rss_kib: u64,
+    /// How many processes were still there after run.sh and had to be ended.
+    pub reaped: u32,
+}
+
+impl RunResult {
+    /// Bytes that keeping this result costs.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        size_of::<Self>() + self.error.len() + self.report_tail.len() + self.stdout_tail.len() + self.stderr_tail.len()
+    }
+}
+
+/// A kill that was asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kill {
+    /// When.
+    pub at: Wall,
+    /// By whom.
+    pub cause: KillCause,
+}
+
+/// Who or what asked for a kill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KillCause {
+    /// A TASK/KILL.
+    Client,
+    /// The parent's run ended.
+    ParentEnded(TaskId),
+}
+
+impl fmt::Display for KillCause {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Client => f.write_str("killed by a client"),
+            Self::ParentEnded(parent) => write!(f, "its father {parent} ended"),
+        }
+    }
+}
