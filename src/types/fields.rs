@@ -158,11 +158,6 @@ impl Fields {
         Some(self.0.remove(at).1)
     }
 
-    /// Adds a field that the caller knows to be new.
-    pub(crate) fn push_new(&mut self, name: String, value: Scalar) {
-        self.0.push((name, value));
-    }
-
     /// Keeps the fields for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Scalar) -> bool) {
         self.0.retain(|(name, value)| keep(name, value));
