@@ -1,4 +1,6 @@
 //! llts
 
+pub mod engine;
+pub mod protocol;
 pub mod shell;
 pub mod types;

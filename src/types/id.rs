@@ -20,6 +20,12 @@ impl TaskId {
     /// How many random letters end an id (document, section 3.2).
     pub const SUFFIX_LEN: usize = 5;
 
+    /// Before every id that is handed out.
+    pub const MIN: Self = Self { micros: 0, suffix: [0; Self::SUFFIX_LEN] };
+
+    /// After every id that is handed out.
+    pub const MAX: Self = Self { micros: u64::MAX, suffix: [u8::MAX; Self::SUFFIX_LEN] };
+
     /// Makes an id from the moment of submission and random numbers, of which one letter each is made.
     #[must_use]
     pub fn new(submitted: Wall, random: [u32; Self::SUFFIX_LEN]) -> Self {

@@ -2,6 +2,7 @@
 //!
 //! Nothing here reads a clock, draws a random number or knows a word of the wire.
 
+mod address;
 mod exit;
 mod fields;
 mod id;
@@ -9,6 +10,7 @@ mod task;
 mod time;
 mod tool;
 
+pub use address::{AddressError, AddressPolicy, PushAddress};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{AgentId, ExitCode, Outcome, Round, TaskId, ToolName, Wall};
+use super::{AgentId, ExitCode, Outcome, PushAddress, Round, TaskId, ToolName, Wall};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -38,7 +38,7 @@ pub struct TaskRecord {
     /// What was submitted, as the members of a JSON object without the braces: `"a":1,"b":"x"`.
     pub submitted: Arc<str>,
     /// Where changes of its state are pushed to: `__ADDRESS__`.
-    pub address: Option<Arc<str>>,
+    pub address: Option<Arc<PushAddress>>,
     /// The task whose end ends this one.
     pub parent: Option<TaskId>,
     /// When it was accepted.
@@ -91,7 +91,8 @@ impl TaskRecord {
     #[must_use]
     pub const fn result(&self) -> Option<&Arc<RunResult>> {
         match &self.state {
-            TaskState::Ended { result, .. } | TaskState::Finished { run: Some((_, result)), .. } => Some(result),
+            TaskState::Ended { result, .. } => result.as_ref(),
+            TaskState::Finished { run: Some((_, result)), .. } => Some(result),
             TaskState::Waiting
             | TaskState::Dispatched(_)
             | TaskState::Preparing(_)
@@ -116,8 +117,8 @@ pub enum TaskState {
     Ended {
         /// Who ran it.
         assignment: Box<Assignment>,
-        /// How it ended.
-        result: Arc<RunResult>,
+        /// How it ended, unless the agent keeps that for its last report.
+        result: Option<Arc<RunResult>>,
     },
     /// Nothing is left but the record.
     Finished {
@@ -197,7 +198,7 @@ pub struct Kill {
 pub enum KillCause {
     /// A TASK/KILL.
     Client,
-    /// The parent's run ended.
+    /// The run of this ancestor ended.
     ParentEnded(TaskId),
 }
 
@@ -205,7 +206,7 @@ impl fmt::Display for KillCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client => f.write_str("killed by a client"),
-            Self::ParentEnded(parent) => write!(f, "its father {parent} ended"),
+            Self::ParentEnded(parent) => write!(f, "its ancestor {parent} ended"),
         }
     }
 }

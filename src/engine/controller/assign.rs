@@ -1,0 +1,240 @@
+//! Handing tasks to agents: heartbeat, exit, apply, dispatch, and what happens when an agent is gone.
+
+use std::time::Duration;
+
+use super::Controller;
+use super::agents::Slot;
+use super::effect::{Answer, Effect, Ticket, Timer};
+use super::transition::TaskEvent;
+use crate::protocol::publish::Published;
+use crate::protocol::reply::{self, Reply, Wanted};
+use crate::protocol::request::{FromAgent, Heartbeat, Sender};
+use crate::protocol::{Code, Refusal};
+use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, Session, TaskId, TaskState};
+
+impl Controller {
+    /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
+    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
+        if let Err(refusal) = self.welcome(now, sender, replaces) {
+            return Answer::Now(Reply::Refused(refusal));
+        }
+        match message {
+            FromAgent::Heartbeat(heartbeat) => self.heartbeat(&sender.agent, heartbeat).into(),
+            FromAgent::Exit => {
+                self.leave(now, &sender.agent);
+                Reply::Done.into()
+            }
+            FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
+            FromAgent::Report(report) => self.report(now, ticket, sender, *report),
+        }
+    }
+
+    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round.
+    pub fn handle_undelivered(&mut self, now: Now, task: TaskId, round: Round) {
+        let Some(record) = self.tasks.get(task) else { return };
+        let TaskState::Dispatched(assignment) = &record.state else { return };
+        if record.round != round {
+            return;
+        }
+        let agent = assignment.agent.clone();
+        let killed = record.kill.is_some();
+        self.agents.set_slot(&agent, Slot::Free);
+        self.tasks.change(task, TaskEvent::Return);
+        if killed {
+            self.tasks.change(task, TaskEvent::Close { at: now.wall, outcome: Outcome::Killed });
+            self.end_children(now, task);
+            self.finished(now, task);
+        }
+        self.dispatch(now);
+    }
+
+    /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
+    fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
+        let id = &sender.agent;
+        if let Some(agent) = self.agents.get(id).filter(|agent| agent.session != sender.session) {
+            let gone = agent.slot == Slot::Lost || replaces == Some(agent.session);
+            if !gone {
+                let message = format!("__AGENT_ID__ {id} belongs to another running agent; choose another name");
+                return Err(Refusal::new(Code::NotAllowed, message));
+            }
+            self.leave(now, id);
+        }
+        if self.agents.get(id).is_none() {
+            if self.agents.len() >= self.settings.agents_max {
+                let message = format!("{} agents are registered already", self.settings.agents_max);
+                return Err(Refusal::new(Code::LimitReached, message));
+            }
+            log::info!("agent {id} is here");
+            self.agents.register(now, id.clone(), sender.session);
+        }
+        self.agents.hear(now, id);
+        if self.agents.slot(id) == Some(Slot::Lost) {
+            log::info!("agent {id} is back");
+            self.agents.set_slot(id, Slot::Free);
+        }
+        // The deadline moves only when it comes: a heartbeat costs no change of the timers.
+        if !self.timers.is_set(&Timer::Silence(id.clone())) {
+            self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
+        }
+        Ok(())
+    }
+
+    pub(super) fn silence_max(&self) -> Duration {
+        self.settings.heartbeat_interval * 2
+    }
+
+    pub(super) fn silence(&mut self, now: Now, id: AgentId) {
+        let Some(agent) = self.agents.get(&id) else { return };
+        let lost_at = agent.heard + self.silence_max();
+        if now.mono < lost_at {
+            return self.timers.set(Timer::Silence(id), lost_at);
+        }
+        log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(agent.heard));
+        self.unpark(&id);
+        if let Slot::Busy(task) = agent_slot(self, &id) {
+            self.lose_run(now, task);
+        }
+        self.agents.set_slot(&id, Slot::Lost);
+        self.dispatch(now);
+    }
+
+    fn heartbeat(&mut self, id: &AgentId, heartbeat: Heartbeat) -> Reply {
+        self.agents.set_ip(id, heartbeat.ip);
+        let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
+        match (agent_slot(self, id), wanted) {
+            (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
+                self.unpark(id);
+                self.agents.set_slot(id, Slot::Stray);
+            }
+            (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
+            _ => {}
+        }
+        // An agent that does not park learns only from PUB that there is work; PUB may lose, so say it again.
+        if !heartbeat.busy && self.tasks.waiting() > 0 {
+            self.inform();
+        }
+        Reply::Heartbeat { controller: self.controller_id, wanted }
+    }
+
+    /// What shall become of a run that an agent says it has.
+    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
+        let current = self.tasks.get(task).filter(|record| record.round == round);
+        let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
+        match mine {
+            Some(record) if record.kill.is_some() => Wanted::Kill,
+            Some(_) => Wanted::Run,
+            None => Wanted::Drop,
+        }
+    }
+
+    fn leave(&mut self, now: Now, id: &AgentId) {
+        log::info!("agent {id} has left");
+        self.unpark(id);
+        if let Slot::Busy(task) = agent_slot(self, id) {
+            self.requeue(now, task);
+        }
+        self.agents.remove(id);
+        self.timers.clear(&Timer::Silence(id.clone()));
+        self.dispatch(now);
+    }
+
+    fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
+        self.unpark(id);
+        if let Slot::Busy(task) = agent_slot(self, id) {
+            if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
+                // The agent has never seen the answer to its last APPLY (HAZARDS row A5).
+                return Reply::Assigned(Box::new(record.clone())).into();
+            }
+            log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
+            self.lose_run(now, task);
+        }
+        self.agents.set_slot(id, Slot::Free);
+        if let Some(task) = self.tasks.next_waiting() {
+            return self.assign(now, task, id.clone()).into();
+        }
+        match wait {
+            None => reply::no_task().into(),
+            Some(wait) => {
+                self.agents.park(id, ticket);
+                self.timers.set(Timer::ApplyWait(id.clone()), now.mono + wait);
+                Answer::Later
+            }
+        }
+    }
+
+    /// An agent with a free slot waits for its next task.
+    pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
+        if let Answer::Now(reply) = self.apply(now, ticket, id, Some(wait)) {
+            self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+        }
+    }
+
+    /// Ends the wait of an agent without a task.
+    pub(super) fn unpark(&mut self, id: &AgentId) {
+        if let Slot::Parked(ticket, _) = agent_slot(self, id) {
+            self.agents.set_slot(id, Slot::Free);
+            self.timers.clear(&Timer::ApplyWait(id.clone()));
+            self.tasks.effects.push_back(Effect::Reply(ticket, reply::no_task()));
+        }
+    }
+
+    /// Hands waiting tasks to parked agents: oldest task, longest parked agent.
+    pub(super) fn dispatch(&mut self, now: Now) {
+        while let (Some(task), Some(agent)) = (self.tasks.next_waiting(), self.agents.longest_parked().cloned()) {
+            let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
+                unreachable!("agent {agent} is listed as parked")
+            };
+            self.timers.clear(&Timer::ApplyWait(agent.clone()));
+            let reply = self.assign(now, task, agent);
+            self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+        }
+    }
+
+    fn assign(&mut self, now: Now, task: TaskId, agent: AgentId) -> Reply {
+        self.agents.set_slot(&agent, Slot::Busy(task));
+        let assignment = Assignment { agent, dispatched_at: now.wall, times: PhaseTimes::default() };
+        self.tasks.change(task, TaskEvent::Dispatch(assignment));
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
+        Reply::Assigned(Box::new(record.clone()))
+    }
+
+    /// Tells agents that do not park that there is work; once per turn is enough.
+    pub(super) fn inform(&mut self) {
+        if !std::mem::replace(&mut self.informed, true) {
+            self.tasks.effects.push_back(Effect::Publish(Published::Inform));
+        }
+    }
+
+    /// The agent of a run is gone without a word.
+    fn lose_run(&mut self, now: Now, task: TaskId) {
+        self.tasks.update(task, |record| record.losses = record.losses.saturating_add(1));
+        self.requeue(now, task);
+    }
+
+    /// The run of a task is void. What it had achieved is kept if its result is known; else the next round waits.
+    fn requeue(&mut self, now: Now, task: TaskId) {
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
+        if let Some(result) = record.result().cloned() {
+            return self.finish(now, task, PhaseTimes::default(), result);
+        }
+        let close = |outcome| TaskEvent::Close { at: now.wall, outcome };
+        let event = match record.kill {
+            Some(_) => close(Outcome::Killed),
+            None if record.losses > record.losses_max => close(Outcome::Lost),
+            None => TaskEvent::Requeue,
+        };
+        // The children belong to the run, not to the task: the next round makes its own.
+        self.end_children(now, task);
+        let closed = matches!(event, TaskEvent::Close { .. });
+        self.tasks.change(task, event);
+        if closed {
+            self.finished(now, task);
+        }
+    }
+}
+
+/// The slot of an agent that is known to be registered.
+pub(super) fn agent_slot(controller: &Controller, id: &AgentId) -> Slot {
+    controller.agents.slot(id).unwrap_or(Slot::Free)
+}

@@ -1,0 +1,73 @@
+//! Every invariant of the controller, walked. Tests call it after each step.
+
+use super::Controller;
+use super::agents::Slot;
+use super::effect::Timer;
+use crate::types::{Phase, TaskState};
+
+impl Controller {
+    /// Checks every invariant.
+    ///
+    /// # Panics
+    /// When one does not hold; the message names it.
+    pub fn sanity_check(&self) {
+        self.tasks.sanity_check();
+        self.agents.sanity_check();
+        self.kept.sanity_check();
+        self.check_runs();
+        self.check_families();
+        self.check_waits();
+        if let (Some(task), Some(agent)) = (self.tasks.next_waiting(), self.agents.longest_parked()) {
+            panic!("task {task} waits while agent {agent} is parked");
+        }
+    }
+
+    /// A task has an agent exactly when that agent has the task.
+    fn check_runs(&self) {
+        for (agent, task) in self.agents.busy() {
+            let record = self.tasks.get(task).unwrap_or_else(|| panic!("agent {agent} has the forgotten task {task}"));
+            let active = (Phase::Dispatched..=Phase::Ended).contains(&record.phase());
+            let mine = record.assignment().is_some_and(|run| run.agent == *agent);
+            assert!(active && mine, "agent {agent} is busy with {task}, which is {:?}", record.state);
+        }
+        for record in self.tasks.newest_before(None) {
+            let (TaskState::Dispatched(run)
+            | TaskState::Preparing(run)
+            | TaskState::Running(run)
+            | TaskState::Ended { assignment: run, .. }) = &record.state
+            else {
+                continue;
+            };
+            let slot = self.agents.slot(&run.agent);
+            assert_eq!(slot, Some(Slot::Busy(record.id)), "task {} is with agent {}", record.id, run.agent);
+            assert!(self.timers.is_set(&Timer::Silence(run.agent.clone())), "nobody watches agent {}", run.agent);
+        }
+    }
+
+    /// Families are open exactly as long as a member has not finished, and nothing lives below what has ended.
+    fn check_families(&self) {
+        let finished = |task| self.tasks.get(task).is_none_or(|record| record.phase() == Phase::Finished);
+        for (root, count) in self.families.unfinished() {
+            let members = self.families.descendants(root).into_iter().chain([root]);
+            assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
+        }
+        for root in self.kept.roots() {
+            assert!(!self.families.is_open(root) && finished(root), "family of {root} is kept before its end");
+        }
+        for record in self.tasks.newest_before(None) {
+            let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent)) else { continue };
+            let doomed = record.kill.is_some() || record.phase() >= Phase::Ended;
+            assert!(parent.phase() < Phase::Ended || doomed, "task {} outlives its parent {}", record.id, parent.id);
+        }
+    }
+
+    fn check_waits(&self) {
+        assert_eq!(self.waits.len(), self.waiters.len(), "the two indexes of parked queries differ");
+        for (task, ticket) in &self.waiters {
+            assert!(self.waits.contains_key(ticket), "{ticket:?} waits for {task} without a record");
+            assert!(self.timers.is_set(&Timer::QueryWait(*ticket)), "{ticket:?} waits for ever");
+            let record = self.tasks.get(*task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
+            assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What goes out of the controller's engine: answers, effects and deadlines.
+
+use crate::protocol::publish::Published;
+use crate::protocol::reply::Reply;
+use crate::types::{AgentId, TaskId, TaskRecord};
+
+/// A request whose answer is still owed. The shell makes it and knows where the answer goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The answer to a request: by value, so that it can be neither forgotten nor doubled.
+#[must_use]
+#[derive(Debug, PartialEq)]
+pub enum Answer {
+    /// Here it is.
+    Now(Reply),
+    /// It comes as an [`Effect::Reply`] with the ticket of the request.
+    Later,
+}
+
+impl From<Reply> for Answer {
+    fn from(reply: Reply) -> Self {
+        Self::Now(reply)
+    }
+}
+
+/// What the shell must do, in order.
+///
+/// All [`Record`]s of a turn are committed at once. What [`Effect::is_promise`] says leaves after that commit; everything else
+/// may leave before it, so that no dispatch waits for a disk (design, section 4).
+#[must_use]
+#[derive(Debug, PartialEq)]
+pub enum Effect {
+    /// Store this.
+    Record(Record),
+    /// Answer a parked request.
+    Reply(Ticket, Reply),
+    /// Publish this to agents and watchers.
+    Publish(Published),
+    /// The state of a task has changed: push it to its address, and publish it for those who watch.
+    Push(Box<TaskRecord>),
+}
+
+impl Effect {
+    /// Whether this tells somebody what must not be lost any more.
+    #[must_use]
+    pub const fn is_promise(&self) -> bool {
+        match self {
+            Self::Record(_) | Self::Publish(_) => false,
+            Self::Reply(_, reply) => reply_is_promise(reply),
+            Self::Push(record) => matches!(record.state, crate::types::TaskState::Finished { .. }),
+        }
+    }
+}
+
+/// Whether this answer must wait for the commit. Only what an agent waits for is let go at once.
+#[must_use]
+pub const fn reply_is_promise(reply: &Reply) -> bool {
+    !matches!(reply, Reply::Assigned(_) | Reply::Heartbeat { .. } | Reply::Reported { refusal: Some(_), .. })
+}
+
+/// What is stored. A later record of a task replaces an earlier one.
+#[derive(Debug, PartialEq)]
+pub enum Record {
+    /// The task stands like this.
+    Put(Box<TaskRecord>),
+    /// The task is forgotten.
+    Remove(TaskId),
+}
+
+/// Why the engine wants to be called.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// A scan of the tasks goes on; it leaves room for other requests after each slice.
+    Scan,
+    /// An agent may have been silent for too long.
+    Silence(AgentId),
+    /// The time for which an agent waits for a task is over.
+    ApplyWait(AgentId),
+    /// The time for which a query waits for the end of a task is over.
+    QueryWait(Ticket),
+    /// Finished tasks may be old enough to be forgotten.
+    Retention,
+}

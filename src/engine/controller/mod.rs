@@ -1,0 +1,163 @@
+//! The controller: accepts tasks, hands them to agents, and knows how each of them stands.
+//!
+//! | event | enters by | what it may cause |
+//! |---|---|---|
+//! | a client's request | [`Controller::handle_request`] | a task waits, is handed out, is killed; or nothing but an answer |
+//! | an agent's message | [`Controller::handle_agent`] | a phase changes; a slot becomes free and takes the next task |
+//! | an answer that met no peer | [`Controller::handle_undelivered`] | the task waits again |
+//! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
+//!
+//! Who owns what: [`tasks`] the records, their phases and indexes; [`agents`] the slots; [`family`] who goes down with whom;
+//! [`retention`] what is kept and for how long. The phases of a task stand in [`transition`], those of a slot in [`agents`].
+//!
+//! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. A query that names no id looks at all
+//! tasks, but slice by slice ([`scan`]).
+
+mod agents;
+mod assign;
+mod check;
+mod clients;
+mod effect;
+mod family;
+mod report;
+mod retention;
+mod scan;
+mod tasks;
+mod transition;
+
+#[cfg(test)]
+mod scenarios;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use rand::SeedableRng as _;
+use rand::rngs::Xoshiro256PlusPlus;
+
+pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
+
+use crate::engine::timers::Timers;
+use crate::types::{Mono, Now, TaskId};
+
+/// What the engine must know of the configuration.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Between the heartbeats of an agent: `AGENT_HEARTBEAT_INTERVAL`.
+    pub heartbeat_interval: Duration,
+    /// Tasks that may wait: `WAITING_TASKS_MAX`.
+    pub waiting_max: usize,
+    /// How many agents a task may lose: `MAX_LOSSES`.
+    pub losses_max: u32,
+    /// How long a finished family is kept: `TASK_KEEP_HOURS`.
+    pub keep: Duration,
+    /// Bytes of results that are kept: `TASK_KEEP_BYTES_MAX`.
+    pub keep_bytes_max: usize,
+    /// Tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
+    pub page_max: usize,
+    /// Agents that may be known at once.
+    pub agents_max: usize,
+    /// Queries that may be parked at once.
+    pub parked_max: usize,
+    /// Searches that may be under way at once.
+    pub scans_max: usize,
+}
+
+/// The state of a controller. See the module for what it does.
+#[derive(Debug)]
+pub struct Controller {
+    settings: Settings,
+    /// Tells agents whether they still talk to the same life of the controller.
+    controller_id: u64,
+    random: Xoshiro256PlusPlus,
+    last_id: TaskId,
+    tasks: tasks::Tasks,
+    agents: agents::Agents,
+    families: family::Families,
+    kept: retention::Kept,
+    scans: scan::Scans,
+    /// Parked queries: what they wait for, and how many tasks they matched.
+    waits: BTreeMap<Ticket, (TaskId, usize)>,
+    /// The same the other way round.
+    waiters: BTreeSet<(TaskId, Ticket)>,
+    timers: Timers<Timer>,
+    /// Whether TASK/INFORM is among the effects of this turn.
+    informed: bool,
+    stopping: bool,
+}
+
+impl Controller {
+    /// A controller without tasks and agents. The seed decides all ids that it will make.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64) -> Self {
+        use rand::RngExt as _;
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        Self {
+            settings,
+            // An agent reads it from JSON, where whole numbers are exact up to 2^53.
+            controller_id: random.random::<u64>() >> 11,
+            random,
+            last_id: TaskId::MIN,
+            tasks: tasks::Tasks::default(),
+            agents: agents::Agents::default(),
+            families: family::Families::default(),
+            kept: retention::Kept::default(),
+            scans: scan::Scans::default(),
+            waits: BTreeMap::new(),
+            waiters: BTreeSet::new(),
+            timers: Timers::default(),
+            informed: false,
+            stopping: false,
+        }
+    }
+
+    /// Refuses submits from here on and answers everything that is parked.
+    pub fn handle_stop(&mut self) {
+        self.stopping = true;
+        let parked: Vec<_> = self.agents.parked_tickets().map(|(id, _)| id.clone()).collect();
+        for id in parked {
+            self.unpark(&id);
+        }
+        let waits: Vec<_> = self.waits.keys().copied().collect();
+        for ticket in waits {
+            self.answer_waiter(ticket);
+        }
+    }
+
+    /// The next thing to do. When there is none, the turn is over.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        let effect = self.tasks.effects.pop_front();
+        if effect.is_none() {
+            self.informed = false;
+        }
+        effect
+    }
+
+    /// The next deadline, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
+        self.timers.next()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        // A search sets its deadline anew at once, so each reason gets one go only.
+        let mut scanned = false;
+        while let Some(timer) = self.timers.pop_due(now.mono) {
+            match timer {
+                Timer::Scan if std::mem::replace(&mut scanned, true) => {
+                    return self.timers.set(Timer::Scan, now.mono);
+                }
+                Timer::Scan => self.continue_scans(now),
+                Timer::Silence(agent) => self.silence(now, agent),
+                Timer::ApplyWait(agent) => self.unpark(&agent),
+                Timer::QueryWait(ticket) => self.answer_waiter(ticket),
+                Timer::Retention => {
+                    self.retain(now);
+                    if self.timers.next().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {
+                        return;
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,162 @@
+//! What agents report of their runs, and the end of a task.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Controller;
+use super::agents::Slot;
+use super::assign::agent_slot;
+use super::effect::{Answer, Effect, Ticket};
+use super::transition::TaskEvent;
+use crate::protocol::publish::Published;
+use crate::protocol::reply::Reply;
+use crate::protocol::request::{self, Report, Sender};
+use crate::protocol::{Code, Refusal};
+use crate::types::{ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
+
+impl Controller {
+    pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
+        let (task, phase, wait) = (report.task, report.phase, report.wait);
+        let round = report.round.or_else(|| self.tasks.get(task).map(|record| record.round)).unwrap_or_default();
+        let refusal = self.check_report(sender, &report).err();
+        match &refusal {
+            Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
+            None => self.advance(now, report),
+        }
+        if phase == Phase::Finished {
+            self.slot_is_free(now, sender, task, ticket, wait);
+        }
+        self.dispatch(now);
+        Reply::Reported { task, round, phase, refusal }.into()
+    }
+
+    /// Fencing: only the agent of the present round is heard (promise 3), and no phase goes back.
+    fn check_report(&self, sender: &Sender, report: &Report) -> Result<(), Refusal> {
+        let Some(record) = self.tasks.get(report.task) else {
+            return Err(request::no_such_task(&report.task.to_string()));
+        };
+        let not_allowed = |message: String| Err(Refusal::new(Code::NotAllowed, message));
+        let task = record.id;
+        if let Some(round) = report.round.filter(|round| *round != record.round) {
+            return not_allowed(format!("round {round} of task {task} is over; the present one is {}", record.round));
+        }
+        match record.assignment() {
+            Some(run) if run.agent == sender.agent => {}
+            _ => return not_allowed(format!("task {task} is not with agent {}", sender.agent)),
+        }
+        let (present, told) = (record.phase(), report.phase);
+        if told < present {
+            return not_allowed(format!("task {task} is {present:?} and does not go back to {told:?}"));
+        }
+        if told == Phase::Finished && report.result.is_none() && record.result().is_none() {
+            let message = format!("task {task} is reported FINISHED without __EXIT_CODE__");
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        Ok(())
+    }
+
+    /// Goes through every phase up to the reported one, so that each of them is pushed.
+    fn advance(&mut self, now: Now, report: Report) {
+        let Report { task, phase, times, mut result, .. } = report;
+        loop {
+            let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone within its report") };
+            if record.phase() >= phase {
+                return;
+            }
+            match &record.state {
+                TaskState::Dispatched(_) => {
+                    self.tasks.change(task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)))
+                }
+                TaskState::Preparing(_) if times.run.is_some() || phase == Phase::Running => {
+                    self.tasks.change(task, TaskEvent::Run(reached(now, times, Phase::Running)));
+                }
+                TaskState::Preparing(_) | TaskState::Running(_) => {
+                    self.tasks.change(task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
+                    self.end_children(now, task);
+                }
+                TaskState::Ended { result: known, .. } => {
+                    let result = result.take().map(Arc::new).or_else(|| known.clone());
+                    let Some(result) = result else { unreachable!("task {task} finishes without a result") };
+                    self.finish(now, task, reached(now, times, Phase::Finished), result);
+                }
+                TaskState::Waiting | TaskState::Finished { .. } => {
+                    unreachable!("task {task} is reported, but has no run: {:?}", record.state)
+                }
+            }
+        }
+    }
+
+    /// The run of a task is over and its result is known.
+    pub(super) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
+        let killed = self.tasks.get(task).is_some_and(|record| record.kill.is_some());
+        let outcome = match result.exit_code {
+            _ if killed => Outcome::Killed,
+            ExitCode::SUCCESS => Outcome::Succeeded,
+            _ => Outcome::Failed,
+        };
+        self.tasks.change(task, TaskEvent::Finish { at: now.wall, times, result, outcome });
+        self.finished(now, task);
+    }
+
+    /// What follows from the end of a task, whichever way it came.
+    pub(super) fn finished(&mut self, now: Now, task: TaskId) {
+        self.answer_waiters(task);
+        self.keep(now, task);
+    }
+
+    /// An agent that reports FINISHED has a free slot, also when its report was refused.
+    fn slot_is_free(&mut self, now: Now, sender: &Sender, task: TaskId, ticket: Ticket, wait: Option<Duration>) {
+        match agent_slot(self, &sender.agent) {
+            Slot::Busy(other) if other != task => return,
+            Slot::Busy(_) | Slot::Stray => self.agents.set_slot(&sender.agent, Slot::Free),
+            Slot::Free | Slot::Parked(..) | Slot::Lost => {}
+        }
+        if let Some(wait) = wait {
+            self.park(now, ticket, &sender.agent, wait);
+        }
+    }
+
+    /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.
+    pub(super) fn end_children(&mut self, now: Now, task: TaskId) {
+        for member in self.families.descendants(task) {
+            self.kill_one(now, member, KillCause::ParentEnded(task));
+        }
+    }
+
+    /// Ends a task and, if it has ended by that, everything below it.
+    pub(super) fn kill(&mut self, now: Now, task: TaskId, cause: KillCause) {
+        self.kill_one(now, task, cause);
+        if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
+            self.end_children(now, task);
+        }
+    }
+
+    /// One that is ending or has ended stays as it is.
+    fn kill_one(&mut self, now: Now, task: TaskId, cause: KillCause) {
+        let Some(record) = self.tasks.get(task) else { return };
+        if record.phase() >= Phase::Ended || record.kill.is_some() {
+            return;
+        }
+        let waits = record.phase() == Phase::Waiting;
+        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause }));
+        if waits {
+            // There is nothing to end but the waiting.
+            self.tasks.change(task, TaskEvent::Close { at: now.wall, outcome: Outcome::Killed });
+            self.finished(now, task);
+        } else {
+            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task)));
+        }
+    }
+}
+
+/// When the run reached this phase and those before it: what the agent says, else the moment at which it told.
+fn reached(now: Now, times: PhaseTimes, phase: Phase) -> PhaseTimes {
+    let until =
+        |of: Phase, time: Option<Wall>| if of == phase { time.or(Some(now.wall)) } else { time.filter(|_| of < phase) };
+    PhaseTimes {
+        prepare: until(Phase::Preparing, times.prepare),
+        run: until(Phase::Running, times.run),
+        end: until(Phase::Ended, times.end),
+        finish: until(Phase::Finished, times.finish),
+    }
+}

@@ -1,0 +1,76 @@
+//! How long finished tasks are kept: whole families, by wall time, within a bound of bytes (document, section 4.3).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::Controller;
+use super::effect::Timer;
+use crate::types::{Now, TaskId, Wall};
+
+/// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
+const FAMILIES_PER_TURN: usize = 500;
+
+/// How often the wall clock is looked at: it may jump, so a deadline far away is not trusted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// The finished families, by the time at which they are to be forgotten.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    until: BTreeSet<(Wall, TaskId)>,
+    bytes_of: BTreeMap<TaskId, usize>,
+    bytes: usize,
+}
+
+impl Kept {
+    pub(super) fn len(&self) -> usize {
+        self.until.len()
+    }
+
+    pub(super) fn roots(&self) -> impl Iterator<Item = TaskId> {
+        self.until.iter().map(|(_, root)| *root)
+    }
+
+    pub(super) fn sanity_check(&self) {
+        assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept results have drifted");
+    }
+}
+
+impl Controller {
+    /// A task has finished; if its whole family has, the family is kept from here on.
+    pub(super) fn keep(&mut self, now: Now, task: TaskId) {
+        let bytes = self.tasks.get(task).and_then(|record| record.result()).map_or(0, |result| result.bytes());
+        self.kept.bytes_of.insert(task, bytes);
+        self.kept.bytes += bytes;
+        if let Some(root) = self.families.finished(task) {
+            self.kept.until.insert((now.wall + self.settings.keep, root));
+            let over = self.kept.bytes > self.settings.keep_bytes_max;
+            if over {
+                self.timers.set(Timer::Retention, now.mono);
+            } else if !self.timers.is_set(&Timer::Retention) {
+                self.timers.set(Timer::Retention, now.mono + LOOK_INTERVAL);
+            }
+        }
+    }
+
+    /// Forgets what is too old or too much.
+    pub(super) fn retain(&mut self, now: Now) {
+        for _ in 0..FAMILIES_PER_TURN {
+            let over = self.kept.bytes > self.settings.keep_bytes_max;
+            let Some((until, root)) = self.kept.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
+            else {
+                break;
+            };
+            self.kept.until.remove(&(until, root));
+            for member in self.families.remove(root) {
+                self.tasks.remove(member);
+                self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();
+            }
+        }
+        let due = self.kept.until.first().is_some_and(|(until, _)| *until <= now.wall);
+        if due || self.kept.bytes > self.settings.keep_bytes_max && self.kept.len() > 0 {
+            self.timers.set(Timer::Retention, now.mono);
+        } else if self.kept.len() > 0 {
+            self.timers.set(Timer::Retention, now.mono + LOOK_INTERVAL);
+        }
+    }
+}

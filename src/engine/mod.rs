@@ -1,0 +1,12 @@
+//! Pure state machines: values in, values out. No clock, no socket, no file, no random source.
+//!
+//! The contract of an engine (design, section 4):
+//!
+//! - `handle_*` takes an event and the time; what must be answered is answered by the return value.
+//! - `poll_effect` gives what the shell must do next, in order. Every effect that can fail comes back as an event.
+//! - `poll_timeout` gives the next deadline and why; `handle_timeout` is called when it has come.
+//! - `sanity_check` checks every invariant; tests call it after each step.
+
+pub mod controller;
+pub mod slot;
+pub mod timers;

@@ -1,0 +1,101 @@
+//! The conversation with the controller: whether it is there, what it has confirmed, what must be said again.
+
+use std::collections::VecDeque;
+
+use super::Settings;
+use crate::protocol::request::{Heartbeat, Report};
+use crate::types::{Round, Session, TaskId};
+
+/// Heartbeats without an answer after which the connection is given up.
+const UNANSWERED_MAX: u32 = 2;
+
+/// Heartbeats that are rejected before the agent gives up. A predecessor of the same name is lost after two intervals.
+const REJECTIONS_MAX: u32 = 4;
+
+#[derive(Debug, Default)]
+pub(super) struct Link {
+    /// The life of the controller that answered last.
+    controller: Option<u64>,
+    /// Heartbeats since the last answer.
+    unanswered: u32,
+    rejections: u32,
+    /// Whether an APPLY is on its way or parked.
+    pub(super) applied: bool,
+    /// Last reports of runs that the controller has not confirmed, oldest first, with the answers to heartbeats since.
+    unconfirmed: VecDeque<(Report, u32)>,
+    joined: bool,
+}
+
+/// What an answer to a heartbeat says.
+pub(super) struct News {
+    /// It is the first one of all.
+    pub(super) joined: bool,
+    /// This life of the controller has not heard what was said before, or a connection has been lost since.
+    pub(super) new_controller: bool,
+}
+
+impl Link {
+    /// Whether the controller has answered on this connection.
+    pub(super) const fn is_up(&self) -> bool {
+        self.controller.is_some()
+    }
+
+    /// A heartbeat is about to be sent; true when the connection must be given up before.
+    pub(super) fn heartbeat(&mut self) -> bool {
+        let give_up = self.unanswered >= UNANSWERED_MAX;
+        if give_up {
+            self.unanswered = 0;
+            self.controller = None;
+            self.applied = false;
+        }
+        self.unanswered += 1;
+        give_up
+    }
+
+    pub(super) fn sign_of_life(&self, settings: &Settings, run: Option<(TaskId, Round)>) -> Heartbeat {
+        let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
+        Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), replaces }
+    }
+
+    pub(super) fn heard(&mut self, controller: u64) -> News {
+        self.unanswered = 0;
+        self.rejections = 0;
+        let new_controller = self.controller.replace(controller) != Some(controller);
+        if new_controller {
+            self.applied = false;
+        }
+        News { joined: !std::mem::replace(&mut self.joined, true), new_controller }
+    }
+
+    /// Somebody else has our id; true when that does not change.
+    pub(super) fn rejected(&mut self) -> bool {
+        self.unanswered = 0;
+        self.applied = false;
+        self.rejections += 1;
+        self.rejections > REJECTIONS_MAX
+    }
+
+    /// Keeps the last report of a run until it is confirmed.
+    pub(super) fn keep(&mut self, report: Report) {
+        self.unconfirmed.push_back((report, 0));
+    }
+
+    pub(super) fn confirmed(&mut self, task: TaskId, round: Round, last: bool) {
+        if last {
+            self.unconfirmed.retain(|(report, _)| (report.task, report.round) != (task, Some(round)));
+        }
+    }
+
+    /// The reports that have not been confirmed although a heartbeat that was sent after them has been answered.
+    pub(super) fn reports_to_repeat(&mut self, all: bool) -> Vec<Report> {
+        let mut repeat = Vec::new();
+        for (report, answers) in &mut self.unconfirmed {
+            *answers += 1;
+            if all || *answers >= 2 {
+                *answers = 0;
+                repeat.push(report.clone());
+            }
+        }
+        repeat
+    }
+}

@@ -1,0 +1,285 @@
+//! The phases of one run, from the job to the clean slot, with the kill ladder.
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | Free | a job | Preparing |
+//! | Preparing | prepared | Starting, or Ended when it failed or is to be killed |
+//! | Starting | started; did not start | Running; Ended |
+//! | Running | run.sh has ended | Ended |
+//! | Ended | nothing is left of the tree | Removing |
+//! | Removing | the folder is gone | Finished |
+//! | Finished | reported, or nobody wants a report | Free |
+
+use std::time::Duration;
+
+use super::{Effect, Exited, Failure, Signal, Slot, SpawnFailure, Timer};
+use crate::protocol::agent::Job;
+use crate::protocol::request::Report;
+use crate::types::{ExitCode, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
+
+/// ETXTBSY lasts as long as another process needs to start; five tries of two milliseconds outlast it (HAZARDS row P5).
+const RESPAWN_DELAY: Duration = Duration::from_millis(2);
+const RESPAWNS_MAX: u32 = 5;
+
+/// Between two looks at a tree that SIGKILL has not emptied yet.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
+
+#[derive(Debug, Default)]
+pub(super) enum Run {
+    #[default]
+    Free,
+    Taken(Box<Taken>),
+}
+
+#[derive(Debug)]
+pub(super) struct Taken {
+    job: Job,
+    state: State,
+    times: PhaseTimes,
+    /// Signals sent so far, once the run is to be ended.
+    ladder: Option<u32>,
+    /// Whether the controller wants to hear of it.
+    wanted: bool,
+}
+
+#[derive(Debug, PartialEq)]
+enum State {
+    Preparing,
+    Starting { tries: u32 },
+    Running,
+    Ended { result: RunResult, sweep: Option<Signal> },
+    Removing { result: RunResult },
+    Finished { result: RunResult },
+}
+
+impl Run {
+    pub(super) fn start(&mut self, now: Now, job: Job) {
+        let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
+        *self = Self::Taken(Box::new(Taken { job, state: State::Preparing, times, ladder: None, wanted: true }));
+    }
+
+    pub(super) fn clear(&mut self) {
+        *self = Self::Free;
+    }
+
+    pub(super) const fn is_free(&self) -> bool {
+        matches!(self, Self::Free)
+    }
+
+    pub(super) fn is_finished(&self) -> bool {
+        self.taken().is_some_and(|run| matches!(run.state, State::Finished { .. }))
+    }
+
+    fn taken(&self) -> Option<&Taken> {
+        match self {
+            Self::Free => None,
+            Self::Taken(run) => Some(run),
+        }
+    }
+
+    pub(super) fn task(&self) -> Option<TaskId> {
+        self.taken().map(|run| run.job.task)
+    }
+
+    pub(super) fn id(&self) -> Option<(TaskId, Round)> {
+        self.taken().map(|run| (run.job.task, run.job.round))
+    }
+
+    /// Its result will not be reported.
+    pub(super) fn unwanted(&mut self) {
+        if let Self::Taken(run) = self {
+            run.wanted = false;
+        }
+    }
+
+    /// How it stands, if anybody wants to know.
+    pub(super) fn report(&self) -> Option<Report> {
+        let run = self.taken().filter(|run| run.wanted)?;
+        let (phase, result) = match &run.state {
+            State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
+            State::Running => (Phase::Running, None),
+            State::Ended { result, .. } | State::Removing { result } => (Phase::Ended, Some(result.clone())),
+            State::Finished { result } => (Phase::Finished, Some(result.clone())),
+        };
+        let (task, round) = (run.job.task, Some(run.job.round));
+        Some(Report { task, round, phase, times: run.times, result, wait: None })
+    }
+}
+
+impl Slot {
+    /// The work folder is ready, or will never be.
+    pub fn handle_prepared(&mut self, now: Now, outcome: Result<(), Failure>) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.state != State::Preparing {
+            return;
+        }
+        match outcome {
+            Err(failure) => self.end_without_run(now, failure),
+            Ok(()) if run.ladder.is_some() => self.end_without_run(now, killed_preparing()),
+            Ok(()) => {
+                run.state = State::Starting { tries: 0 };
+                self.effects.push_back(Effect::Spawn);
+            }
+        }
+    }
+
+    /// run.sh runs, or does not.
+    pub fn handle_spawned(&mut self, now: Now, outcome: Result<(), SpawnFailure>) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Starting { tries } = &mut run.state else { return };
+        match outcome {
+            Ok(()) => {
+                run.state = State::Running;
+                run.times.run = Some(now.wall);
+                self.report_due = true;
+                if run.ladder.is_some() {
+                    self.next_rung(now);
+                }
+            }
+            Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
+                *tries += 1;
+                self.timers.set(Timer::Respawn, now.mono + RESPAWN_DELAY);
+            }
+            Err(SpawnFailure::Busy) => {
+                let error = "run.sh stays open for writing by another process".to_owned();
+                self.end_without_run(now, Failure { exit_code: ExitCode::PREPARE_FAILED, error });
+            }
+            Err(SpawnFailure::Failed(failure)) => self.end_without_run(now, failure),
+        }
+    }
+
+    /// run.sh has ended; what it started may still be there.
+    pub fn handle_exited(&mut self, now: Now, exited: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.state != State::Running {
+            return;
+        }
+        let result = RunResult {
+            exit_code: exited.exit_code,
+            error: String::new(),
+            report_tail: exited.report_tail,
+            stdout_tail: exited.stdout_tail,
+            stderr_tail: exited.stderr_tail,
+            cpu_seconds: exited.cpu_seconds,
+            max_rss_kib: exited.max_rss_kib,
+            reaped: 0,
+        };
+        self.end(now, result);
+    }
+
+    fn end_without_run(&mut self, now: Now, failure: Failure) {
+        let Failure { exit_code, error } = failure;
+        let result = RunResult {
+            exit_code,
+            error,
+            report_tail: String::new(),
+            stdout_tail: String::new(),
+            stderr_tail: String::new(),
+            cpu_seconds: 0.0,
+            max_rss_kib: 0,
+            reaped: 0,
+        };
+        self.end(now, result);
+    }
+
+    fn end(&mut self, now: Now, result: RunResult) {
+        let Run::Taken(run) = &mut self.run else { return };
+        run.times.end = Some(now.wall);
+        run.state = State::Ended { result, sweep: None };
+        self.timers.clear(&Timer::Ladder);
+        self.timers.clear(&Timer::Respawn);
+        self.report_due = true;
+        self.effects.push_back(Effect::CheckTree);
+    }
+
+    /// Whether anything of the tree is left, and how many processes of it have ended since the last look.
+    pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let killed = run.ladder.is_some();
+        let State::Ended { result, sweep } = &mut run.state else { return };
+        result.reaped = result.reaped.saturating_add(reaped);
+        if !left {
+            let result = result.clone();
+            run.state = State::Removing { result };
+            self.timers.clear(&Timer::Sweep);
+            self.effects.push_back(Effect::Remove);
+        } else if sweep.is_none() {
+            *sweep = Some(Signal::Terminate);
+            // A killed run has had its SIGTERM, but a process that was born since has not.
+            log::debug!("the run has left processes behind (killed: {killed})");
+            self.effects.push_back(Effect::Signal(Signal::Terminate));
+            self.timers.set(Timer::Sweep, now.mono + self.settings.straggler_grace);
+        }
+    }
+
+    /// The work folder is gone.
+    pub fn handle_removed(&mut self, now: Now) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Removing { result } = &run.state else { return };
+        run.times.finish = Some(now.wall);
+        run.state = State::Finished { result: result.clone() };
+        if run.wanted {
+            self.report_due = true;
+        } else {
+            self.run.clear();
+            self.apply();
+            self.leave_if_free(now);
+        }
+    }
+
+    /// Begins to end the run; once begun, it goes on by itself.
+    pub(super) fn kill(&mut self, now: Now) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.ladder.is_some() {
+            return;
+        }
+        match run.state {
+            State::Preparing => {
+                run.ladder = Some(0);
+                self.effects.push_back(Effect::AbortPrepare);
+            }
+            State::Starting { .. } => {
+                run.ladder = Some(0);
+                if self.timers.is_set(&Timer::Respawn) {
+                    self.end_without_run(now, killed_preparing());
+                }
+            }
+            State::Running => {
+                run.ladder = Some(0);
+                self.next_rung(now);
+            }
+            State::Ended { .. } | State::Removing { .. } | State::Finished { .. } => {}
+        }
+    }
+
+    /// SIGTERM first, SIGKILL from then on, `AGENT_KILL_COUNT` signals at the most (document, section 4.3).
+    fn next_rung(&mut self, now: Now) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let Some(sent) = &mut run.ladder else { return };
+        let signal = if *sent == 0 { Signal::Terminate } else { Signal::Kill };
+        *sent += 1;
+        self.effects.push_back(Effect::Signal(signal));
+        if *sent < self.settings.kill_count {
+            self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);
+        }
+    }
+
+    pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
+        let Run::Taken(run) = &mut self.run else { return };
+        match (timer, &mut run.state) {
+            (Timer::Ladder, State::Running) => self.next_rung(now),
+            (Timer::Respawn, State::Starting { .. }) => self.effects.push_back(Effect::Spawn),
+            (Timer::Sweep, State::Ended { sweep, .. }) => {
+                *sweep = Some(Signal::Kill);
+                self.effects.push_back(Effect::Signal(Signal::Kill));
+                self.effects.push_back(Effect::CheckTree);
+                self.timers.set(Timer::Sweep, now.mono + SWEEP_INTERVAL);
+            }
+            _ => {}
+        }
+    }
+}
+
+fn killed_preparing() -> Failure {
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
+}

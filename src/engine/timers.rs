@@ -1,0 +1,76 @@
+//! Deadlines as data: an enum of why, a table of when.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::types::Mono;
+
+/// The deadlines of one engine; each reason has at most one. All operations are O(log n).
+#[derive(Clone, Debug)]
+pub(crate) struct Timers<K> {
+    by_time: BTreeSet<(Mono, K)>,
+    by_reason: BTreeMap<K, Mono>,
+}
+
+impl<K> Default for Timers<K> {
+    fn default() -> Self {
+        Self { by_time: BTreeSet::new(), by_reason: BTreeMap::new() }
+    }
+}
+
+impl<K: Ord + Clone> Timers<K> {
+    /// Sets or moves a deadline.
+    pub(crate) fn set(&mut self, reason: K, at: Mono) {
+        self.clear(&reason);
+        self.by_time.insert((at, reason.clone()));
+        self.by_reason.insert(reason, at);
+    }
+
+    /// Takes a deadline away, if there is one.
+    pub(crate) fn clear(&mut self, reason: &K) {
+        if let Some((reason, at)) = self.by_reason.remove_entry(reason) {
+            self.by_time.remove(&(at, reason));
+        }
+    }
+
+    /// Whether there is a deadline for this reason.
+    pub(crate) fn is_set(&self, reason: &K) -> bool {
+        self.by_reason.contains_key(reason)
+    }
+
+    /// The nearest deadline.
+    pub(crate) fn next(&self) -> Option<(Mono, &K)> {
+        self.by_time.first().map(|(at, reason)| (*at, reason))
+    }
+
+    /// Takes the nearest deadline if it has come.
+    pub(crate) fn pop_due(&mut self, now: Mono) -> Option<K> {
+        self.next().filter(|(at, _)| *at <= now)?;
+        let (_, reason) = self.by_time.pop_first()?;
+        self.by_reason.remove(&reason);
+        Some(reason)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn deadlines_come_in_order_and_only_once() {
+        let start = Mono::from_nanos(0);
+        let at = |millis| start + Duration::from_millis(millis);
+        let mut timers = Timers::default();
+        timers.set("late", at(20));
+        timers.set("early", at(30));
+        timers.set("early", at(10));
+        timers.set("gone", at(5));
+        timers.clear(&"gone");
+        assert_eq!(timers.next(), Some((at(10), &"early")));
+        assert_eq!(timers.pop_due(at(9)), None);
+        assert_eq!(timers.pop_due(at(25)), Some("early"));
+        assert_eq!(timers.pop_due(at(25)), Some("late"));
+        assert_eq!(timers.pop_due(at(25)), None);
+        assert!(!timers.is_set(&"early"));
+    }
+}

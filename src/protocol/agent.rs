@@ -1,0 +1,170 @@
+//! The agent's side of the conversation: what it sends, and what it understands of the answers.
+
+use super::json::{self, FieldLimits, ObjectWriter};
+use super::reply::Wanted;
+use super::request::{FromAgent, Heartbeat, Report, Sender};
+use super::task;
+use super::words::{self, kind};
+use crate::types::{Fields, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolName};
+
+/// A task as an agent gets it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// Its id.
+    pub task: TaskId,
+    /// Which run of it this is.
+    pub round: Round,
+    /// The tool to run.
+    pub tool: ToolName,
+    /// What was submitted.
+    pub fields: Fields,
+}
+
+/// What a controller answers to an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToAgent {
+    /// The heartbeat was heard.
+    Heard {
+        /// Which life of the controller answers.
+        controller: u64,
+        /// What shall become of the run.
+        wanted: Option<(TaskId, Round, Wanted)>,
+    },
+    /// A task.
+    Job(Box<Job>),
+    /// There is no task.
+    NoJob,
+    /// A report arrived; when it is refused, nobody wants to hear more of that run.
+    Reported {
+        /// The task.
+        task: TaskId,
+        /// Its round.
+        round: Round,
+        /// Whether FINISHED was reported.
+        finished: bool,
+        /// Whether it was taken.
+        accepted: bool,
+    },
+    /// The agent is not welcome: another one has its id, for example.
+    Rejected(String),
+    /// The exit was noted.
+    Left,
+}
+
+/// Writes a message to the controller.
+#[must_use]
+pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    let kind = match message {
+        FromAgent::Heartbeat(_) => kind::AGENT_HEARTBEAT,
+        FromAgent::Exit => kind::AGENT_EXIT,
+        FromAgent::Apply(_) => kind::TASK_APPLY,
+        FromAgent::Report(_) => kind::TASK_REPORT,
+    };
+    let mut writer = ObjectWriter::typed(&mut out, kind);
+    writer.text(words::AGENT_ID, sender.agent.as_str());
+    if sender.session != Session::default() {
+        writer.literal(words::SESSION, sender.session.0);
+    }
+    match message {
+        FromAgent::Heartbeat(heartbeat) => write_heartbeat(heartbeat, &mut writer),
+        FromAgent::Exit => {}
+        FromAgent::Apply(wait) => {
+            if let Some(wait) = wait {
+                writer.literal(words::WAIT, wait.as_millis());
+            }
+        }
+        FromAgent::Report(report) => write_report(report, &mut writer),
+    }
+    writer.end();
+    out
+}
+
+fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::AGENT_STATUS, u8::from(heartbeat.busy));
+    if let Some((task, round)) = heartbeat.run {
+        writer.text(words::TASK_ID, &task.to_string());
+        writer.literal(words::ROUND, round);
+    }
+    if let Some(ip) = &heartbeat.ip {
+        writer.text(words::AGENT_IP, ip);
+    }
+    if let Some(session) = heartbeat.replaces {
+        writer.literal(words::REPLACES, session.0);
+    }
+}
+
+fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
+    writer.text(words::TASK_ID, &report.task.to_string());
+    if let Some(round) = report.round {
+        writer.literal(words::ROUND, round);
+    }
+    writer.text(words::STATUS, words::phase(report.phase));
+    let PhaseTimes { prepare, run, end, finish } = report.times;
+    for (name, wall) in
+        [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
+    {
+        if let Some(wall) = wall {
+            writer.literal(name, wall);
+        }
+    }
+    if let Some(result) = &report.result {
+        write_result(result, writer);
+    }
+    if let Some(wait) = report.wait {
+        writer.literal(words::WAIT, wait.as_millis());
+    }
+}
+
+fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::EXIT_CODE, result.exit_code);
+    for (name, text) in [
+        (words::REASON, &result.error),
+        (words::REPORT_LOG, &result.report_tail),
+        (words::STDOUT, &result.stdout_tail),
+        (words::STDERR, &result.stderr_tail),
+    ] {
+        if !text.is_empty() {
+            writer.text(name, text);
+        }
+    }
+    writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
+    writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
+    writer.literal(words::REAPED, result.reaped);
+}
+
+/// Reads an answer; `None` for what no controller says.
+#[must_use]
+pub fn decode(frame: &[u8]) -> Option<ToAgent> {
+    let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
+    let text = |name| fields.get(name).and_then(Scalar::as_text);
+    let code = fields.get(words::CODE)?.as_i64()?;
+    let run = || Some((text(words::TASK_ID)?.parse().ok()?, Round(number(&fields, words::ROUND)?)));
+    match text(words::TYPE)? {
+        kind::TASK_REPORT => {
+            let (task, round) = run()?;
+            let finished = text(words::STATUS) == Some(words::phase(crate::types::Phase::Finished));
+            Some(ToAgent::Reported { task, round, finished, accepted: code == 0 })
+        }
+        _ if code == i64::from(super::Code::NoTask.number()) => Some(ToAgent::NoJob),
+        _ if code != 0 => Some(ToAgent::Rejected(text(words::ERROR_MSG).unwrap_or_default().to_owned())),
+        kind::AGENT_HEARTBEAT => {
+            let controller = fields.get(words::CONTROLLER_ID).and_then(Scalar::as_u64).unwrap_or_default();
+            let wanted = text(words::WANTED).and_then(Wanted::of);
+            Some(ToAgent::Heard { controller, wanted: wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted))) })
+        }
+        kind::AGENT_EXIT => Some(ToAgent::Left),
+        kind::TASK_APPLY => {
+            let (task, round) = run()?;
+            let tool = ToolName::new(text(words::OPERATION)?).ok()?;
+            let mut submitted = fields.clone();
+            submitted.retain(|name, _| !task::is_ours(name));
+            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted })))
+        }
+        _ => None,
+    }
+}
+
+fn number(fields: &Fields, name: &str) -> Option<u32> {
+    u32::try_from(fields.get(name)?.as_u64()?).ok()
+}

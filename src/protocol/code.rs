@@ -1,0 +1,83 @@
+//! `__CODE__`: 0 or why a request was refused (document, section 2.7; design, section 6).
+
+use std::fmt;
+
+/// Why a request is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Not one frame with one flat JSON object.
+    NotJson,
+    /// No `__TYPE__`.
+    NoType,
+    /// A `__TYPE__` that nobody knows.
+    UnknownType,
+    /// A `__TASK_ID__` of no task.
+    InvalidTaskId,
+    /// No `__AGENT_ID__`.
+    NoAgentId,
+    /// No `__OPERATION__`, or one that cannot name a tool.
+    BadOperation,
+    /// A field has a bad value.
+    BadField,
+    /// A limit is reached.
+    LimitReached,
+    /// The service is stopping.
+    Stopping,
+    /// There is no task for this agent.
+    NoTask,
+    /// Not allowed in the present state.
+    NotAllowed,
+}
+
+impl Code {
+    /// The number on the wire.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::NotJson => -1001,
+            Self::NoType => -1002,
+            Self::UnknownType => -1003,
+            Self::InvalidTaskId => -1004,
+            Self::NoAgentId => -1005,
+            Self::BadOperation => -1006,
+            Self::BadField => -1007,
+            Self::LimitReached => -1008,
+            Self::Stopping => -1009,
+            Self::NoTask => -1010,
+            Self::NotAllowed => -1011,
+        }
+    }
+}
+
+/// A refused request: the code and one sentence that names the field and the value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which kind of refusal.
+    pub code: Code,
+    /// `__ERROR_MSG__`
+    pub message: String,
+}
+
+impl Refusal {
+    /// A refusal with its sentence.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", self.message, self.code.number())
+    }
+}
+
+/// A value from outside as it may stand in a sentence: quoted, control characters escaped, cut after some characters.
+#[must_use]
+pub fn shown(value: &str) -> String {
+    /// Enough to recognise a value, too little to flood a log.
+    const CHARS_MAX: usize = 80;
+    let head: String = value.chars().take(CHARS_MAX).collect();
+    let more = if head.len() < value.len() { "…" } else { "" };
+    format!("{head:?}{more}")
+}

@@ -1,0 +1,136 @@
+//! The files and the environment that a tool finds (document, section 3.2; design, section 7).
+
+use std::fmt::Write as _;
+use std::net::IpAddr;
+
+use super::agent::Job;
+use super::json;
+use super::words::{self, kind};
+use crate::types::{Fields, Scalar, TaskId};
+
+/// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
+///
+/// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
+/// that no value can forge a line (HAZARDS row F2). Everything else stands there as it was sent; `task.json` is exact.
+#[must_use]
+pub fn task_info(job: &Job) -> String {
+    let mut text = String::new();
+    for (name, value) in task_fields(job).iter() {
+        escape(name, |c| c == '=', &mut text);
+        text.push('=');
+        escape(&value.to_string(), |_| false, &mut text);
+        text.push('\n');
+    }
+    text
+}
+
+/// `task.json`: the same fields as one JSON object.
+#[must_use]
+pub fn task_json(job: &Job) -> Vec<u8> {
+    let mut text = json::to_vec(&task_fields(job));
+    text.push(b'\n');
+    text
+}
+
+/// `controller.info`: where the controller can be reached, and where the task runs.
+#[must_use]
+pub fn controller_info(controller: &str, agent: IpAddr) -> String {
+    format!("CONTROLLER_ADDRESS={controller}\nAGENT_IP={agent}\n")
+}
+
+/// What a tool finds in its environment beside what the agent has: the fields of the service under their own names,
+/// the parameters as `PARAM_<name>`, and what `controller.info` says.
+///
+/// The prefix keeps a parameter from being taken for `PATH` or `LD_PRELOAD`. A name that is no identifier, or a value with a
+/// NUL byte, cannot stand in an environment; it is in `task.json`.
+#[must_use]
+pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
+    let mut variables =
+        vec![("CONTROLLER_ADDRESS".to_owned(), controller.to_owned()), ("AGENT_IP".to_owned(), agent.to_string())];
+    for (name, value) in task_fields(job).iter() {
+        let value = value.to_string();
+        let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');
+        if !identifier || value.contains('\0') {
+            continue;
+        }
+        let service = name.starts_with("__") && name.ends_with("__");
+        variables.push((if service { name.to_owned() } else { format!("PARAM_{name}") }, value));
+    }
+    variables
+}
+
+/// The variable by which every process of a task is known, whatever it does: `NAME=value`.
+#[must_use]
+pub fn cookie(task: TaskId) -> String {
+    format!("{}={task}", words::TASK_ID)
+}
+
+fn task_fields(job: &Job) -> Fields {
+    let mut fields = Fields::new().with(words::TYPE, kind::TASK_SUBMIT);
+    for (name, value) in job.fields.iter() {
+        fields.set(name, value.clone());
+    }
+    fields.with(words::TASK_ID, job.task.to_string()).with(words::ROUND, Scalar::from(job.round.0))
+}
+
+fn escape(text: &str, also: impl Fn(char) -> bool, out: &mut String) {
+    for c in text.chars() {
+        match c {
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            '\u{2028}' | '\u{2029}' => push_escape(c, out),
+            c if c.is_control() || also(c) => push_escape(c, out),
+            c => out.push(c),
+        }
+    }
+}
+
+fn push_escape(c: char, out: &mut String) {
+    // Writing into a String cannot fail.
+    let _ = write!(out, "\\u{:04x}", u32::from(c));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::{Round, ToolName};
+
+    fn job(fields: Fields) -> Job {
+        Job {
+            task: "TASK_1480000000.120000_AZazA".parse().unwrap(),
+            round: Round(0),
+            tool: ToolName::new("test").unwrap(),
+            fields,
+        }
+    }
+
+    /// The example of the document, section 3.2.
+    #[test]
+    fn task_info_is_what_was_submitted_and_the_id() {
+        let job = job(Fields::new().with("__OPERATION__", "test").with("param1", "value1").with("n", 2u32));
+        let expected = "__TYPE__=TASK/SUBMIT\n__OPERATION__=test\nparam1=value1\nn=2\n\
+                        __TASK_ID__=TASK_1480000000.120000_AZazA\n__ROUND__=0\n";
+        assert_eq!(task_info(&job), expected);
+    }
+
+    /// HAZARDS row F2.
+    #[test]
+    fn no_value_forges_a_line() {
+        let hostile = "x\n__OPERATION__=evil\r\u{2028}\u{85}\0\u{1b}[2J";
+        let job = job(Fields::new().with("a", hostile).with("k=v\nb", "1"));
+        let text = task_info(&job);
+        assert_eq!(text.lines().count(), 5);
+        assert!(text.contains("a=x\\n__OPERATION__=evil\\r\\u2028\\u0085\\u0000\\u001b[2J\n"), "{text}");
+        assert!(text.contains("k\\u003dv\\nb=1\n"), "{text}");
+    }
+
+    #[test]
+    fn a_parameter_cannot_become_path() {
+        let job = job(Fields::new().with("PATH", "/evil").with("a-b", "1").with("nul", "\0").with("__GIVEN_ID__", "g"));
+        let names: Vec<_> = environment(&job, "tcp://127.0.0.1:1", IpAddr::from([127, 0, 0, 1])).into_iter().collect();
+        let value = |name: &str| names.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str());
+        assert_eq!((value("PATH"), value("PARAM_PATH")), (None, Some("/evil")));
+        assert_eq!((value("__GIVEN_ID__"), value("PARAM_nul"), value("PARAM_a-b")), (Some("g"), None, None));
+    }
+}

@@ -1,0 +1,422 @@
+//! Text to flat JSON objects and back.
+//!
+//! The reader is a visitor of its own, because what a stranger sends must be refused where `serde_json` is lenient: it
+//! keeps the last of two equal names without a word, and builds nested values that may cost 31 times their text.
+
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use super::code::{Code, Refusal, shown};
+use crate::types::{Fields, Scalar};
+
+/// What a message may cost (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`, `FIELD_VALUE_BYTES_MAX`).
+#[derive(Clone, Copy, Debug)]
+pub struct FieldLimits {
+    /// Bytes of a message.
+    pub message_bytes: usize,
+    /// Fields of an object.
+    pub fields: usize,
+    /// Bytes of a field's name.
+    pub name_bytes: usize,
+    /// Bytes of a field's text.
+    pub value_bytes: usize,
+}
+
+impl FieldLimits {
+    /// For text that comes from our own controller, which has checked it already.
+    pub const TRUSTED: Self =
+        Self { message_bytes: usize::MAX, fields: usize::MAX, name_bytes: usize::MAX, value_bytes: usize::MAX };
+}
+
+/// Reads a flat object.
+///
+/// # Errors
+/// -1001 when the text is not a JSON object or names a field twice; -1007 when a field holds an object, an array or a
+/// number that cannot be kept exactly; -1008 when a limit is exceeded.
+pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Refusal> {
+    if text.len() > limits.message_bytes {
+        let (bytes, max) = (text.len(), limits.message_bytes);
+        let message = format!("the message has {bytes} bytes; at most {max} are taken (MESSAGE_BYTES_MAX)");
+        return Err(Refusal::new(Code::LimitReached, message));
+    }
+    let mut refusal = None;
+    let mut reader = serde_json::Deserializer::from_slice(text);
+    let fields = reader
+        .deserialize_any(FlatObject { limits, refusal: &mut refusal })
+        .and_then(|fields| reader.end().map(|()| fields))
+        .map_err(|error| Refusal::new(Code::NotJson, format!("the message is not a flat JSON object: {error}")))?;
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(fields),
+    }
+}
+
+/// Reads the whole object even when a field is refused: a text that is not JSON at all is -1001 whatever stands before the flaw.
+struct FlatObject<'a> {
+    limits: &'a FieldLimits,
+    refusal: &'a mut Option<Refusal>,
+}
+
+impl FlatObject<'_> {
+    fn refuse(&mut self, code: Code, message: String) {
+        self.refusal.get_or_insert(Refusal { code, message });
+    }
+
+    fn check(&mut self, name: &str, value: &Value) -> Option<Scalar> {
+        let max = self.limits.value_bytes;
+        match value {
+            Value::Scalar(Scalar::Text(text)) if text.len() > max => {
+                let bytes = text.len();
+                self.refuse(
+                    Code::LimitReached,
+                    format!("field {} has {bytes} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", shown(name)),
+                );
+                None
+            }
+            Value::Scalar(scalar) => Some(scalar.clone()),
+            Value::Nested(what) => {
+                let message =
+                    format!("field {} holds {what}; send a flat object, with texts for anything nested", shown(name));
+                self.refuse(Code::BadField, message);
+                None
+            }
+            Value::Inexact(number) => {
+                let message =
+                    format!("field {} holds {number}, which cannot be kept exactly; send it as a text", shown(name));
+                self.refuse(Code::BadField, message);
+                None
+            }
+        }
+    }
+}
+
+impl<'de> Visitor<'de> for FlatObject<'_> {
+    type Value = Fields;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Fields, A::Error> {
+        let mut fields = Fields::new();
+        while let Some(name) = map.next_key::<String>()? {
+            if self.refusal.is_some() {
+                map.next_value_seed(OneValue)?;
+                continue;
+            }
+            if fields.get(&name).is_some() {
+                return Err(A::Error::custom(format_args!("field {} stands there twice", shown(&name))));
+            }
+            let value = map.next_value_seed(OneValue)?;
+            if name.len() > self.limits.name_bytes {
+                let max = self.limits.name_bytes;
+                self.refuse(
+                    Code::LimitReached,
+                    format!("the field name {} is longer than {max} bytes (FIELD_NAME_BYTES_MAX)", shown(&name)),
+                );
+            } else if fields.len() == self.limits.fields {
+                let max = self.limits.fields;
+                self.refuse(Code::LimitReached, format!("the message has more than {max} fields (FIELDS_MAX)"));
+            } else if let Some(scalar) = self.check(&name, &value) {
+                fields.set(&name, scalar);
+            }
+        }
+        Ok(fields)
+    }
+}
+
+enum Value {
+    Scalar(Scalar),
+    Nested(&'static str),
+    Inexact(f64),
+}
+
+struct OneValue;
+
+impl<'de> DeserializeSeed<'de> for OneValue {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for OneValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Null))
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Bool(value)))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Number(value.into())))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Number(value.into())))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        // Whole numbers beyond 64 bits arrive here too, already rounded.
+        const EXACT_MAX: f64 = 18_446_744_073_709_551_616.0;
+        let exact = value.fract() != 0.0 || value.abs() < EXACT_MAX;
+        let number = serde_json::Number::from_f64(value).filter(|_| exact);
+        Ok(number.map_or(Value::Inexact(value), |number| Value::Scalar(Scalar::Number(number))))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Text(value.to_owned())))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::Scalar(Scalar::Text(value)))
+    }
+
+    // Nested values are walked with this same visitor, because its depth is bounded and that of `IgnoredAny` is not.
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
+        while seq.next_element_seed(Self)?.is_some() {}
+        Ok(Value::Nested("an array"))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        while map.next_key::<IgnoredAny>()?.is_some() {
+            map.next_value_seed(Self)?;
+        }
+        Ok(Value::Nested("an object"))
+    }
+}
+
+/// Writes one flat object, member by member, into a buffer that can be reused.
+#[derive(Debug)]
+pub struct ObjectWriter<'a> {
+    out: &'a mut Vec<u8>,
+    empty: bool,
+}
+
+impl<'a> ObjectWriter<'a> {
+    /// Opens the object with `__TYPE__`, the first name of everything that we send (design, section 6).
+    pub fn typed(out: &'a mut Vec<u8>, kind: &str) -> Self {
+        let mut writer = Self::new(out);
+        writer.text(super::words::TYPE, kind);
+        writer
+    }
+
+    /// Opens an object.
+    pub fn new(out: &'a mut Vec<u8>) -> Self {
+        out.push(b'{');
+        Self { out, empty: true }
+    }
+
+    fn name(&mut self, name: &str) {
+        if !std::mem::replace(&mut self.empty, false) {
+            self.out.push(b',');
+        }
+        write_text(self.out, name);
+        self.out.push(b':');
+    }
+
+    /// A text.
+    pub fn text(&mut self, name: &str, value: &str) {
+        self.name(name);
+        write_text(self.out, value);
+    }
+
+    /// Anything that prints as a JSON number or literal.
+    pub fn literal(&mut self, name: &str, value: impl fmt::Display) {
+        use std::io::Write as _;
+        self.name(name);
+        // Writing into a Vec cannot fail.
+        let _ = write!(self.out, "{value}");
+    }
+
+    /// Any scalar.
+    pub fn scalar(&mut self, name: &str, value: &Scalar) {
+        match value {
+            Scalar::Text(text) => self.text(name, text),
+            Scalar::Null | Scalar::Bool(_) | Scalar::Number(_) => self.literal(name, value),
+        }
+    }
+
+    /// Members that are JSON already: `"a":1,"b":"x"`.
+    pub fn members(&mut self, members: &str) {
+        if members.is_empty() {
+            return;
+        }
+        if !std::mem::replace(&mut self.empty, false) {
+            self.out.push(b',');
+        }
+        self.out.extend_from_slice(members.as_bytes());
+    }
+
+    /// An object as the value of a member.
+    pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
+        self.name(name);
+        let mut inner = ObjectWriter::new(self.out);
+        write(&mut inner);
+        inner.end();
+    }
+
+    /// How many bytes the buffer holds.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
+        self.out.len()
+    }
+
+    /// Closes the object.
+    pub fn end(self) {
+        self.out.push(b'}');
+    }
+}
+
+fn write_text(out: &mut Vec<u8>, text: &str) {
+    // Writing a str into a Vec cannot fail.
+    let _ = serde_json::to_writer(out, text);
+}
+
+/// The members of an object without its braces, for [`ObjectWriter::members`].
+#[must_use]
+pub fn members(fields: &Fields) -> String {
+    let mut out = Vec::with_capacity(fields.len() * 32);
+    let mut writer = ObjectWriter { out: &mut out, empty: true };
+    for (name, value) in fields.iter() {
+        writer.scalar(name, value);
+    }
+    // Everything that is written above comes from `str` and `Display`.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// A whole flat object as text.
+#[must_use]
+pub fn to_vec(fields: &Fields) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut writer = ObjectWriter::new(&mut out);
+    for (name, value) in fields.iter() {
+        writer.scalar(name, value);
+    }
+    writer.end();
+    out
+}
+
+/// Whether `members` (as [`members`] makes them) has the member `wanted` (as [`members`] makes one).
+#[must_use]
+pub fn has_member(members: &str, wanted: &str) -> bool {
+    MemberSlices { rest: members }.any(|member| member == wanted)
+}
+
+/// The members of our own canonical text: no white space, commas only between members and inside texts.
+struct MemberSlices<'a> {
+    rest: &'a str,
+}
+
+impl<'a> Iterator for MemberSlices<'a> {
+    type Item = &'a str;
+
+    fn next(&mut self) -> Option<&'a str> {
+        if self.rest.is_empty() {
+            return None;
+        }
+        let (mut in_text, mut escaped) = (false, false);
+        let end = self.rest.bytes().position(|byte| {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_text = !in_text,
+                b',' => return !in_text,
+                _ => {}
+            }
+            false
+        });
+        let (member, rest) = match end {
+            Some(at) => (&self.rest[..at], &self.rest[at + 1..]),
+            None => (self.rest, ""),
+        };
+        self.rest = rest;
+        Some(member)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16 };
+
+    fn code(text: &[u8]) -> Option<i32> {
+        parse(text, &LIMITS).err().map(|refusal| refusal.code.number())
+    }
+
+    /// HAZARDS row W1.
+    #[test]
+    fn what_is_not_a_json_object_is_refused() {
+        let deep = [b"{\"a\":".as_slice(), &[b'['; 200], &[b']'; 200], b"}"].concat();
+        for text in [
+            b"".as_slice(),
+            b"x",
+            b"[]",
+            b"null",
+            b"\"\"",
+            b"text",
+            b"{} {}",
+            b"{}x",
+            b"\xef\xbb\xbf{}",
+            b"{\"a\":\"\xff\"}",
+            b"{\"a\":\"\0\"}",
+            b"{\"a\":\"\\ud800\"}",
+            b"{\"a\":1e400}",
+            b"{\"a\":}",
+            b"{\"a\":1,}",
+            b"{a:1}",
+            &deep,
+        ] {
+            assert_eq!(code(text), Some(-1001), "{:?}", String::from_utf8_lossy(text));
+        }
+    }
+
+    /// HAZARDS row W2.
+    #[test]
+    fn a_name_twice_is_refused() {
+        assert_eq!(code(br#"{"a":1,"a":2}"#), Some(-1001));
+        assert_eq!(code(br#"{"a_b":1,"a\u005fb":2}"#), Some(-1001));
+    }
+
+    /// HAZARDS row W4.
+    #[test]
+    fn nested_values_and_excess_are_refused() {
+        assert_eq!(code(br#"{"a":{}}"#), Some(-1007));
+        assert_eq!(code(br#"{"a":[1]}"#), Some(-1007));
+        assert_eq!(code(br#"{"a":[1}"#), Some(-1001));
+        assert_eq!(code(br#"{"a":123456789012345678901234567890}"#), Some(-1007));
+        assert_eq!(code(br#"{"a":1,"b":1,"c":1,"d":1,"e":1}"#), Some(-1008));
+        assert_eq!(code(br#"{"123456789":1}"#), Some(-1008));
+        assert_eq!(code(br#"{"a":"12345678901234567"}"#), Some(-1008));
+        assert_eq!(code(&[b' '; 4097]), Some(-1008));
+    }
+
+    #[test]
+    fn numbers_keep_their_value() {
+        let fields = parse(br#"{"a":18446744073709551615,"b":-9223372036854775808,"c":0.1}"#, &LIMITS).unwrap();
+        assert_eq!(members(&fields), r#""a":18446744073709551615,"b":-9223372036854775808,"c":0.1"#);
+    }
+
+    /// A key or a text with quotes, commas and colons in it must not look like another member.
+    #[test]
+    fn a_member_is_found_only_as_a_whole() {
+        let fields = Fields::new().with("a", "x,").with(":1,y", 5u32).with("q", "\",\"k\":1,\"");
+        let text = members(&fields);
+        for (name, value) in fields.iter() {
+            assert!(has_member(&text, &members(&Fields::new().with(name, value.clone()))), "{name}");
+        }
+        assert!(!has_member(&text, &members(&Fields::new().with(",", 1u32))));
+        assert!(!has_member(&text, &members(&Fields::new().with("k", 1u32))));
+        assert!(!has_member("", "\"a\":1"));
+    }
+}

@@ -1,0 +1,25 @@
+//! Bytes to types and back, total on hostile input. The words of the wire stand here and nowhere else.
+//!
+//! | module | what it translates |
+//! |---|---|
+//! | [`envelope`] | the frames of a REQ or DEALER peer |
+//! | [`json`] | text to flat objects and back |
+//! | [`request`] | what a client or an agent says to the controller |
+//! | [`reply`] | what the controller answers |
+//! | [`task`] | the record of a task as a flat object; matching a query against it |
+//! | [`publish`] | what the PUB port sends |
+//! | [`agent`] | the agent's side of the conversation |
+//! | [`info`] | the files and the environment that a tool finds |
+
+pub mod agent;
+pub mod code;
+pub mod envelope;
+pub mod info;
+pub mod json;
+pub mod publish;
+pub mod reply;
+pub mod request;
+pub mod task;
+pub mod words;
+
+pub use code::{Code, Refusal};

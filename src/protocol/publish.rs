@@ -1,0 +1,86 @@
+//! What the PUB port sends (design, section 6). Each message is one frame; subscribers choose by its first bytes.
+
+use super::json::{self, FieldLimits, ObjectWriter};
+use super::task;
+use super::words::{self, kind};
+use crate::types::{Scalar, TaskId, TaskRecord};
+
+/// One published message.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Published {
+    /// A task waits and no agent was parked for it.
+    Inform,
+    /// Whoever runs this task shall end it.
+    Kill(TaskId),
+    /// This agent shall stop; without an id, all of them.
+    Stop(Option<String>),
+}
+
+/// Writes a message.
+#[must_use]
+pub fn encode(message: &Published) -> Vec<u8> {
+    let mut out = Vec::with_capacity(96);
+    let writer = match message {
+        Published::Inform => ObjectWriter::typed(&mut out, kind::TASK_INFORM),
+        Published::Kill(task) => {
+            let mut writer = ObjectWriter::typed(&mut out, kind::TASK_KILL);
+            writer.text(words::TASK_ID, &task.to_string());
+            writer
+        }
+        Published::Stop(agent) => {
+            let mut writer = ObjectWriter::typed(&mut out, kind::AGENT_STOP);
+            if let Some(agent) = agent {
+                writer.text(words::AGENT_ID, agent);
+            }
+            writer
+        }
+    };
+    writer.end();
+    out
+}
+
+/// Writes the state of a task, as it is pushed and published.
+#[must_use]
+pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    let mut writer = ObjectWriter::typed(&mut out, kind::TASK_STATUS);
+    task::write(record, &mut writer);
+    writer.end();
+    out
+}
+
+/// Reads what an agent understands; `None` for anything else.
+#[must_use]
+pub fn decode(frame: &[u8]) -> Option<Published> {
+    let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
+    let text = |name| fields.get(name).and_then(Scalar::as_text);
+    match text(words::TYPE)? {
+        kind::TASK_INFORM => Some(Published::Inform),
+        kind::TASK_KILL => Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?)),
+        kind::AGENT_STOP => Some(Published::Stop(text(words::AGENT_ID).map(str::to_owned))),
+        _ => None,
+    }
+}
+
+/// The first bytes of messages of a kind, to subscribe to.
+#[must_use]
+pub fn prefix(kind: &str) -> String {
+    format!("{{\"{}\":\"{kind}\"", words::TYPE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_published_reads_back() {
+        let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
+        for message in
+            [Published::Inform, Published::Kill(task), Published::Stop(None), Published::Stop(Some("a".into()))]
+        {
+            assert_eq!(decode(&encode(&message)), Some(message));
+        }
+        assert!(encode(&Published::Kill(task)).starts_with(prefix(kind::TASK_KILL).as_bytes()));
+        assert_eq!(decode(b"garbage"), None);
+    }
+}

@@ -1,0 +1,247 @@
+//! What the controller answers (document, section 2; facts, 1.2).
+
+use super::code::{Code, Refusal};
+use super::json::ObjectWriter;
+use super::task;
+use super::words;
+use crate::types::{AgentId, Phase, Round, TaskId, TaskRecord, Wall};
+
+/// One answer. Each request gets exactly one.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reply {
+    /// The request was done; there is nothing more to say.
+    Done,
+    /// A task was accepted.
+    Submitted {
+        /// Its id.
+        task: TaskId,
+        /// What was not taken as it was sent.
+        warning: Option<String>,
+    },
+    /// What is known of a task.
+    Task {
+        /// The task.
+        record: Box<TaskRecord>,
+        /// How many tasks matched.
+        matches: usize,
+    },
+    /// How many tasks are in each phase, in the order of [`Phase::ALL`].
+    Statistic([usize; 6]),
+    /// Some tasks, newest first.
+    Tasks {
+        /// The page.
+        records: Vec<TaskRecord>,
+        /// How many there are in all.
+        total: usize,
+    },
+    /// How many agents there are.
+    AgentCounts(AgentCounts),
+    /// Some agents, by their ids.
+    Agents {
+        /// The page.
+        agents: Vec<AgentView>,
+        /// How many there are in all.
+        total: usize,
+    },
+    /// The answer to a heartbeat.
+    Heartbeat {
+        /// Which life of the controller answers.
+        controller: u64,
+        /// What shall become of the run that the agent has.
+        wanted: Option<(TaskId, Round, Wanted)>,
+    },
+    /// A task for an agent.
+    Assigned(Box<TaskRecord>),
+    /// The answer to a report.
+    Reported {
+        /// The task.
+        task: TaskId,
+        /// The round that was meant.
+        round: Round,
+        /// The phase that was reported.
+        phase: Phase,
+        /// Why it was refused, if it was.
+        refusal: Option<Refusal>,
+    },
+    /// The request was refused.
+    Refused(Refusal),
+}
+
+/// What a controller wants of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    /// Go on.
+    Run,
+    /// End it and report.
+    Kill,
+    /// End it; nobody wants its result.
+    Drop,
+}
+
+impl Wanted {
+    /// Its word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Run => "RUN",
+            Self::Kill => "KILL",
+            Self::Drop => "DROP",
+        }
+    }
+
+    /// What a word means.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Run, Self::Kill, Self::Drop].into_iter().find(|wanted| wanted.word() == word)
+    }
+}
+
+/// Numbers of agents (document, section 2.4). Free and busy ones are those that are not lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentCounts {
+    /// All that are known.
+    pub total: usize,
+    /// With a free slot.
+    pub free: usize,
+    /// With a task.
+    pub busy: usize,
+    /// Silent for two heartbeat intervals.
+    pub lost: usize,
+}
+
+/// What AGENT/DETAILS shows of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentView {
+    /// Its id.
+    pub id: AgentId,
+    /// Its state.
+    pub state: AgentState,
+    /// The task that it has.
+    pub task: Option<TaskId>,
+    /// Where it is.
+    pub ip: Option<String>,
+    /// When it was heard last.
+    pub heard: Wall,
+}
+
+/// The state of an agent, as AGENT/QUERY counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// Its slot is free.
+    Free,
+    /// It has a task.
+    Busy,
+    /// It has been silent for two heartbeat intervals.
+    Lost,
+}
+
+impl AgentState {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Free => "FREE",
+            Self::Busy => "BUSY",
+            Self::Lost => "LOST",
+        }
+    }
+}
+
+/// How large a page may be, in bytes: it ends early beyond this, and the client asks for the rest.
+#[derive(Clone, Copy, Debug)]
+pub struct PageBytes(pub usize);
+
+/// Writes a reply to a request of this kind.
+#[must_use]
+pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
+    let mut out = Vec::with_capacity(256);
+    let mut writer = ObjectWriter::typed(&mut out, kind);
+    match reply {
+        Reply::Refused(refusal) | Reply::Reported { refusal: Some(refusal), .. } => {
+            writer.literal(words::CODE, refusal.code.number());
+            writer.text(words::ERROR_MSG, &refusal.message);
+        }
+        _ => writer.literal(words::CODE, 0),
+    }
+    write_body(reply, page_bytes, &mut writer);
+    writer.end();
+    out
+}
+
+fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
+    match reply {
+        Reply::Done | Reply::Refused(_) => {}
+        Reply::Submitted { task, warning } => {
+            writer.text(words::TASK_ID, &task.to_string());
+            if let Some(warning) = warning {
+                writer.text(words::WARNING, warning);
+            }
+        }
+        Reply::Task { record, matches } => {
+            task::write(record, writer);
+            writer.literal(words::MATCHES, matches);
+        }
+        Reply::Assigned(record) => task::write(record, writer),
+        Reply::Statistic(counts) => {
+            for (phase, count) in Phase::ALL.into_iter().zip(counts) {
+                writer.literal(words::phase(phase), count);
+            }
+        }
+        Reply::Tasks { records, total } => {
+            writer.literal(words::TOTAL, total);
+            for record in records {
+                writer.object(&record.id.to_string(), |writer| task::write(record, writer));
+                if writer.bytes() > page_bytes.0 {
+                    break;
+                }
+            }
+        }
+        Reply::AgentCounts(counts) => {
+            writer.literal(words::TOTAL, counts.total);
+            writer.literal(words::FREE, counts.free);
+            writer.literal(words::BUSY, counts.busy);
+            writer.literal(words::LOST, counts.lost);
+        }
+        Reply::Agents { agents, total } => {
+            writer.literal(words::TOTAL, total);
+            for agent in agents {
+                writer.object(agent.id.as_str(), |writer| write_agent(agent, writer));
+            }
+        }
+        Reply::Heartbeat { controller, wanted } => {
+            writer.literal(words::CONTROLLER_ID, controller);
+            if let Some((task, round, wanted)) = wanted {
+                writer.text(words::TASK_ID, &task.to_string());
+                writer.literal(words::ROUND, round);
+                writer.text(words::WANTED, wanted.word());
+            }
+        }
+        Reply::Reported { task, round, phase, .. } => {
+            writer.text(words::TASK_ID, &task.to_string());
+            writer.literal(words::ROUND, round);
+            writer.text(words::STATUS, words::phase(*phase));
+        }
+    }
+}
+
+fn write_agent(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
+    writer.text(words::AGENT_ID, agent.id.as_str());
+    writer.text(words::AGENT_STATUS, agent.state.word());
+    if let Some(task) = agent.task {
+        writer.text(words::TASK_ID, &task.to_string());
+    }
+    if let Some(ip) = &agent.ip {
+        writer.text(words::AGENT_IP, ip);
+    }
+    writer.literal(words::HEARD_TIME, agent.heard);
+}
+
+impl From<Refusal> for Reply {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
+    }
+}
+
+/// What an agent is told when there is nothing for it to do.
+#[must_use]
+pub fn no_task() -> Reply {
+    Reply::Refused(Refusal::new(Code::NoTask, "no task waits for an agent"))
+}

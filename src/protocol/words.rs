@@ -1,0 +1,115 @@
+//! The words of the LLTS wire (document, sections 2 and 4; design, section 6).
+
+/// Kinds of message: the values of `__TYPE__`.
+pub mod kind {
+    /// Client: run a tool (document, section 2.1).
+    pub const TASK_SUBMIT: &str = "TASK/SUBMIT";
+    /// Client: end a task (2.2). Also published to agents.
+    pub const TASK_KILL: &str = "TASK/KILL";
+    /// Client: what is known of one task (2.3).
+    pub const TASK_QUERY: &str = "TASK/QUERY";
+    /// Client: how many agents there are (2.4).
+    pub const AGENT_QUERY: &str = "AGENT/QUERY";
+    /// Client: how many tasks are in each phase (2.5).
+    pub const TASK_STATISTIC: &str = "TASK/STATISTIC";
+    /// Client: all tasks, by pages (2.6).
+    pub const TASK_DETAILS: &str = "TASK/DETAILS";
+    /// Client: all agents, by pages.
+    pub const AGENT_DETAILS: &str = "AGENT/DETAILS";
+    /// Agent: alive, and what it does.
+    pub const AGENT_HEARTBEAT: &str = "AGENT/HEARTBEAT";
+    /// Agent: leaves for good.
+    pub const AGENT_EXIT: &str = "AGENT/EXIT";
+    /// Agent: asks for a task.
+    pub const TASK_APPLY: &str = "TASK/INTERNAL/APPLY";
+    /// Agent: tells how its task stands.
+    pub const TASK_REPORT: &str = "TASK/INTERNAL/REPORT";
+    /// Published: a task waits and nobody was parked for it.
+    pub const TASK_INFORM: &str = "TASK/INFORM";
+    /// Published: an agent, or all of them, shall stop.
+    pub const AGENT_STOP: &str = "AGENT/STOP";
+    /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
+    pub const TASK_STATUS: &str = "TASK/STATUS";
+    /// The reply to a frame of which not even the type could be read.
+    pub const ERROR: &str = "ERROR";
+}
+
+pub(crate) const TYPE: &str = "__TYPE__";
+pub(crate) const CODE: &str = "__CODE__";
+pub(crate) const ERROR_MSG: &str = "__ERROR_MSG__";
+pub(crate) const WARNING: &str = "__WARNING__";
+pub(crate) const TASK_ID: &str = "__TASK_ID__";
+pub(crate) const GIVEN_ID: &str = "__GIVEN_ID__";
+pub(crate) const FATHER_ID: &str = "__FATHER_ID__";
+pub(crate) const OPERATION: &str = "__OPERATION__";
+pub(crate) const ADDRESS: &str = "__ADDRESS__";
+pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+pub(crate) const STATUS: &str = "__STATUS__";
+pub(crate) const ROUND: &str = "__ROUND__";
+pub(crate) const SEQ: &str = "__SEQ__";
+pub(crate) const AGENT_ID: &str = "__AGENT_ID__";
+pub(crate) const AGENT_STATUS: &str = "__AGENT_STATUS__";
+pub(crate) const AGENT_IP: &str = "__AGENT_IP__";
+pub(crate) const SESSION: &str = "__SESSION__";
+pub(crate) const REPLACES: &str = "__REPLACES__";
+pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
+pub(crate) const WANTED: &str = "__WANTED__";
+pub(crate) const WAIT: &str = "__WAIT__";
+pub(crate) const MATCHES: &str = "__MATCHES__";
+pub(crate) const OFFSET: &str = "__OFFSET__";
+pub(crate) const LIMIT: &str = "__LIMIT__";
+pub(crate) const TOTAL: &str = "__TOTAL__";
+pub(crate) const FREE: &str = "__FREE__";
+pub(crate) const BUSY: &str = "__BUSY__";
+pub(crate) const LOST: &str = "__LOST__";
+pub(crate) const EXIT_CODE: &str = "__EXIT_CODE__";
+pub(crate) const OUTCOME: &str = "__OUTCOME__";
+pub(crate) const REASON: &str = "__REASON__";
+pub(crate) const REPORT_LOG: &str = "__REPORT_LOG__";
+pub(crate) const STDOUT: &str = "__STDOUT__";
+pub(crate) const STDERR: &str = "__STDERR__";
+pub(crate) const CPU_SECONDS: &str = "__CPU_SECONDS__";
+pub(crate) const MAX_RSS_KB: &str = "__MAX_RSS_KB__";
+pub(crate) const REAPED: &str = "__REAPED__";
+pub(crate) const LOSSES: &str = "__LOSSES__";
+pub(crate) const SUBMIT_TIME: &str = "__SUBMIT_TIME__";
+pub(crate) const DISPATCH_TIME: &str = "__DISPATCH_TIME__";
+pub(crate) const PREPARE_TIME: &str = "__PREPARE_TIME__";
+pub(crate) const RUN_TIME: &str = "__RUN_TIME__";
+pub(crate) const END_TIME: &str = "__END_TIME__";
+pub(crate) const FINISH_TIME: &str = "__FINISH_TIME__";
+pub(crate) const KILLED: &str = "__KILLED__";
+pub(crate) const KILL_TIME: &str = "__KILL_TIME__";
+pub(crate) const HEARD_TIME: &str = "__HEARD_TIME__";
+
+use crate::types::{Outcome, Phase};
+
+/// The word for a phase: the value of `__STATUS__`.
+#[must_use]
+pub const fn phase(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Waiting => "WAITING",
+        Phase::Dispatched => "DISPATCHED",
+        Phase::Preparing => "PREPARING",
+        Phase::Running => "RUNNING",
+        Phase::Ended => "ENDED",
+        Phase::Finished => "FINISHED",
+    }
+}
+
+/// The phase that a word names.
+#[must_use]
+pub fn phase_of(word: &str) -> Option<Phase> {
+    Phase::ALL.into_iter().find(|&candidate| phase(candidate) == word)
+}
+
+/// The word for an outcome: the value of `__OUTCOME__`.
+#[must_use]
+pub const fn outcome(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Succeeded => "SUCCEEDED",
+        Outcome::Failed => "FAILED",
+        Outcome::Killed => "KILLED",
+        Outcome::Lost => "LOST",
+    }
+}
