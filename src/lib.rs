@@ -1,4 +1,5 @@
 //! llts
 
+pub mod config;
 pub mod shell;
 pub mod types;
