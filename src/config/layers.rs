@@ -1,0 +1,160 @@
+//! What was said, and where: the built-in file, over it the user's file, over both the environment.
+//!
+//! The built-in `config.toml` is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::Path;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::error::{ConfigError, Origin, shown};
+use super::nearest::nearest;
+
+/// The built-in configuration.
+pub(super) const BUILT_IN: &str = include_str!("../../config.toml");
+
+/// Variables that begin so are keys, `.` written as `_`.
+const PREFIX: &str = "LLTS_";
+
+/// Except these: they tell a running tool about its task, and a client that the tool starts must not take them for keys.
+pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
+
+/// A value without an interpretation.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Value {
+    Integer(i64),
+    Bool(bool),
+    Text(String),
+    Texts(Vec<String>),
+    /// What no key takes (a float, a table, a date, …), for the message.
+    Other(String),
+}
+
+/// A value and where it was said.
+#[derive(Clone, Debug)]
+pub(super) struct Setting {
+    pub(super) value: Value,
+    pub(super) origin: Origin,
+}
+
+/// All known keys, each with the value that holds. A key in a table is written `table.KEY`.
+pub(super) type Settings = BTreeMap<String, Setting>;
+
+/// Lays the user's file and then the environment over the built-in values.
+pub(super) fn overlay(
+    file: Option<(&Path, &str)>,
+    env: impl IntoIterator<Item = (String, String)>,
+) -> Result<Settings, ConfigError> {
+    let mut settings: Settings = entries(BUILT_IN, None)?
+        .into_iter()
+        .map(|(key, value, _)| (key, Setting { value, origin: Origin::BuiltIn }))
+        .collect();
+    if let Some((path, text)) = file {
+        for (key, value, line) in entries(text, Some(path))? {
+            // An empty table that we know says nothing.
+            let table = format!("{key}.");
+            if value == empty_table() && settings.keys().any(|known| known.starts_with(&table)) {
+                continue;
+            }
+            set(&mut settings, &key, value, Origin::File { path: path.to_owned(), line })?;
+        }
+    }
+    for (name, text) in env {
+        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) {
+            continue;
+        }
+        let known = settings.iter().find(|(key, _)| variable(key) == name);
+        let (key, value) = match known {
+            Some((key, setting)) => (key.clone(), from_text(&setting.value, text)),
+            // Not a key: refused by `set`, with its name without the prefix.
+            None => (name[PREFIX.len()..].to_owned(), Value::Text(text)),
+        };
+        set(&mut settings, &key, value, Origin::Environment(name))?;
+    }
+    Ok(settings)
+}
+
+/// The environment variable of a key.
+fn variable(key: &str) -> String {
+    format!("{PREFIX}{}", key.replace('.', "_").to_ascii_uppercase())
+}
+
+fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
+    if let Some(setting) = settings.get_mut(key) {
+        *setting = Setting { value, origin };
+        return Ok(());
+    }
+    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default();
+    let nearest = match origin {
+        Origin::Environment(_) => variable(nearest),
+        Origin::BuiltIn | Origin::File { .. } => nearest.to_owned(),
+    };
+    Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
+}
+
+/// A variable's text has the type of the built-in value; a list is separated by commas. What does not fit stays a text,
+/// so that the reader's message shows it.
+fn from_text(known: &Value, text: String) -> Value {
+    let word = text.trim();
+    let value = match known {
+        Value::Integer(_) => word.parse().ok().map(Value::Integer),
+        Value::Bool(_) => word.parse().ok().map(Value::Bool),
+        Value::Texts(_) => {
+            let items = word.split(',').map(str::trim).filter(|item| !item.is_empty());
+            Some(Value::Texts(items.map(str::to_owned).collect()))
+        }
+        Value::Text(_) | Value::Other(_) => None,
+    };
+    value.unwrap_or(Value::Text(text))
+}
+
+/// The keys of a TOML text in its order, those of tables one level down as `table.KEY`, each with its line.
+fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Value, usize)>, ConfigError> {
+    let document = DeTable::parse(text).map_err(|error| {
+        let line = line_at(text, error.span());
+        let origin = path.map_or(Origin::BuiltIn, |path| Origin::File { path: path.to_owned(), line });
+        ConfigError::Syntax { origin, message: shown(error.message()) }
+    })?;
+    let mut entries = Vec::new();
+    for (key, value) in document.get_ref() {
+        match value.get_ref() {
+            DeValue::Table(table) if !table.is_empty() => {
+                for (inner, value) in table {
+                    let name = format!("{}.{}", key.get_ref(), inner.get_ref());
+                    entries.push((name, from_toml(value), line_at(text, Some(inner.span()))));
+                }
+            }
+            _ => entries.push((key.get_ref().clone().into_owned(), from_toml(value), line_at(text, Some(key.span())))),
+        }
+    }
+    Ok(entries)
+}
+
+fn from_toml(value: &Spanned<DeValue<'_>>) -> Value {
+    match value.get_ref() {
+        DeValue::String(text) => Value::Text(text.clone().into_owned()),
+        DeValue::Boolean(value) => Value::Bool(*value),
+        DeValue::Integer(number) => i64::from_str_radix(number.as_str(), number.radix())
+            .map_or_else(|_| Value::Other(shown(&number.to_string())), Value::Integer),
+        DeValue::Array(items) => {
+            let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
+            texts.collect::<Option<_>>().map_or_else(|| Value::Other("a list of other things".to_owned()), Value::Texts)
+        }
+        DeValue::Float(number) => Value::Other(shown(number.as_str())),
+        DeValue::Datetime(date) => Value::Other(shown(&date.to_string())),
+        DeValue::Table(table) if table.is_empty() => empty_table(),
+        DeValue::Table(_) => Value::Other("a table".to_owned()),
+    }
+}
+
+fn empty_table() -> Value {
+    Value::Other("an empty table".to_owned())
+}
+
+/// The line, from 1, on which a span begins.
+fn line_at(text: &str, span: Option<Range<usize>>) -> usize {
+    let start = span.map_or(0, |span| span.start).min(text.len());
+    1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count()
+}

@@ -1,0 +1,124 @@
+//! The configuration: text in, typed sections out.
+//!
+//! `config.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
+//! the user's file and then the environment variables `LLTS_<KEY>`; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the table
+//! `[task_defaults]`. Everything is checked once, here: whoever gets a [`Config`] can use it without a further look.
+
+mod error;
+mod layers;
+mod log;
+mod nearest;
+mod reader;
+mod rules;
+mod sections;
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+pub use error::{ConfigError, Origin};
+pub use layers::TOOL_VARIABLE_PREFIX;
+pub use log::{LogParts, LogSection};
+pub use sections::{
+    AgentSection, ArchiveSection, ClientSection, ControllerSection, LimitsSection, PathsSection, PushSection,
+    TaskDefaults,
+};
+
+use reader::Reader;
+
+/// The file that is read when none is named, if it is there.
+const USUAL_FILE: &str = "config.toml";
+
+/// A longer file is not a configuration: somebody named the wrong one.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// A checked configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Where the controller listens and what it keeps.
+    pub controller: ControllerSection,
+    /// What a client needs beside the controller's endpoint.
+    pub client: ClientSection,
+    /// What a peer may send.
+    pub limits: LimitsSection,
+    /// The push of states.
+    pub push: PushSection,
+    /// Agents and their one slot.
+    pub agent: AgentSection,
+    /// What a tool's archive may contain.
+    pub archive: ArchiveSection,
+    /// Folders.
+    pub paths: PathsSection,
+    /// Logs.
+    pub log: LogSection,
+    /// What holds for a submit that does not say otherwise.
+    pub task_defaults: TaskDefaults,
+}
+
+impl Config {
+    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text names the place, the key and what is allowed.
+    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+        let (path, must_exist) = path.map_or((Path::new(USUAL_FILE), false), |path| (path, true));
+        let text = match read_bounded(path) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
+            Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
+        };
+        // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
+        let env = std::env::vars_os()
+            .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
+        Self::from_parts(text.as_deref().map(|text| (path, text)), env)
+    }
+
+    /// Lays `file` (its name is for messages only) and the variables of `env` that begin with `LLTS_` over the built-in
+    /// values.
+    ///
+    /// # Errors
+    /// [`ConfigError`], whose text names the place, the key and what is allowed.
+    pub fn from_parts(
+        file: Option<(&Path, &str)>,
+        env: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(layers::overlay(file, env)?);
+        let config = Self {
+            controller: ControllerSection::read(&mut reader)?,
+            client: ClientSection::read(&mut reader)?,
+            limits: LimitsSection::read(&mut reader)?,
+            push: PushSection::read(&mut reader)?,
+            agent: AgentSection::read(&mut reader)?,
+            archive: ArchiveSection::read(&mut reader)?,
+            paths: PathsSection::read(&mut reader)?,
+            log: LogSection::read(&mut reader)?,
+            task_defaults: TaskDefaults::read(&mut reader)?,
+        };
+        debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());
+        rules::check(&config)?;
+        Ok(config)
+    }
+}
+
+impl Default for Config {
+    /// The built-in values, whatever the environment says.
+    fn default() -> Self {
+        match Self::from_parts(None, []) {
+            Ok(config) => config,
+            Err(error) => unreachable!("the built-in config.toml is refused: {error}"),
+        }
+    }
+}
+
+fn read_bounded(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(FILE_BYTES_MAX + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > FILE_BYTES_MAX {
+        let message = format!("it is longer than {FILE_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, message));
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,69 @@
+//! Which known key a mistyped one probably means.
+
+/// Longer names are compared by their beginning only, so that a hostile file cannot make the comparison slow.
+const COMPARED_CHARS_MAX: usize = 64;
+
+/// The one of `known` that takes the fewest edits to become `name`; the earliest of equals. Case does not count, and a
+/// name with a table is also compared without it, so that a key in the wrong table finds itself.
+pub(super) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    known.into_iter().min_by_key(|candidate| {
+        let whole = distance(name, candidate);
+        let leaves = distance(leaf(name), leaf(candidate));
+        (whole.min(leaves), whole)
+    })
+}
+
+/// A key without the name of its table.
+pub(super) fn leaf(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// Levenshtein's distance: insertions, deletions and replacements of one character, one row of the table at a time.
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = letters(b).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, from) in letters(a).enumerate() {
+        let mut diagonal = i;
+        row[0] = i + 1;
+        for (j, to) in b.iter().enumerate() {
+            let replaced = diagonal + usize::from(from != *to);
+            diagonal = row[j + 1];
+            row[j + 1] = replaced.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}
+
+fn letters(name: &str) -> impl Iterator<Item = char> {
+    name.chars().take(COMPARED_CHARS_MAX).map(|letter| letter.to_ascii_uppercase())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_are_those_of_the_textbook() {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "abc", 3),
+            ("abc", "", 3),
+            ("kitten", "sitting", 3),
+            ("flaw", "lawn", 2),
+            ("same", "SAME", 0),
+        ] {
+            assert_eq!(distance(a, b), expected, "{a} {b}");
+            assert_eq!(distance(b, a), expected, "{b} {a}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_key_is_found_also_across_tables_and_case() {
+        let known = ["CONTROLLER_IP", "AGENT_KILL_COUNT", "task_defaults.MAX_LOSSES"];
+        assert_eq!(nearest("AGENT_KIL_COUNT", known), Some("AGENT_KILL_COUNT"));
+        assert_eq!(nearest("controller_ip", known), Some("CONTROLLER_IP"));
+        assert_eq!(nearest("MAX_LOSES", known), Some("task_defaults.MAX_LOSSES"));
+        assert_eq!(nearest("task_defaults.CONTROLLER_IP", known), Some("CONTROLLER_IP"));
+        assert_eq!(nearest("X", []), None);
+    }
+}

@@ -1,0 +1,165 @@
+//! Takes one setting after the other out of [`Settings`], checking its type and range.
+
+use std::fmt;
+use std::net::IpAddr;
+use std::ops::RangeInclusive;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use super::error::{ConfigError, shown};
+use super::layers::{Setting, Settings, Value};
+
+/// Settings that have not been read yet.
+pub(super) struct Reader(Settings);
+
+impl Reader {
+    pub(super) fn new(settings: Settings) -> Self {
+        Self(settings)
+    }
+
+    /// Keys that no section has asked for: a line in config.toml that does nothing.
+    pub(super) fn unread(&self) -> Vec<&str> {
+        self.0.keys().map(String::as_str).collect()
+    }
+
+    fn take(&mut self, key: &'static str) -> Setting {
+        let Some(setting) = self.0.remove(key) else { unreachable!("config.toml lacks {key}, or it is read twice") };
+        setting
+    }
+
+    /// A whole number within `range`; `unit` is for the message.
+    pub(super) fn number(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        unit: &str,
+    ) -> Result<u64, ConfigError> {
+        let setting = self.take(key);
+        let number = match setting.value {
+            Value::Integer(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        number.filter(|number| range.contains(number)).ok_or_else(|| {
+            let allowed = format!("a whole number from {} to {} ({unit})", range.start(), range.end());
+            bad(key, &setting, allowed)
+        })
+    }
+
+    /// A number of things or bytes that are held in memory.
+    pub(super) fn size(
+        &mut self,
+        key: &'static str,
+        range: RangeInclusive<u64>,
+        unit: &str,
+    ) -> Result<usize, ConfigError> {
+        // A 32-bit machine has no use for more than it can address, so saturating says what is meant.
+        Ok(usize::try_from(self.number(key, range, unit)?).unwrap_or(usize::MAX))
+    }
+
+    /// A time in milliseconds.
+    pub(super) fn millis(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
+        self.number(key, range, "milliseconds").map(Duration::from_millis)
+    }
+
+    /// A TCP port; 0 takes a free one.
+    pub(super) fn port(&mut self, key: &'static str) -> Result<u16, ConfigError> {
+        let port = self.number(key, 0..=u64::from(u16::MAX), "TCP port")?;
+        Ok(u16::try_from(port).unwrap_or(u16::MAX))
+    }
+
+    pub(super) fn boolean(&mut self, key: &'static str) -> Result<bool, ConfigError> {
+        let setting = self.take(key);
+        match setting.value {
+            Value::Bool(value) => Ok(value),
+            _ => Err(bad(key, &setting, "true or false")),
+        }
+    }
+
+    /// A text that `parse` accepts; `allowed` says what that is.
+    pub(super) fn parsed<T>(
+        &mut self,
+        key: &'static str,
+        allowed: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, ConfigError> {
+        let setting = self.take(key);
+        let value = match &setting.value {
+            Value::Text(text) => parse(text),
+            _ => None,
+        };
+        value.ok_or_else(|| bad(key, &setting, allowed))
+    }
+
+    pub(super) fn address(&mut self, key: &'static str) -> Result<IpAddr, ConfigError> {
+        self.parsed(key, "an IPv4 or IPv6 address", |text| text.parse().ok())
+    }
+
+    /// A path; `None` for the empty text.
+    pub(super) fn path_or_none(&mut self, key: &'static str) -> Result<Option<PathBuf>, ConfigError> {
+        self.parsed(key, "\"\" or a path without control characters", |text| {
+            is_plain(text).then(|| (!text.is_empty()).then(|| PathBuf::from(text)))
+        })
+    }
+
+    pub(super) fn path(&mut self, key: &'static str) -> Result<PathBuf, ConfigError> {
+        self.parsed(key, "a path, not empty and without control characters", |text| {
+            (!text.is_empty() && is_plain(text)).then(|| PathBuf::from(text))
+        })
+    }
+
+    /// Networks such as 10.0.0.0/8.
+    pub(super) fn networks(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+        let setting = self.take(key);
+        match &setting.value {
+            Value::Texts(texts) if texts.iter().all(|text| is_network(text)) => Ok(texts.clone()),
+            _ => Err(bad(key, &setting, "a list of networks such as [\"10.0.0.0/8\", \"fd00::/8\"]")),
+        }
+    }
+}
+
+fn bad(key: &'static str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
+    let (value, origin) = (setting.value.to_string(), setting.origin.clone());
+    ConfigError::BadValue { origin, key, value, allowed: allowed.into() }
+}
+
+/// Paths appear in logs and in line-based files beside a task: a newline in one would forge a line there. U+FFFD stands
+/// for bytes of the environment that are not UTF-8.
+fn is_plain(path: &str) -> bool {
+    !path.contains(|letter: char| letter.is_control() || letter == char::REPLACEMENT_CHARACTER)
+}
+
+fn is_network(text: &str) -> bool {
+    let Some((address, length)) = text.split_once('/') else { return false };
+    let Ok(address) = IpAddr::from_str(address) else { return false };
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    // `parse` alone would let "+8" pass.
+    length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= bits)
+}
+
+impl fmt::Display for Value {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Integer(number) => write!(f, "{number}"),
+            Self::Bool(value) => write!(f, "{value}"),
+            Self::Text(text) => write!(f, "\"{}\"", shown(text)),
+            Self::Texts(texts) => write!(f, "[{}]", shown(&texts.join(", "))),
+            Self::Other(text) => f.write_str(text),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_network_is_an_address_and_a_length_that_fits_it() {
+        for good in ["0.0.0.0/0", "::/0", "10.0.0.0/8", "10.1.2.3/32", "fd00::/8", "::1/128"] {
+            assert!(is_network(good), "{good}");
+        }
+        for bad in ["", "/", "10.0.0.0", "10.0.0.0/", "10.0.0.0/33", "::/129", "10.0.0/8", "host/8", "10.0.0.0/+8"] {
+            assert!(!is_network(bad), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,97 @@
+//! What must hold between keys.
+
+use std::path::Path;
+
+use super::Config;
+use super::error::ConfigError;
+
+/// Bytes of a report beside the three texts: ids, times and the names of its fields.
+const REPORT_FRAME_BYTES: usize = 16_384;
+/// A control character of one byte is six in JSON: `\u0000`.
+const JSON_BYTES_PER_BYTE: usize = 6;
+/// A byte that is not UTF-8 becomes U+FFFD, which has three.
+const TEXT_BYTES_PER_BYTE: usize = 3;
+
+/// Refuses what no single key can be blamed for.
+pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
+    let found = insecure(config).or_else(|| ports(config)).or_else(|| report(config)).or_else(|| folders(config));
+    found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
+}
+
+fn insecure(config: &Config) -> Option<String> {
+    let controller = &config.controller;
+    let refused = !controller.ip.to_canonical().is_loopback() && !controller.allow_insecure;
+    refused.then(|| {
+        format!(
+            "CONTROLLER_IP is {}, which other machines may reach, and the wire has no authentication: whoever reaches the \
+             port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or say \
+             ALLOW_INSECURE = true if everybody on that network is trusted",
+            controller.ip
+        )
+    })
+}
+
+fn ports(config: &Config) -> Option<String> {
+    let port = config.controller.rep_port;
+    (port != 0 && port == config.controller.pub_port).then(|| {
+        format!(
+            "CONTROLLER_REP_PORT and CONTROLLER_PUB_PORT are both {port}; give them different ports, or 0 for free ones"
+        )
+    })
+}
+
+/// A report that the controller refuses as too long would leave its task running for ever.
+fn report(config: &Config) -> Option<String> {
+    let (agent, limits) = (&config.agent, &config.limits);
+    let kept = [
+        ("REPORT_LOG_KEEP_BYTES", agent.report_keep_bytes),
+        ("STDOUT_KEEP_BYTES", agent.stdout_keep_bytes),
+        ("STDERR_KEEP_BYTES", agent.stderr_keep_bytes),
+    ];
+    for (key, bytes) in kept {
+        let needed = bytes.saturating_mul(TEXT_BYTES_PER_BYTE);
+        if needed > limits.field_value_bytes_max {
+            return Some(format!(
+                "{key} is {bytes}, so its text may need {needed} bytes, more than FIELD_VALUE_BYTES_MAX = {}; \
+                 lower the one or raise the other",
+                limits.field_value_bytes_max
+            ));
+        }
+    }
+    let sum = kept.iter().fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
+    let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(REPORT_FRAME_BYTES);
+    (needed > limits.message_bytes_max).then(|| {
+        format!(
+            "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, so a report may need \
+             {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
+            limits.message_bytes_max
+        )
+    })
+}
+
+/// Work folders are deleted with their tasks and tools are replaced: neither may hold anything else.
+fn folders(config: &Config) -> Option<String> {
+    let paths = &config.paths;
+    let named = [
+        ("AGENT_WORK_DIR", Some(paths.work_dir.as_path())),
+        ("AGENT_TOOLS_DIR", Some(paths.tools_dir.as_path())),
+        ("TOOL_SOURCES_DIR", paths.tool_sources_dir.as_deref()),
+        ("STATE_DIR", Some(paths.state_dir.as_path())),
+    ];
+    for (i, (key, path)) in named.iter().enumerate() {
+        for (other_key, other) in &named[i + 1..] {
+            if let (Some(path), Some(other)) = (path, other)
+                && same(path, other)
+            {
+                return Some(format!("{key} and {other_key} are both {}; give them different folders", path.display()));
+            }
+        }
+    }
+    None
+}
+
+/// Compares what is written, not what the file system makes of it: the folders need not exist yet.
+fn same(a: &Path, b: &Path) -> bool {
+    let plain = |path: &Path| path.components().filter(|part| part.as_os_str() != ".").collect::<std::path::PathBuf>();
+    plain(a) == plain(b)
+}

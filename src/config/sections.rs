@@ -1,0 +1,267 @@
+//! The sections of the configuration, each read by one part of the program. `config.toml` explains every key.
+
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::reader::Reader;
+
+/// Milliseconds of an hour and of a day: bounds of times that hold something up, and of times that merely pass.
+const HOUR: u64 = 3_600_000;
+const DAY: u64 = 24 * HOUR;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+/// More than a machine has of anything; it keeps sums inside 64 bits.
+const PIB: u64 = 1 << 50;
+
+/// Where the controller listens and what it keeps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ControllerSection {
+    /// The address that it binds, and that agents and clients connect to.
+    pub ip: IpAddr,
+    /// The TCP port for requests; 0 takes a free one.
+    pub rep_port: u16,
+    /// The TCP port for broadcasts; 0 takes a free one.
+    pub pub_port: u16,
+    /// The user has said that an address other than loopback is meant.
+    pub allow_insecure: bool,
+    /// Tasks that wait at the most.
+    pub waiting_tasks_max: usize,
+    /// Tasks in one page of details.
+    pub details_limit_max: usize,
+    /// Bytes after which a page of details ends early.
+    pub details_bytes_max: usize,
+    /// The longest time that a request may be parked.
+    pub wait_max: Duration,
+    /// How long a finished family is kept.
+    pub task_keep: Duration,
+    /// Bytes of kept results.
+    pub task_keep_bytes_max: u64,
+}
+
+impl ControllerSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            ip: reader.address("CONTROLLER_IP")?,
+            rep_port: reader.port("CONTROLLER_REP_PORT")?,
+            pub_port: reader.port("CONTROLLER_PUB_PORT")?,
+            allow_insecure: reader.boolean("ALLOW_INSECURE")?,
+            waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
+            details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
+            details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
+            wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
+            task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
+            task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
+        })
+    }
+
+    /// The ZeroMQ endpoint for requests: `tcp://127.0.0.1:15555`, an IPv6 address in brackets.
+    #[must_use]
+    pub fn rep_endpoint(&self) -> String {
+        format!("tcp://{}", SocketAddr::new(self.ip, self.rep_port))
+    }
+
+    /// The ZeroMQ endpoint for broadcasts.
+    #[must_use]
+    pub fn pub_endpoint(&self) -> String {
+        format!("tcp://{}", SocketAddr::new(self.ip, self.pub_port))
+    }
+}
+
+/// What a client needs beside the controller's endpoint.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSection {
+    /// How long it waits for a reply.
+    pub reply_timeout: Duration,
+}
+
+impl ClientSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self { reply_timeout: reader.millis("ZMQ_RECV_TIMEOUT", 1..=DAY)? })
+    }
+}
+
+/// What a peer may send, and how long it may take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitsSection {
+    /// Bytes of one message.
+    pub message_bytes_max: usize,
+    /// Fields of one message.
+    pub fields_max: usize,
+    /// Bytes of a field's name.
+    pub field_name_bytes_max: usize,
+    /// Bytes of a field's value.
+    pub field_value_bytes_max: usize,
+    /// The time for the handshake of ZMTP.
+    pub handshake_timeout: Duration,
+    /// Messages that wait for a peer that does not read.
+    pub send_queue_max: usize,
+}
+
+impl LimitsSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            message_bytes_max: reader.size("MESSAGE_BYTES_MAX", 1024..=GIB, "bytes")?,
+            fields_max: reader.size("FIELDS_MAX", 32..=65_536, "fields")?,
+            field_name_bytes_max: reader.size("FIELD_NAME_BYTES_MAX", 32..=65_536, "bytes")?,
+            field_value_bytes_max: reader.size("FIELD_VALUE_BYTES_MAX", 256..=GIB, "bytes")?,
+            handshake_timeout: reader.millis("HANDSHAKE_TIMEOUT", 1..=HOUR)?,
+            // 0 would mean no limit to ZeroMQ.
+            send_queue_max: reader.size("SEND_QUEUE_MAX", 1..=1_000_000, "messages")?,
+        })
+    }
+}
+
+/// The push of states to the addresses that submitters name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PushSection {
+    /// Open sockets at the most.
+    pub sockets_max: usize,
+    /// Messages that wait for one address.
+    pub queue_max: usize,
+    /// Bytes that wait for one address.
+    pub queue_bytes_max: usize,
+    /// How long messages wait for an address that cannot be reached.
+    pub connect_timeout: Duration,
+    /// After which an unused socket is closed.
+    pub idle_timeout: Duration,
+    /// For which a stopping controller goes on delivering.
+    pub linger: Duration,
+    /// Networks that an address may lie in, as CIDR; checked for their form only.
+    pub allow: Vec<String>,
+}
+
+impl PushSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            // libzmq has 1,023 sockets for one context; some are its own.
+            sockets_max: reader.size("PUSH_SOCKETS_MAX", 1..=1000, "sockets")?,
+            queue_max: reader.size("PUSH_QUEUE_MAX", 1..=1_000_000, "messages")?,
+            queue_bytes_max: reader.size("PUSH_QUEUE_BYTES_MAX", 1024..=16 * GIB, "bytes")?,
+            connect_timeout: reader.millis("PUSH_CONNECT_TIMEOUT", 1..=DAY)?,
+            idle_timeout: reader.millis("PUSH_IDLE_TIMEOUT", 1..=DAY)?,
+            linger: reader.millis("PUSH_LINGER", 0..=HOUR)?,
+            allow: reader.networks("PUSH_ALLOW")?,
+        })
+    }
+}
+
+/// Agents and their one slot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSection {
+    /// Between two heartbeats; the controller takes an agent for lost after two of them.
+    pub heartbeat_interval: Duration,
+    /// Between two signals to a task that is to end.
+    pub kill_interval: Duration,
+    /// Signals that a task gets at the most; at least 1.
+    pub kill_count: u32,
+    /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
+    pub straggler_grace: Duration,
+    /// `RLIMIT_NPROC` of a tool; `None` sets none.
+    pub processes_max: Option<u64>,
+    /// The longest pause between two attempts to reach the controller.
+    pub reconnect_interval_max: Duration,
+    /// Bytes of the end of report.log that come back.
+    pub report_keep_bytes: usize,
+    /// Bytes of the end of stdout that come back.
+    pub stdout_keep_bytes: usize,
+    /// Bytes of the end of stderr that come back.
+    pub stderr_keep_bytes: usize,
+    /// Bytes of unpacked tools that are kept.
+    pub tool_cache_bytes_max: u64,
+}
+
+impl AgentSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        let kill_count = reader.number("AGENT_KILL_COUNT", 1..=1000, "signals")?;
+        // A Linux machine has 2^22 process ids.
+        let processes_max = reader.number("AGENT_PROCESSES_MAX", 0..=1 << 22, "processes")?;
+        Ok(Self {
+            heartbeat_interval: reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?,
+            kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
+            kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
+            straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
+            processes_max: (processes_max > 0).then_some(processes_max),
+            // The first pause is 100 ms.
+            reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,
+            report_keep_bytes: reader.size("REPORT_LOG_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
+            stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
+            stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
+            tool_cache_bytes_max: reader.number("TOOL_CACHE_BYTES_MAX", 0..=PIB, "bytes")?,
+        })
+    }
+}
+
+/// What a tool's archive may contain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArchiveSection {
+    /// Packed bytes.
+    pub packed_bytes_max: u64,
+    /// Unpacked bytes.
+    pub unpacked_bytes_max: u64,
+    /// Entries.
+    pub entries_max: u64,
+    /// Unpacked to packed bytes, beyond the first 16 MiB.
+    pub ratio_max: u64,
+    /// Bytes of a path.
+    pub path_bytes_max: usize,
+    /// Parts of a path.
+    pub depth_max: usize,
+    /// The time to unpack it.
+    pub timeout: Duration,
+}
+
+impl ArchiveSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            packed_bytes_max: reader.number("ARCHIVE_BYTES_MAX", 1..=PIB, "bytes")?,
+            unpacked_bytes_max: reader.number("UNPACKED_BYTES_MAX", 1..=PIB, "bytes")?,
+            entries_max: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
+            ratio_max: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
+            // Linux takes no longer path.
+            path_bytes_max: reader.size("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
+            depth_max: reader.size("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
+            timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,
+        })
+    }
+}
+
+/// Folders; relative ones start in the folder where the program was started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathsSection {
+    /// A folder for each task.
+    pub work_dir: PathBuf,
+    /// The packed tools.
+    pub tools_dir: PathBuf,
+    /// The sources of tools; `None` packs nothing.
+    pub tool_sources_dir: Option<PathBuf>,
+    /// What must outlive a process.
+    pub state_dir: PathBuf,
+}
+
+impl PathsSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            work_dir: reader.path("AGENT_WORK_DIR")?,
+            tools_dir: reader.path("AGENT_TOOLS_DIR")?,
+            tool_sources_dir: reader.path_or_none("TOOL_SOURCES_DIR")?,
+            state_dir: reader.path("STATE_DIR")?,
+        })
+    }
+}
+
+/// What holds for a submit that does not say otherwise.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskDefaults {
+    /// How many agents may be lost before the task is.
+    pub max_losses: u32,
+}
+
+impl TaskDefaults {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        let max_losses = reader.number("task_defaults.MAX_LOSSES", 0..=1_000_000, "losses")?;
+        Ok(Self { max_losses: u32::try_from(max_losses).unwrap_or(u32::MAX) })
+    }
+}
