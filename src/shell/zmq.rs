@@ -1,6 +1,7 @@
 //! All of libzmq that the service uses. Nothing outside this module knows the crate, so that another transport can take
 //! its place.
 
+use std::collections::BTreeSet;
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
@@ -164,7 +165,10 @@ pub struct PubPort {
     socket: zmq::Socket,
     /// Where it is bound.
     pub endpoint: String,
-    subscriptions: std::collections::BTreeSet<Vec<u8>>,
+    /// The beginning of the messages that are made only when somebody asks for them.
+    watchable: String,
+    subscriptions: BTreeSet<Vec<u8>>,
+    watched: bool,
 }
 
 /// A subscription is the beginning of a message that we send; a longer one can only be there to cost memory.
@@ -172,14 +176,14 @@ const SUBSCRIPTION_BYTES_MAX: usize = 256;
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
 impl PubPort {
-    /// Binds it.
+    /// Binds it. Messages that begin with `watchable` are worth making only while [`PubPort::is_watched`] says so.
     ///
     /// # Errors
     /// When the address is in use or is not ours.
-    pub fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
+    pub fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::XPUB, limits, endpoint)?;
         let endpoint = bind(&socket, endpoint)?;
-        Ok(Self { socket, endpoint, subscriptions: std::collections::BTreeSet::new() })
+        Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), watched: false })
     }
 
     /// Notes what is asked for.
@@ -197,13 +201,15 @@ impl PubPort {
                 _ => {}
             }
         }
+        let watchable = self.watchable.as_bytes();
+        let asks = |prefix: &Vec<u8>| prefix.starts_with(watchable) || watchable.starts_with(prefix);
+        self.watched = self.subscriptions.iter().any(asks);
     }
 
-    /// Whether anybody asks for messages that begin like this.
+    /// Whether anybody asks for the messages that are made on demand.
     #[must_use]
-    pub fn is_watched(&self, beginning: &str) -> bool {
-        let beginning = beginning.as_bytes();
-        self.subscriptions.iter().any(|prefix| prefix.starts_with(beginning) || beginning.starts_with(prefix))
+    pub const fn is_watched(&self) -> bool {
+        self.watched
     }
 
     /// Sends to whoever asks for it and reads; PUB may lose.
