@@ -1,4 +1,5 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod clock;
+pub mod lock;
 pub mod logging;
