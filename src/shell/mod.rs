@@ -3,3 +3,4 @@
 pub mod clock;
 pub mod lock;
 pub mod logging;
+pub mod signals;
