@@ -4,4 +4,6 @@ pub mod clock;
 pub mod limits;
 pub mod lock;
 pub mod logging;
+pub mod process;
 pub mod signals;
+pub mod workspace;
