@@ -5,5 +5,7 @@ pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod process;
+pub mod push;
 pub mod signals;
 pub mod workspace;
+pub mod zmq;
