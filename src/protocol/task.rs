@@ -109,7 +109,6 @@ impl Value<'_> {
         }
     }
 
-    #[expect(clippy::float_cmp, reason = "a query asks for the very value that it was shown")]
     fn equals(&self, wanted: &Scalar) -> bool {
         match self {
             Self::Text(text) => wanted.as_text() == Some(text),

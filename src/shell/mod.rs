@@ -1,6 +1,7 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod clock;
+pub mod controller;
 pub mod limits;
 pub mod lock;
 pub mod logging;

@@ -125,9 +125,11 @@ impl RepPort {
     pub fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::ROUTER, limits, endpoint)?;
         // Without it, an answer to a peer that is gone would vanish without a word.
-        socket
-            .set_router_mandatory(true)
-            .map_err(|source| SocketError { what: "set up", endpoint: endpoint.to_owned(), source })?;
+        socket.set_router_mandatory(true).map_err(|source| SocketError {
+            what: "set up",
+            endpoint: endpoint.to_owned(),
+            source,
+        })?;
         let endpoint = bind(&socket, endpoint)?;
         Ok(Self { socket, endpoint })
     }
@@ -306,9 +308,8 @@ impl<'a> Wait<'a> {
     /// Waits until one of them is ready or the deadline has come; says which are ready, in the order of the calls.
     pub fn until(mut self, now: Mono, deadline: Option<Mono>) -> Vec<bool> {
         // Rounded up: a deadline must have come when the wait is over, or the loop would spin.
-        let millis = deadline.map_or(-1, |at| {
-            i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX)
-        });
+        let millis =
+            deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
         // EINTR: a signal arrives through its descriptor, so the next turn sees it.
         let _ = zmq::poll(&mut self.items, millis);
         self.items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()

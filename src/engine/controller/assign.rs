@@ -9,7 +9,7 @@ use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
-use crate::protocol::{Code, Refusal};
+use crate::protocol::{Code, Refusal, words};
 use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, Session, TaskId, TaskState};
 
 impl Controller {
@@ -55,7 +55,7 @@ impl Controller {
         if let Some(agent) = self.agents.get(id).filter(|agent| agent.session != sender.session) {
             let gone = agent.slot == Slot::Lost || replaces == Some(agent.session);
             if !gone {
-                let message = format!("__AGENT_ID__ {id} belongs to another running agent; choose another name");
+                let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
             self.leave(now, id);
