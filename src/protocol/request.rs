@@ -69,13 +69,6 @@ pub struct Submit {
 }
 
 impl Submit {
-    /// The given id as JSON: what [`Filter::given_id`] looks for.
-    #[must_use]
-    pub fn given_id(&self) -> Option<String> {
-        let value = self.fields.get(words::GIVEN_ID)?;
-        Filter::new(&Fields::new().with(words::GIVEN_ID, value.clone())).given_id().map(str::to_owned)
-    }
-
     /// Takes the father out: nobody knows it.
     pub fn forget_parent(&mut self) {
         self.parent = None;

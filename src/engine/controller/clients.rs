@@ -6,7 +6,7 @@ use super::Controller;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
-use crate::protocol::task::Filter;
+use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
 use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 
@@ -42,7 +42,6 @@ impl Controller {
         }
         let parent = self.parent(&mut submit, &mut warnings)?;
         let id = self.new_id(now.wall);
-        let given_id = submit.given_id();
         let record = TaskRecord {
             id,
             submitted: submit.members(),
@@ -60,6 +59,7 @@ impl Controller {
         if let Some(parent) = parent {
             self.families.add(id, parent);
         }
+        let given_id = task::given_id(&record);
         self.tasks.insert(record, given_id);
         self.dispatch(now);
         if self.tasks.get(id).is_some_and(|record| record.phase() == Phase::Waiting) {

@@ -104,7 +104,7 @@ impl Controller {
     /// What follows from the end of a task, whichever way it came.
     pub(super) fn finished(&mut self, now: Now, task: TaskId) {
         self.answer_waiters(task);
-        self.keep(now, task);
+        self.keep(now, task, now.wall);
     }
 
     /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.

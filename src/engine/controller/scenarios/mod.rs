@@ -6,6 +6,7 @@ mod family;
 mod limits;
 mod loss;
 mod query;
+mod restart;
 
 use std::time::Duration;
 
@@ -29,6 +30,9 @@ struct World {
     replies: Vec<(Ticket, Reply)>,
     pushes: Vec<TaskRecord>,
     published: Vec<Published>,
+    /// What a disk would hold.
+    stored: BTreeMap<TaskId, TaskRecord>,
+    settings: Settings,
     /// Records and promises in the order in which they came.
     order: Vec<&'static str>,
 }
@@ -53,7 +57,9 @@ impl World {
         change(&mut settings);
         let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(START) };
         Self {
-            controller: Controller::new(settings, 1),
+            controller: Controller::new(settings.clone(), 1),
+            stored: BTreeMap::new(),
+            settings,
             now,
             tickets: 0,
             replies: Vec::new(),
@@ -71,13 +77,25 @@ impl World {
                 _ => "other",
             });
             match effect {
-                Effect::Record(_) => {}
+                Effect::Record(Record::Put(record)) => {
+                    self.stored.insert(record.id, *record);
+                }
+                Effect::Record(Record::Remove(task)) => {
+                    self.stored.remove(&task);
+                }
                 Effect::Reply(ticket, reply) => self.replies.push((ticket, reply)),
                 Effect::Publish(message) => self.published.push(message),
                 Effect::Push(record) => self.pushes.push(*record),
             }
         }
         self.controller.sanity_check();
+    }
+
+    /// The controller dies and starts again from what was stored.
+    fn restart(&mut self) {
+        let stored = self.stored.values().cloned();
+        self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
+        self.settle();
     }
 
     fn pass(&mut self, duration: Duration) {
