@@ -9,6 +9,7 @@
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | what the PUB port sends |
 //! | [`agent`] | the agent's side of the conversation |
+//! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
 
 pub mod agent;
@@ -17,6 +18,7 @@ pub mod envelope;
 pub mod info;
 pub mod json;
 pub mod publish;
+pub mod record;
 pub mod reply;
 pub mod request;
 pub mod task;
