@@ -1,5 +1,6 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
+pub mod agent;
 pub mod clock;
 pub mod controller;
 pub mod limits;
@@ -8,5 +9,6 @@ pub mod logging;
 pub mod process;
 pub mod push;
 pub mod signals;
+pub mod tools;
 pub mod workspace;
 pub mod zmq;
