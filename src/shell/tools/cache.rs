@@ -1,8 +1,8 @@
 //! Unpacked tools, kept for the next task: each archive is unpacked once per host, and each task gets a private copy.
 //!
 //! What is kept is found by the content of the archive. Reading it each time would be slow, so a process remembers under
-//! which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file written less than a
-//! few seconds ago is read again each time, because a second write could still hide in the same tick of the clock.
+//! which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file written
+//! less than a few seconds ago is read again each time: a second write could hide in the same tick of the clock.
 //!
 //! Each run sees one whole version of its archive. It is opened once; the bytes that are unpacked must have the digest that
 //! the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a rename is
@@ -253,3 +253,6 @@ impl ToolCache {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
+
+#[cfg(test)]
+mod tests;
