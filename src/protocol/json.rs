@@ -29,16 +29,31 @@ impl FieldLimits {
         Self { message_bytes: usize::MAX, fields: usize::MAX, name_bytes: usize::MAX, value_bytes: usize::MAX };
 }
 
+/// A text that is refused, with the fields that could be read, so that the answer can say what was meant.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rejected {
+    /// Why.
+    pub refusal: Refusal,
+    /// What is not to blame.
+    pub fields: Fields,
+}
+
+impl From<Refusal> for Rejected {
+    fn from(refusal: Refusal) -> Self {
+        Self { refusal, fields: Fields::new() }
+    }
+}
+
 /// Reads a flat object.
 ///
 /// # Errors
-/// -1001 when the text is not a JSON object or names a field twice; -1007 when a field holds an object, an array or a
-/// number that cannot be kept exactly; -1008 when a limit is exceeded.
-pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Refusal> {
+/// -1001 when the text is not a JSON object or names a field twice; -1007 when a field holds an object, an array, a number
+/// that cannot be kept exactly, or too many bytes; -1008 when there are too many fields or bytes in all.
+pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     if text.len() > limits.message_bytes {
         let (bytes, max) = (text.len(), limits.message_bytes);
         let message = format!("the message has {bytes} bytes; at most {max} are taken (MESSAGE_BYTES_MAX)");
-        return Err(Refusal::new(Code::LimitReached, message));
+        return Err(Refusal::new(Code::LimitReached, message).into());
     }
     let mut refusal = None;
     let mut reader = serde_json::Deserializer::from_slice(text);
@@ -47,7 +62,7 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Refusal> {
         .and_then(|fields| reader.end().map(|()| fields))
         .map_err(|error| Refusal::new(Code::NotJson, format!("the message is not a flat JSON object: {error}")))?;
     match refusal {
-        Some(refusal) => Err(refusal),
+        Some(refusal) => Err(Rejected { refusal, fields }),
         None => Ok(fields),
     }
 }
@@ -63,31 +78,23 @@ impl FlatObject<'_> {
         self.refusal.get_or_insert(Refusal { code, message });
     }
 
-    fn check(&mut self, name: &str, value: &Value) -> Option<Scalar> {
+    fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
         let max = self.limits.value_bytes;
-        match value {
+        let name = shown(name);
+        let message = match value {
             Value::Scalar(Scalar::Text(text)) if text.len() > max => {
-                let bytes = text.len();
-                self.refuse(
-                    Code::LimitReached,
-                    format!("field {} has {bytes} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", shown(name)),
-                );
-                None
+                format!("field {name} has {} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", text.len())
             }
-            Value::Scalar(scalar) => Some(scalar.clone()),
+            Value::Scalar(scalar) => return Some(scalar),
             Value::Nested(what) => {
-                let message =
-                    format!("field {} holds {what}; send a flat object, with texts for anything nested", shown(name));
-                self.refuse(Code::BadField, message);
-                None
+                format!("field {name} holds {what}; send a flat object, with texts for anything nested")
             }
             Value::Inexact(number) => {
-                let message =
-                    format!("field {} holds {number}, which cannot be kept exactly; send it as a text", shown(name));
-                self.refuse(Code::BadField, message);
-                None
+                format!("field {name} holds {number}, which cannot be kept exactly; send it as a text")
             }
-        }
+        };
+        self.refuse(Code::BadField, message);
+        None
     }
 }
 
@@ -101,24 +108,19 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
     fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<Fields, A::Error> {
         let mut fields = Fields::new();
         while let Some(name) = map.next_key::<String>()? {
-            if self.refusal.is_some() {
-                map.next_value_seed(OneValue)?;
-                continue;
-            }
             if fields.get(&name).is_some() {
                 return Err(A::Error::custom(format_args!("field {} stands there twice", shown(&name))));
             }
             let value = map.next_value_seed(OneValue)?;
             if name.len() > self.limits.name_bytes {
                 let max = self.limits.name_bytes;
-                self.refuse(
-                    Code::LimitReached,
-                    format!("the field name {} is longer than {max} bytes (FIELD_NAME_BYTES_MAX)", shown(&name)),
-                );
+                let message =
+                    format!("the field name {} is longer than {max} bytes (FIELD_NAME_BYTES_MAX)", shown(&name));
+                self.refuse(Code::BadField, message);
             } else if fields.len() == self.limits.fields {
                 let max = self.limits.fields;
                 self.refuse(Code::LimitReached, format!("the message has more than {max} fields (FIELDS_MAX)"));
-            } else if let Some(scalar) = self.check(&name, &value) {
+            } else if let Some(scalar) = self.check(&name, value) {
                 fields.set(&name, scalar);
             }
         }
@@ -360,7 +362,7 @@ mod tests {
     const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 4, name_bytes: 8, value_bytes: 16 };
 
     fn code(text: &[u8]) -> Option<i32> {
-        parse(text, &LIMITS).err().map(|refusal| refusal.code.number())
+        parse(text, &LIMITS).err().map(|rejected| rejected.refusal.code.number())
     }
 
     /// HAZARDS row W1.
@@ -405,9 +407,16 @@ mod tests {
         assert_eq!(code(br#"{"a":[1}"#), Some(-1001));
         assert_eq!(code(br#"{"a":123456789012345678901234567890}"#), Some(-1007));
         assert_eq!(code(br#"{"a":1,"b":1,"c":1,"d":1,"e":1}"#), Some(-1008));
-        assert_eq!(code(br#"{"123456789":1}"#), Some(-1008));
-        assert_eq!(code(br#"{"a":"12345678901234567"}"#), Some(-1008));
+        assert_eq!(code(br#"{"123456789":1}"#), Some(-1007));
+        assert_eq!(code(br#"{"a":"12345678901234567"}"#), Some(-1007));
         assert_eq!(code(&[b' '; 4097]), Some(-1008));
+    }
+
+    /// The answer to a refused request still has its type.
+    #[test]
+    fn what_is_not_to_blame_is_read() {
+        let rejected = parse(br#"{"a":[1],"b":"x","c":{}}"#, &LIMITS).unwrap_err();
+        assert_eq!(rejected.fields, Fields::new().with("b", "x"));
     }
 
     #[test]

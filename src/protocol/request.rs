@@ -161,6 +161,9 @@ pub struct Refused {
     pub refusal: Refusal,
 }
 
+/// How many of [`KINDS`] are for clients.
+const CLIENT_KINDS: usize = 7;
+
 const KINDS: [&str; 11] = [
     kind::TASK_SUBMIT,
     kind::TASK_KILL,
@@ -180,19 +183,26 @@ const KINDS: [&str; 11] = [
 /// # Errors
 /// With the code of the document's section 2.7 for whatever is wrong with it.
 pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refused> {
-    let unknown = |refusal| Refused { kind: kind::ERROR, refusal };
-    let mut fields = json::parse(body, &rules.limits).map_err(unknown)?;
+    let mut fields = json::parse(body, &rules.limits).map_err(|rejected| Refused {
+        kind: rejected.fields.get(words::TYPE).and_then(known_kind).unwrap_or(kind::ERROR),
+        refusal: rejected.refusal,
+    })?;
+    let unknown = |code, message: String| Refused { kind: kind::ERROR, refusal: Refusal { code, message } };
     let Some(value) = fields.remove(words::TYPE) else {
         let message = "the message has no __TYPE__; name the request, for example \"TASK/SUBMIT\"";
-        return Err(unknown(Refusal::new(Code::NoType, message)));
+        return Err(unknown(Code::NoType, message.to_owned()));
     };
-    let Some(kind) = value.as_text().and_then(|text| KINDS.into_iter().find(|known| *known == text)) else {
-        let shown = shown(&value.to_string());
-        let message = format!("__TYPE__ {shown} is unknown; the known ones are {}", KINDS[..7].join(", "));
-        return Err(unknown(Refusal::new(Code::UnknownType, message)));
+    let Some(kind) = known_kind(&value) else {
+        let (shown, known) = (shown(&value.to_string()), KINDS[..CLIENT_KINDS].join(", "));
+        return Err(unknown(Code::UnknownType, format!("__TYPE__ {shown} is unknown; the known ones are {known}")));
     };
     let message = parse_kind(kind, fields, rules).map_err(|refusal| Refused { kind, refusal })?;
     Ok((kind, message))
+}
+
+fn known_kind(value: &Scalar) -> Option<&'static str> {
+    let text = value.as_text()?;
+    KINDS.into_iter().find(|known| *known == text)
 }
 
 fn parse_kind(kind: &str, fields: Fields, rules: &Rules) -> Result<Message, Refusal> {
@@ -323,8 +333,8 @@ impl Reader {
         let busy = match self.fields.get(words::AGENT_STATUS) {
             None => false,
             Some(value) => match (value.as_text(), value.as_u64()) {
-                (Some("FREE"), _) | (_, Some(0)) => false,
-                (Some("BUSY"), _) | (_, Some(1)) => true,
+                (Some("FREE" | "0"), _) | (_, Some(0)) => false,
+                (Some("BUSY" | "1"), _) | (_, Some(1)) => true,
                 _ => return Err(bad(words::AGENT_STATUS, value, "0 (free) or 1 (busy)")),
             },
         };
