@@ -1,5 +1,6 @@
 //! llts
 
+pub mod client;
 pub mod config;
 pub mod engine;
 pub mod protocol;
