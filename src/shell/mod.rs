@@ -1,4 +1,8 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod clock;
+pub mod limits;
+pub mod lock;
+pub mod logging;
+pub mod signals;
 pub mod supervisor;

@@ -1,0 +1,153 @@
+//! One running service per state folder: a lock that the kernel gives back when its holder dies, however it dies.
+//!
+//! The lock file tells people and `llts down` who holds it. Its text may outlive its writer, so a pid in it counts only while
+//! the file is locked and the process still is the one that wrote it: a reused pid has another start time.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::shell::clock;
+use crate::shell::logging::utc;
+
+/// How often a busy lock without a live holder in its text is looked at again: the holder is about to write its name, or
+/// it is another process that looks, which takes microseconds.
+const LOOKS_MAX: usize = 1000;
+
+/// The text is four short lines; more is not ours.
+const TEXT_BYTES_MAX: u64 = 4096;
+
+/// Held as long as this value lives. A program that is started meanwhile does not inherit it (`O_CLOEXEC`).
+#[derive(Debug)]
+pub struct StateLock {
+    file: File,
+}
+
+impl Drop for StateLock {
+    /// Closing the file is not enough: a program that another thread is about to start shares it until its `exec`.
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
+/// Who holds a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holder {
+    /// Its process id; `None` if it is not known, because the holder has just begun or lives in another pid namespace.
+    pub pid: Option<u32>,
+}
+
+/// Why a lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error(
+        "another {what} already runs here: {holder} holds {path}; stop it with `llts down`, or use another STATE_DIR",
+        holder = pid.map_or("a process".to_owned(), |pid| format!("process {pid}")),
+        path = path.display()
+    )]
+    Held {
+        /// What the lock is for: `controller`.
+        what: String,
+        /// The holder, if it is known.
+        pid: Option<u32>,
+        /// The lock file.
+        path: PathBuf,
+    },
+    /// The folder or the file cannot be created, opened or written.
+    #[error("cannot lock {path}: {source}", path = path.display())]
+    Io {
+        /// The lock file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl StateLock {
+    /// Takes the lock `<dir>/<what>.lock` without waiting; creates `dir` (0700) if it is missing.
+    ///
+    /// # Errors
+    /// [`LockError::Held`] when another process, or another `StateLock`, has it.
+    pub fn acquire(dir: &Path, what: &str) -> Result<Self, LockError> {
+        let path = lock_file(dir, what);
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
+        let mut file = open(&path, true).map_err(failed)?;
+        for _ in 0..LOOKS_MAX {
+            match file.try_lock() {
+                Ok(()) => {
+                    introduce(&mut file).map_err(failed)?;
+                    return Ok(Self { file });
+                }
+                Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
+                Err(fs::TryLockError::WouldBlock) => {}
+            }
+            if let Some(pid) = living_writer(&path) {
+                return Err(LockError::Held { what: what.to_owned(), pid: Some(pid), path });
+            }
+            std::thread::yield_now();
+        }
+        Err(LockError::Held { what: what.to_owned(), pid: None, path })
+    }
+
+    /// Who holds the lock; `None` when nobody does, or it cannot be looked at.
+    #[must_use]
+    pub fn holder(dir: &Path, what: &str) -> Option<Holder> {
+        let path = lock_file(dir, what);
+        let file = open(&path, false).ok()?;
+        for _ in 0..LOOKS_MAX {
+            // Shared, so that two who look do not see each other.
+            if !matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)) {
+                return None;
+            }
+            if let Some(pid) = living_writer(&path) {
+                return Some(Holder { pid: Some(pid) });
+            }
+            std::thread::yield_now();
+        }
+        Some(Holder { pid: None })
+    }
+}
+
+fn lock_file(dir: &Path, what: &str) -> PathBuf {
+    dir.join(format!("{what}.lock"))
+}
+
+/// The file is never removed: two processes could then hold locks on two files of the same name.
+fn open(path: &Path, create: bool) -> io::Result<File> {
+    let no_link = nix::libc::O_NOFOLLOW;
+    File::options().read(true).write(create).create(create).mode(0o600).custom_flags(no_link).open(path)
+}
+
+fn introduce(file: &mut File) -> io::Result<()> {
+    let pid = std::process::id();
+    let start = start_ticks(pid).unwrap_or_default();
+    let since = utc(clock::now().wall);
+    file.set_len(0)?;
+    file.write_all(format!("pid {pid}\nstart_ticks {start}\nboot_id {}\nsince {since}\n", boot_id()).as_bytes())
+}
+
+/// The pid in the text, if the process that wrote it still lives.
+fn living_writer(path: &Path) -> Option<u32> {
+    let mut text = String::new();
+    open(path, false).ok()?.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let word = |name: &str| text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    let pid = word("pid")?.parse().ok()?;
+    let start: u64 = word("start_ticks")?.parse().ok()?;
+    (word("boot_id")? == boot_id() && start_ticks(pid) == Some(start)).then_some(pid)
+}
+
+/// When a process started, in clock ticks since the boot: field 22 of its `stat`, whose second field may contain anything.
+fn start_ticks(pid: u32) -> Option<u64> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
+}
+
+fn boot_id() -> String {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Signals as a readable descriptor, so that the one wait of a shell sees them like any other event.
+//!
+//! A blocked signal stays blocked in the programs that a process starts, and a tool that never sees SIGTERM cannot end
+//! politely. So every start of a program goes through [`with_clean_mask`].
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nix::errno::Errno;
+use nix::libc::c_int;
+use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, kill, sigaction};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
+
+pub use nix::sys::signal::Signal;
+
+/// What asks a process to stop. A closed terminal (SIGHUP) asks too; without it the processes below would go on alone.
+pub const STOP: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// Signals that came while [`with_clean_mask`] let them through, a bit for each.
+static MISSED: AtomicU64 = AtomicU64::new(0);
+
+/// Blocked signals and the descriptor that is readable while one is pending.
+#[derive(Debug)]
+pub struct Signals {
+    fd: SignalFd,
+}
+
+impl Signals {
+    /// Blocks `signals` in the calling thread. Call it in the main thread before any other is started: threads inherit the
+    /// block, and a signal that one thread does not block is not readable here.
+    ///
+    /// SIGINT and SIGHUP stay ignored if they are at the start, as `nohup` and background jobs of scripts have it.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub fn install(signals: &[Signal]) -> io::Result<Self> {
+        let mut mask = SigSet::empty();
+        for signal in signals {
+            if listen(*signal)? {
+                mask.add(*signal);
+            }
+        }
+        mask.thread_block()?;
+        let fd = SignalFd::with_flags(&mask, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+        Ok(Self { fd })
+    }
+
+    /// The signals that came since the last call; does not wait. Several of one kind may come as one.
+    pub fn read(&mut self) -> Vec<Signal> {
+        let mut signals = Vec::new();
+        loop {
+            match self.fd.read_signal() {
+                Ok(Some(info)) => {
+                    signals
+                        .extend(c_int::try_from(info.ssi_signo).ok().and_then(|number| Signal::try_from(number).ok()));
+                }
+                Err(Errno::EINTR) => {}
+                Ok(None) | Err(_) => return signals,
+            }
+        }
+    }
+}
+
+impl AsFd for Signals {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+}
+
+/// Runs `start`, which starts a program, with no signal blocked in this thread, so that the program has none blocked
+/// either. Signals that come meanwhile are sent again afterwards and reach [`Signals`].
+pub fn with_clean_mask<T>(start: impl FnOnce() -> T) -> T {
+    let _restore = Restore(SigSet::empty().thread_swap_mask(SigmaskHow::SIG_SETMASK).ok());
+    start()
+}
+
+/// Blocks again what was blocked, also when the start panics.
+struct Restore(Option<SigSet>);
+
+impl Drop for Restore {
+    fn drop(&mut self) {
+        let Some(mask) = self.0 else { return };
+        // It cannot fail: the mask came from the kernel.
+        let _ = mask.thread_set_mask();
+        let missed = MISSED.swap(0, Ordering::SeqCst);
+        for signal in Signal::iterator().filter(|signal| missed & bit(*signal as c_int) != 0) {
+            let _ = kill(Pid::this(), signal);
+        }
+    }
+}
+
+/// Replaces the default action, which would end the process while [`with_clean_mask`] lets a signal through. `false` if
+/// the signal is to stay ignored.
+fn listen(signal: Signal) -> io::Result<bool> {
+    let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
+    #[expect(unsafe_code, reason = "a handler that only sets a bit of an atomic is safe at any moment")]
+    let old = unsafe { sigaction(signal, &action) }?;
+    let may_be_ignored = matches!(signal, Signal::SIGINT | Signal::SIGHUP);
+    if !(may_be_ignored && matches!(old.handler(), SigHandler::SigIgn)) {
+        return Ok(true);
+    }
+    #[expect(unsafe_code, reason = "restores what was there")]
+    unsafe { sigaction(signal, &old) }?;
+    Ok(false)
+}
+
+extern "C" fn note(signal: c_int) {
+    MISSED.fetch_or(bit(signal), Ordering::SeqCst);
+}
+
+fn bit(signal: c_int) -> u64 {
+    u32::try_from(signal).ok().and_then(|signal| 1_u64.checked_shl(signal)).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests;
