@@ -1,4 +1,62 @@
-//! llts
+//! `llts` runs small programs with low latency.
+//!
+//! A **tool** is a `.tar.gz` with a `run.sh`. A client sends a flat JSON object over ZeroMQ; the **controller** hands the
+//! **task** to a free **agent**, which has one slot; the agent unpacks the tool, runs `run.sh`, and each change of state is
+//! pushed to the address that the submitter named. A running tool may submit child tasks; they die with it.
+//!
+//! # The way of a task
+//!
+//! ```text
+//! client            controller                          agent                      tool
+//!   | TASK/SUBMIT ---> |                                  |                          |
+//!   | <--- __TASK_ID__ | --- the answer to its APPLY ---> |                          |
+//!   |                  |                                  | folder, files, tool      |
+//!   |                  |                                  | posix_spawn -----------> | run.sh
+//!   | <--- push ------ | <------- REPORT: RUNNING ------- |                          |
+//!   |                  |                                  | <---- pidfd: ended ----- |
+//!   |                  |                                  | tails, tree, removal     |
+//!   | <--- push ------ | <-- REPORT: FINISHED + APPLY --- |                          |
+//! ```
+//!
+//! An agent without a task has an APPLY parked at the controller, so that handing it a task is one message. A short task costs
+//! two reports. Nothing on this way sleeps or polls.
+//!
+//! # Layers
+//!
+//! An item imports only from layers to its left; `tests/architecture.rs` holds the code to it.
+//!
+//! ```text
+//! types <- { config, protocol } <- engine <- shell <- cli <- main
+//! ```
+//!
+//! | layer | what it is |
+//! |---|---|
+//! | [`types`] | plain data: ids, time, the record of a task |
+//! | [`config`] | `config.toml`, which is also the documentation of every key, to typed sections |
+//! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
+//! | [`engine`] | pure state machines: [`engine::controller`] and [`engine::slot`], the agent |
+//! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
+//! | [`client`] | the Rust client that the command line and the tests use |
+//! | [`cli`] | arguments in; text for people or JSON out |
+//!
+//! # The contract between engine and shell
+//!
+//! An engine is called with an event and the time. It answers by value, and says by [`poll_effect`] what else the shell must
+//! do, in order; by [`poll_timeout`], when it wants to be called. What can fail comes back as an event. Ids and randomness come
+//! from a seed, so that the same seed and the same events are the same run.
+//!
+//! A turn of the controller is: one wait; everything that is ready through the engine; its effects. What an agent waits for
+//! leaves at once. Records are committed together, and what rests on them, the answer to a submit or the push of FINISHED,
+//! leaves only after that: [`engine::controller::Effect::is_promise`].
+//!
+//! # Who may say what of a task
+//!
+//! Each run of a task has a round. Only the agent that has the present round is heard of it; an agent that speaks of an older
+//! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
+//! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
+//!
+//! [`poll_effect`]: engine::controller::Controller::poll_effect
+//! [`poll_timeout`]: engine::controller::Controller::poll_timeout
 
 pub mod client;
 pub mod config;

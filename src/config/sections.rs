@@ -206,9 +206,9 @@ pub struct ArchiveSection {
     /// Unpacked to packed bytes, beyond the first 16 MiB.
     pub ratio_max: u64,
     /// Bytes of a path.
-    pub path_bytes_max: usize,
+    pub path_bytes_max: u64,
     /// Parts of a path.
-    pub depth_max: usize,
+    pub depth_max: u64,
     /// The time to unpack it.
     pub timeout: Duration,
 }
@@ -221,8 +221,8 @@ impl ArchiveSection {
             entries_max: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
             ratio_max: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
             // Linux takes no longer path.
-            path_bytes_max: reader.size("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
-            depth_max: reader.size("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
+            path_bytes_max: reader.number("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
+            depth_max: reader.number("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
             timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,
         })
     }

@@ -135,6 +135,10 @@ fn a_bad_value_is_refused_with_what_is_allowed() {
             "CONTROLLER_IP = \"localhost\"",
             "my.toml:1: CONTROLLER_IP is \"localhost\"; allowed is an IPv4 or IPv6 address",
         ),
+        (
+            "CONTROLLER_IP = \"\u{202e}\"",
+            "my.toml:1: CONTROLLER_IP is \"\\u{202e}\"; allowed is an IPv4 or IPv6 address",
+        ),
         ("ALLOW_INSECURE = 1", "my.toml:1: ALLOW_INSECURE is 1; allowed is true or false"),
         (
             "LOG_DIR = \"a\\nb\"",
@@ -202,6 +206,9 @@ fn a_file_that_cannot_be_read_is_an_error_only_when_it_was_named() {
 }
 
 proptest! {
+    // Each case reads the whole built-in file several times.
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
     #[test]
     fn no_text_panics(text in "\\PC*", key in "[A-Z_.\\[\\]\"]{0,12}", value in "\\PC{0,20}") {
         let _ = from_file(&text);

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use super::agent::Job;
 use super::json;
 use super::words::{self, kind};
-use crate::types::{Fields, Scalar, TaskId};
+use crate::types::{Fields, Round, Scalar, TaskId};
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
@@ -59,10 +59,10 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
     variables
 }
 
-/// The variable by which every process of a task is known, whatever it does: `NAME=value`.
+/// The variables by which every process of a run is known, whatever it does, each as `NAME=value`.
 #[must_use]
-pub fn cookie(task: TaskId) -> String {
-    format!("{}={task}", words::TASK_ID)
+pub fn cookie(task: TaskId, round: Round) -> [String; 2] {
+    [format!("{}={task}", words::TASK_ID), format!("{}={round}", words::ROUND)]
 }
 
 fn task_fields(job: &Job) -> Fields {
@@ -94,7 +94,7 @@ fn push_escape(c: char, out: &mut String) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Round, ToolName};
+    use crate::types::ToolName;
 
     fn job(fields: Fields) -> Job {
         Job {

@@ -8,7 +8,7 @@ use nix::sys::resource::{Resource, getrlimit, setrlimit};
 /// which takes minutes where a container sets 2^30.
 const DESCRIPTORS_MAX: u64 = 1 << 20;
 
-/// Raises the soft limit of open descriptors to the hard one, up to [`DESCRIPTORS_MAX`]; returns the limit that holds. It
+/// Raises the soft limit of open descriptors to the hard one, up to 2^20; returns the limit that holds. It
 /// is never lowered.
 ///
 /// # Errors

@@ -165,8 +165,10 @@ impl Controller {
 
     /// An agent with a free slot waits for its next task.
     pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
-        if let Answer::Now(reply) = self.apply(now, ticket, id, Some(wait)) {
-            self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+        match self.apply(now, ticket, id, Some(wait)) {
+            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("an APPLY has one answer: {reply:?}"),
         }
     }
 

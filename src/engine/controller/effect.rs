@@ -16,6 +16,8 @@ pub enum Answer {
     Now(Reply),
     /// It comes as an [`Effect::Reply`] with the ticket of the request.
     Later,
+    /// Here it is, and the task that the report asked for comes as an [`Effect::Reply`] with the same ticket.
+    NowAndLater(Reply),
 }
 
 impl From<Reply> for Answer {

@@ -1,7 +1,6 @@
 //! What agents report of their runs, and the end of a task.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use super::Controller;
 use super::agents::Slot;
@@ -23,11 +22,15 @@ impl Controller {
             Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
             None => self.advance(now, report),
         }
-        if phase == Phase::Finished {
-            self.slot_is_free(now, sender, task, ticket, wait);
+        let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
+        let reply = Reply::Reported { task, round, phase, refusal };
+        match wait.filter(|_| free) {
+            Some(wait) => {
+                self.park(now, ticket, &sender.agent, wait);
+                Answer::NowAndLater(reply)
+            }
+            None => Answer::Now(reply),
         }
-        self.dispatch(now);
-        Reply::Reported { task, round, phase, refusal }.into()
     }
 
     /// Fencing: only the agent of the present round is heard (promise 3), and no phase goes back.
@@ -104,16 +107,14 @@ impl Controller {
         self.keep(now, task);
     }
 
-    /// An agent that reports FINISHED has a free slot, also when its report was refused.
-    fn slot_is_free(&mut self, now: Now, sender: &Sender, task: TaskId, ticket: Ticket, wait: Option<Duration>) {
+    /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.
+    fn slot_is_free(&mut self, sender: &Sender, task: TaskId, accepted: bool) -> bool {
         match agent_slot(self, &sender.agent) {
-            Slot::Busy(other) if other != task => return,
+            Slot::Busy(present) if present != task || !accepted => return false,
             Slot::Busy(_) | Slot::Stray => self.agents.set_slot(&sender.agent, Slot::Free),
             Slot::Free | Slot::Parked(..) | Slot::Lost => {}
         }
-        if let Some(wait) = wait {
-            self.park(now, ticket, &sender.agent, wait);
-        }
+        true
     }
 
     /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.

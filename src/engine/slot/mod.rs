@@ -71,7 +71,7 @@ pub enum Effect {
     Spawn,
     /// Signal everything that the run has started.
     Signal(Signal),
-    /// Read what is left of the run's output; then [`Slot::handle_exited`] has been complete.
+    /// Look whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
@@ -259,7 +259,7 @@ impl Slot {
         if std::mem::replace(&mut self.stopping, true) {
             return;
         }
-        self.run.unwanted();
+        self.run.give_way();
         self.kill(now);
         self.leave_if_free(now);
     }

@@ -92,6 +92,15 @@ impl Run {
         }
     }
 
+    /// It gives way to a stop: unless its result is known already, another agent will run the task.
+    pub(super) fn give_way(&mut self) {
+        let ended =
+            |run: &Taken| matches!(run.state, State::Ended { .. } | State::Removing { .. } | State::Finished { .. });
+        if !self.taken().is_some_and(ended) {
+            self.unwanted();
+        }
+    }
+
     /// How it stands, if anybody wants to know.
     pub(super) fn report(&self) -> Option<Report> {
         let run = self.taken().filter(|run| run.wanted)?;

@@ -1,1 +1,367 @@
+//! Stories of an agent, each on virtual time, with a shell that does what a scenario says.
 
+use std::time::Duration;
+
+use super::*;
+use crate::protocol::request::Heartbeat;
+use crate::types::{Fields, Phase, ToolName, Wall};
+
+const INTERVAL: Duration = Duration::from_secs(3);
+const KILL_INTERVAL: Duration = Duration::from_secs(1);
+const GRACE: Duration = Duration::from_millis(500);
+
+struct Host {
+    slot: Slot,
+    now: Now,
+}
+
+impl Host {
+    /// An agent that has just started.
+    fn starting() -> Self {
+        let settings = Settings {
+            agent: AgentId::new("a").unwrap(),
+            session: Session(1),
+            replaces: Some(Session(9)),
+            ip: "127.0.0.1".to_owned(),
+            heartbeat_interval: INTERVAL,
+            kill_interval: KILL_INTERVAL,
+            kill_count: 3,
+            straggler_grace: GRACE,
+        };
+        let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(1_000_000) };
+        Self { slot: Slot::new(settings, now), now }
+    }
+
+    /// An agent that waits for a task.
+    fn idle() -> Self {
+        let mut host = Self::starting();
+        host.settle();
+        host.answer(heard(1));
+        host
+    }
+
+    /// An agent whose run.sh runs.
+    fn running() -> Self {
+        let mut host = Self::idle();
+        host.answer(ToAgent::Job(Box::new(job(1))));
+        host.slot.handle_prepared(host.now, Ok(()));
+        host.slot.handle_spawned(host.now, Ok(()));
+        host.settle();
+        host
+    }
+
+    fn settle(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.slot.poll_effect(self.now)).collect()
+    }
+
+    fn answer(&mut self, answer: ToAgent) -> Vec<Effect> {
+        self.slot.handle_answer(self.now, answer);
+        self.settle()
+    }
+
+    fn kill(&mut self) -> Vec<Effect> {
+        self.slot.handle_published(self.now, Published::Kill(job(1).task));
+        self.settle()
+    }
+
+    /// Lets time pass up to the end or the first effect.
+    fn pass(&mut self, duration: Duration) -> Vec<Effect> {
+        let end = self.now.mono + duration;
+        while let Some((at, _)) = self.slot.poll_timeout().filter(|(at, _)| *at <= end) {
+            self.now.mono = at;
+            self.slot.handle_timeout(self.now);
+            let effects = self.settle();
+            if !effects.is_empty() {
+                return effects;
+            }
+        }
+        self.now.mono = end;
+        Vec::new()
+    }
+
+    /// The next effect that is not a heartbeat, answering those.
+    fn next(&mut self, within: Duration) -> Option<Effect> {
+        let end = self.now.mono + within;
+        loop {
+            let left = end.since(self.now.mono);
+            let effects = self.pass(left);
+            let mut others = effects.into_iter().filter(|effect| !is_heartbeat(effect));
+            if let Some(effect) = others.next() {
+                return Some(effect);
+            }
+            if self.now.mono >= end {
+                return None;
+            }
+            assert_eq!(self.answer(heard(1)), []);
+        }
+    }
+
+    /// Goes through the end of a run of which nothing is left behind.
+    fn end(&mut self, exit_code: i32) -> Vec<Effect> {
+        self.slot.handle_exited(self.now, exited(exit_code));
+        self.clean()
+    }
+
+    fn clean(&mut self) -> Vec<Effect> {
+        self.slot.handle_tree(self.now, false, 0);
+        self.slot.handle_removed(self.now);
+        self.settle()
+    }
+}
+
+fn is_heartbeat(effect: &Effect) -> bool {
+    matches!(effect, Effect::Send(FromAgent::Heartbeat(_)))
+}
+
+fn heard(controller: u64) -> ToAgent {
+    ToAgent::Heard { controller, wanted: None }
+}
+
+fn job(number: u64) -> Job {
+    Job {
+        task: TaskId::new(Wall::from_micros(number), [0; 5]),
+        round: Round(0),
+        tool: ToolName::new("t").unwrap(),
+        fields: Fields::new(),
+    }
+}
+
+fn exited(exit_code: i32) -> Exited {
+    let (report_tail, stdout_tail, stderr_tail) = Default::default();
+    Exited { exit_code: ExitCode(exit_code), cpu_seconds: 0.5, max_rss_kib: 7, report_tail, stdout_tail, stderr_tail }
+}
+
+/// The phases and exit codes of the reports among the effects.
+fn reports(effects: &[Effect]) -> Vec<(Phase, Option<i32>)> {
+    let report = |effect: &Effect| match effect {
+        Effect::Send(FromAgent::Report(report)) => {
+            Some((report.phase, report.result.as_ref().map(|result| result.exit_code.0)))
+        }
+        _ => None,
+    };
+    effects.iter().filter_map(report).collect()
+}
+
+fn apply() -> Effect {
+    Effect::Send(FromAgent::Apply(Some(INTERVAL * 2)))
+}
+
+#[test]
+fn an_agent_says_hello_and_then_asks_for_a_task() {
+    let mut host = Host::starting();
+    let hello = Heartbeat { busy: false, run: None, ip: Some("127.0.0.1".to_owned()), replaces: Some(Session(9)) };
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
+    assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
+    assert_eq!(host.answer(heard(1)), [], "one APPLY is enough");
+    assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
+}
+
+/// Design, section 6: a short task costs two messages, and the second asks for the next task.
+#[test]
+fn a_short_task_costs_two_reports() {
+    let mut host = Host::idle();
+    host.slot.handle_answer(host.now, ToAgent::Job(Box::new(job(1))));
+    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Prepare(Box::new(job(1)))));
+    host.slot.handle_prepared(host.now, Ok(()));
+    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Spawn));
+    host.slot.handle_spawned(host.now, Ok(()));
+    assert_eq!(reports(&host.settle()), [(Phase::Running, None)]);
+
+    host.slot.handle_exited(host.now, exited(3));
+    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::CheckTree));
+    host.slot.handle_tree(host.now, false, 0);
+    assert_eq!(host.slot.poll_effect(host.now), Some(Effect::Remove));
+    host.slot.handle_removed(host.now);
+    let [Effect::Send(FromAgent::Report(report))] = &host.settle()[..] else { panic!() };
+    assert_eq!((report.phase, report.wait), (Phase::Finished, Some(INTERVAL * 2)));
+    let times = report.times;
+    assert!(times.prepare.is_some() && times.run.is_some() && times.end.is_some() && times.finish.is_some());
+    assert_eq!(report.result.as_ref().map(|result| (result.exit_code.0, result.max_rss_kib)), Some((3, 7)));
+}
+
+#[test]
+fn a_preparation_that_takes_time_is_reported() {
+    let mut host = Host::idle();
+    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    assert_eq!(reports(&effects), [(Phase::Preparing, None)]);
+}
+
+/// Document, section 2.7: -128 to -131.
+#[test]
+fn a_failed_preparation_ends_the_run_with_its_code() {
+    let mut host = Host::idle();
+    host.answer(ToAgent::Job(Box::new(job(1))));
+    let failure = Failure { exit_code: ExitCode::TOOL_MISSING, error: "no such tool".to_owned() };
+    host.slot.handle_prepared(host.now, Err(failure));
+    assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(-129))]);
+}
+
+#[test]
+fn a_kill_while_preparing_gives_minus_128() {
+    let mut host = Host::idle();
+    host.answer(ToAgent::Job(Box::new(job(1))));
+    assert_eq!(host.kill(), [Effect::AbortPrepare]);
+    assert_eq!(host.kill(), [], "a second kill changes nothing");
+    host.slot.handle_prepared(host.now, Ok(()));
+    assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(-128))]);
+}
+
+/// The kill and the answer to the APPLY travel on different connections.
+#[test]
+fn a_kill_may_come_before_its_task() {
+    let mut host = Host::idle();
+    assert_eq!(host.kill(), []);
+    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    assert!(effects.contains(&Effect::AbortPrepare), "{effects:?}");
+}
+
+/// Document, section 4.3: AGENT_KILL_INTERVAL and AGENT_KILL_COUNT.
+#[test]
+fn the_kill_ladder_is_term_then_kill_and_ends() {
+    let mut host = Host::running();
+    assert_eq!(host.kill(), [Effect::Signal(Signal::Terminate)]);
+    assert_eq!(host.next(KILL_INTERVAL - Duration::from_millis(1)), None);
+    assert_eq!(host.next(Duration::from_millis(1)), Some(Effect::Signal(Signal::Kill)));
+    assert_eq!(host.next(KILL_INTERVAL), Some(Effect::Signal(Signal::Kill)));
+    assert_eq!(host.next(KILL_INTERVAL * 10), None, "three signals in all");
+    assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
+}
+
+/// HAZARDS row P1: the slot is free only when nothing is left.
+#[test]
+fn what_run_sh_leaves_behind_is_ended_first() {
+    let mut host = Host::running();
+    host.slot.handle_exited(host.now, exited(0));
+    host.slot.handle_tree(host.now, true, 0);
+    let effects = host.settle();
+    assert!(effects.contains(&Effect::Signal(Signal::Terminate)), "{effects:?}");
+    assert_eq!(reports(&effects), [(Phase::Ended, Some(0))]);
+    host.slot.handle_tree(host.now, true, 2);
+    assert_eq!(host.settle(), []);
+    assert_eq!(host.pass(GRACE), [Effect::Signal(Signal::Kill), Effect::CheckTree]);
+    host.slot.handle_tree(host.now, true, 0);
+    assert_eq!(host.next(GRACE), Some(Effect::Signal(Signal::Kill)), "again, until nothing is left");
+    host.slot.handle_tree(host.now, false, 1);
+    host.slot.handle_removed(host.now);
+    let effects = host.settle();
+    let Some(Effect::Send(FromAgent::Report(report))) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!((report.phase, report.result.as_ref().map(|result| result.reaped)), (Phase::Finished, Some(3)));
+}
+
+/// HAZARDS row P5.
+#[test]
+fn a_busy_run_sh_is_tried_again() {
+    let mut host = Host::idle();
+    host.answer(ToAgent::Job(Box::new(job(1))));
+    host.slot.handle_prepared(host.now, Ok(()));
+    assert_eq!(host.settle().last(), Some(&Effect::Spawn));
+    for _ in 0..5 {
+        host.slot.handle_spawned(host.now, Err(SpawnFailure::Busy));
+        assert_eq!(host.next(Duration::from_millis(2)), Some(Effect::Spawn));
+    }
+    host.slot.handle_spawned(host.now, Err(SpawnFailure::Busy));
+    assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(-131))]);
+}
+
+#[test]
+fn a_silent_controller_is_given_up_and_found_again() {
+    let mut host = Host::running();
+    for _ in 0..2 {
+        assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    }
+    let effects = host.pass(INTERVAL);
+    assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
+    let id = (job(1).task, Round(0));
+    let wanted = Some((id.0, id.1, Wanted::Run));
+    let effects = host.answer(ToAgent::Heard { controller: 1, wanted });
+    assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
+    assert!(!effects.contains(&apply()));
+}
+
+/// A result is said until it is confirmed.
+#[test]
+fn a_result_that_was_not_confirmed_is_repeated() {
+    let mut host = Host::running();
+    assert_eq!(reports(&host.end(0)), [(Phase::Finished, Some(0))]);
+    assert_eq!(host.answer(heard(1)), [], "that heartbeat may have been on its way before the report");
+    assert_eq!(reports(&host.answer(heard(1))), [(Phase::Finished, Some(0))]);
+    assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(0))], "a new controller has not heard it");
+    let (task, round) = (job(1).task, Round(0));
+    host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
+    assert_eq!(reports(&host.answer(heard(3))), []);
+}
+
+#[test]
+fn a_new_controller_is_asked_for_a_task_again() {
+    let mut host = Host::idle();
+    assert_eq!(host.answer(heard(1)), []);
+    assert_eq!(host.answer(heard(2)), [apply()]);
+}
+
+/// Promise 3: a fenced agent ends its run and says no more of it.
+#[test]
+fn a_run_that_nobody_wants_is_ended_silently() {
+    for fence in [
+        ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
+        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)) },
+    ] {
+        let mut host = Host::running();
+        assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
+        host.slot.handle_exited(host.now, exited(-15));
+        assert_eq!(host.settle(), [Effect::CheckTree]);
+        assert_eq!(host.clean(), [Effect::Remove, apply()]);
+    }
+}
+
+#[test]
+fn a_stopping_agent_ends_its_run_and_leaves() {
+    let mut host = Host::running();
+    host.slot.handle_stop(host.now);
+    assert_eq!(host.settle(), [Effect::Signal(Signal::Terminate)]);
+    host.slot.handle_exited(host.now, exited(-15));
+    host.settle();
+    assert_eq!(host.clean(), [Effect::Remove, Effect::Send(FromAgent::Exit)]);
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(None)]);
+}
+
+/// A result that is known when the agent is told to stop is reported before it leaves.
+#[test]
+fn a_stopping_agent_does_not_throw_a_result_away() {
+    let mut host = Host::running();
+    host.slot.handle_exited(host.now, exited(0));
+    host.slot.handle_stop(host.now);
+    host.settle();
+    let effects = host.clean();
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
+    assert_eq!(host.settle(), []);
+    assert_eq!(effects.last(), Some(&Effect::Send(FromAgent::Exit)));
+}
+
+#[test]
+fn an_idle_agent_leaves_at_once_also_without_a_controller() {
+    let mut host = Host::idle();
+    host.slot.handle_published(host.now, Published::Stop(Some("b".to_owned())));
+    assert_eq!(host.settle(), [], "another agent is meant");
+    host.slot.handle_published(host.now, Published::Stop(None));
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
+    assert_eq!(host.pass(FAREWELL), [Effect::Exit(None)]);
+}
+
+/// HAZARDS row A10: the second of a name gives up with the controller's sentence, once its predecessor cannot be what is in the way.
+#[test]
+fn an_agent_whose_name_is_taken_gives_up() {
+    let mut host = Host::starting();
+    host.settle();
+    for _ in 0..4 {
+        assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), []);
+        assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    }
+    assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), [Effect::Exit(Some("taken".to_owned()))]);
+}
+
+#[test]
+fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
+    let mut host = Host::running();
+    assert_eq!(host.answer(ToAgent::Job(Box::new(job(2)))), []);
+    assert_eq!(host.slot.run.task(), Some(job(1).task));
+}

@@ -8,7 +8,7 @@ const SHOWN_CHARS_MAX: usize = 200;
 /// Bytes of one message. `shown` keeps texts short; this is for what forgot it.
 const MESSAGE_BYTES_MAX: usize = 8192;
 
-/// The text with control characters and `\` escaped, cut after [`SHOWN_CHARS_MAX`] characters.
+/// The text with control characters and `\` escaped, cut after 200 characters.
 ///
 /// The rule: `\` is `\\`; newline, return and tab are `\n`, `\r`, `\t`; any other character that a terminal may act on or
 /// that has no width is `\u{hex}`. Everything else stays.

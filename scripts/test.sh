@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Installs what the tests need and is missing, then runs every test. Arguments go to the test runner.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+# A C++ compiler builds the bundled libzmq; Python with venv and pip runs the conformance suite.
+missing=()
+command -v g++ >/dev/null || missing+=(g++)
+command -v make >/dev/null || missing+=(make)
+command -v python3 >/dev/null || missing+=(python3)
+python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
+if ((${#missing[@]})); then
+    as_root=()
+    ((EUID == 0)) || as_root=(sudo)
+    "${as_root[@]}" apt-get update -qq >/dev/null
+    DEBIAN_FRONTEND=noninteractive "${as_root[@]}" apt-get install -qq -y "${missing[@]}" >/dev/null
+fi
+if ! command -v cargo >/dev/null; then
+    echo "scripts/test.sh: cargo is missing; install Rust 1.95 or later from https://rustup.rs" >&2
+    exit 1
+fi
+
+# nextest runs each test in a process of its own and ends with one summary; cargo test does too, with a summary for each file.
+if cargo nextest --version >/dev/null 2>&1; then
+    exec cargo nextest run --no-fail-fast "$@"
+fi
+exec cargo test --no-fail-fast "$@"

@@ -1,0 +1,235 @@
+//! The agent's process: one slot, one connection, one loop.
+//!
+//! The loop waits for the connection, the signals, the end of run.sh and the end of a preparation, all at once, and has no
+//! other thread on the path of a task whose tool is known already.
+
+mod preparation;
+mod runner;
+mod session;
+
+use std::io::Write as _;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+
+use nix::sys::signal::Signal;
+
+use super::clock;
+use super::lock::LockError;
+use super::process::{self, RecordError};
+use super::signals::Signals;
+use super::workspace::WorkspaceError;
+use super::zmq::{AgentLink, Context, Limits, SocketError, Wait};
+use crate::config::Config;
+use crate::engine::slot::{Effect, Settings, Slot};
+use crate::protocol::request::Sender;
+use crate::protocol::words::kind;
+use crate::protocol::{agent, publish};
+use crate::types::{AgentId, Now, TaskId};
+
+use runner::Runner;
+use session::Sessions;
+
+/// Why an agent cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// An agent of this name runs here already.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The connection cannot even be tried.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The work folder cannot be used.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// The run records cannot be kept.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The folder of unpacked tools cannot be used.
+    #[error(transparent)]
+    Cache(#[from] super::tools::CacheError),
+    /// The system refuses something that every process may have.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+    /// The controller does not want this agent.
+    #[error("the controller refuses this agent: {0}")]
+    Rejected(String),
+}
+
+/// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
+fn fresh_name() -> AgentId {
+    let id = TaskId::new(clock::now().wall, rand::random()).to_string();
+    // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
+    AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so.
+///
+/// # Errors
+/// [`AgentError`], when it cannot start or is not wanted.
+pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
+    // Before any thread is started, so that all of them leave these signals to the loop.
+    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    process::become_subreaper()?;
+    super::limits::raise_descriptor_limit()?;
+    let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
+    let name = name.unwrap_or_else(fresh_name);
+    let session = sessions.present;
+    let ip = own_address(config.controller.ip);
+    let runner = Runner::start(config, session, ip)?;
+    if let Some(max) = config.agent.processes_max {
+        // Last of all: at the limit, the agent could not start its own threads.
+        process::limit_processes(max).map_err(std::io::Error::from)?;
+    }
+    let context = Context::new();
+    let link = connect(config, &context)?;
+    let settings = Settings {
+        agent: name.clone(),
+        session,
+        replaces: sessions.before,
+        ip: ip.to_string(),
+        heartbeat_interval: config.agent.heartbeat_interval,
+        kill_interval: config.agent.kill_interval,
+        kill_count: config.agent.kill_count,
+        straggler_grace: config.agent.straggler_grace,
+    };
+    log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
+    let sender = Sender { agent: name, session };
+    let slot = Slot::new(settings, clock::now());
+    Agent { config, context, link, sender, slot, runner }.serve(&mut signals)?;
+    sessions.end();
+    Ok(())
+}
+
+fn connect(config: &Config, context: &Context) -> Result<AgentLink, SocketError> {
+    let controller = &config.controller;
+    let limits = Limits::of_the_controller(&config.limits, config.agent.reconnect_interval_max);
+    // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
+    // times the wake of one.
+    let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
+    AgentLink::connect(context, &controller.rep_endpoint(), &controller.pub_endpoint(), &prefixes, &limits)
+}
+
+/// The address by which this machine reaches the controller.
+fn own_address(controller: IpAddr) -> IpAddr {
+    let local = |any: SocketAddr| {
+        let socket = UdpSocket::bind(any)?;
+        // Nothing is sent: the kernel only chooses the way.
+        socket.connect((controller, 9))?;
+        socket.local_addr()
+    };
+    let any = if controller.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
+    local(any).map_or(controller, |address| address.ip())
+}
+
+struct Agent<'a> {
+    config: &'a Config,
+    context: Context,
+    link: AgentLink,
+    sender: Sender,
+    slot: Slot,
+    runner: Runner,
+}
+
+/// What the loop was woken by.
+struct Ready {
+    link: bool,
+    signals: bool,
+    prepared: bool,
+    exited: bool,
+}
+
+impl Agent<'_> {
+    fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
+        loop {
+            if let Some(reason) = self.finish_turn() {
+                return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
+            }
+            let ready = self.wait(signals);
+            if ready.link {
+                self.receive();
+            }
+            let now = clock::now();
+            // run.sh before the orphans: its exit is known before anything is said of what it left behind.
+            if ready.exited {
+                self.runner.collect(now, &mut self.slot);
+            }
+            if ready.signals {
+                self.handle_signals(now, signals);
+            }
+            if ready.prepared {
+                self.runner.prepared(&mut self.slot);
+            }
+            self.slot.handle_timeout(now);
+        }
+    }
+
+    fn wait(&self, signals: &Signals) -> Ready {
+        let mut wait = Wait::default();
+        wait.on_link(&self.link);
+        wait.on_fd(signals);
+        wait.on_fd(self.runner.preparations());
+        if let Some(child) = self.runner.child() {
+            wait.on_fd(child);
+        }
+        let deadline = self.slot.poll_timeout().map(|(at, _)| at);
+        let ready = wait.until(clock::now().mono, deadline);
+        Ready {
+            link: ready[0] || ready[1],
+            signals: ready[2],
+            prepared: ready[3],
+            exited: ready.get(4).copied().unwrap_or_default(),
+        }
+    }
+
+    fn receive(&mut self) {
+        while let Some(body) = self.link.receive_answer() {
+            match agent::decode(&body) {
+                // The time of each message: one may come while another is handled.
+                Some(answer) => self.slot.handle_answer(clock::now(), answer),
+                None => log::warn!("an answer of the controller cannot be read: {} bytes", body.len()),
+            }
+        }
+        while let Some(frame) = self.link.receive_broadcast() {
+            if let Some(message) = publish::decode(&frame) {
+                self.slot.handle_published(clock::now(), message);
+            }
+        }
+    }
+
+    fn handle_signals(&mut self, now: Now, signals: &mut Signals) {
+        for signal in signals.read() {
+            if signal == Signal::SIGCHLD {
+                self.runner.reap(now, &mut self.slot);
+            } else {
+                log::info!("{signal}: stopping");
+                self.slot.handle_stop(now);
+            }
+        }
+    }
+
+    /// Does what the engine has decided. `Some` when the agent is done, with the reason if it was not told to.
+    fn finish_turn(&mut self) -> Option<Option<String>> {
+        loop {
+            let now = clock::now();
+            match self.slot.poll_effect(now)? {
+                Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
+                Effect::Reconnect => match connect(self.config, &self.context) {
+                    Ok(link) => self.link = link,
+                    Err(error) => log::error!("{error}"),
+                },
+                Effect::Ready => announce(&self.sender.agent),
+                Effect::Exit(reason) => {
+                    log::info!("agent {} stops", self.sender.agent);
+                    return Some(reason);
+                }
+                effect => self.runner.run(now, effect, &mut self.slot),
+            }
+        }
+    }
+}
+
+fn announce(name: &AgentId) {
+    log::info!("agent {name} ready");
+    let mut out = std::io::stdout();
+    // Whoever started the agent may have stopped to listen.
+    let _ = writeln!(out, "llts agent ready: {name}").and_then(|()| out.flush());
+}

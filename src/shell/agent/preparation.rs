@@ -1,0 +1,140 @@
+//! Making a run ready: its folder, the files that the document promises, and the tool.
+//!
+//! A tool that is known and small is placed on the loop itself: a thread would cost more than the copy. Anything else, and
+//! the first unpacking of a tool in any case, is done by a thread, so that a kill is obeyed meanwhile.
+
+use std::net::IpAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+use crate::engine::slot::Failure;
+use crate::protocol::agent::Job;
+use crate::protocol::info;
+use crate::shell::tools::{ToolCache, ToolError};
+use crate::shell::workspace::{TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::types::{ExitCode, TaskId};
+
+/// What is copied on the loop at the most: less than a millisecond's worth.
+const INLINE_ENTRIES_MAX: u64 = 32;
+const INLINE_BYTES_MAX: u64 = 1 << 20;
+
+/// A folder that is ready for run.sh, and what of an older one of the same name is still to be removed.
+#[derive(Debug)]
+pub(super) struct Prepared {
+    pub(super) dir: TaskDir,
+    pub(super) rest: Option<TrashRemainder>,
+}
+
+/// What every preparation of this agent needs.
+pub(super) struct Preparation {
+    pub(super) workspace: Arc<Workspace>,
+    pub(super) cache: ToolCache,
+    pub(super) controller: String,
+    pub(super) ip: IpAddr,
+}
+
+impl Preparation {
+    fn is_quick(&self, job: &Job) -> bool {
+        let size = self.cache.is_warm(&job.tool);
+        size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
+    }
+
+    /// What went wrong is told together with what has been made so far, which is to be removed.
+    fn prepare(&self, job: &Job, stop: &AtomicBool) -> (Option<Prepared>, Result<(), Failure>) {
+        let (dir, rest) = match self.workspace.create(job.task) {
+            Ok(created) => created,
+            Err(error) => return (None, Err(failure(&error))),
+        };
+        let outcome = self.fill(job, &dir, stop);
+        (Some(Prepared { dir, rest }), outcome)
+    }
+
+    fn fill(&self, job: &Job, dir: &TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
+        self.write_files(job, dir).map_err(|error| failure(&error))?;
+        match self.cache.place(&job.tool, dir.path(), stop) {
+            Ok(_) => Ok(()),
+            Err(error) => Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() }),
+        }
+    }
+
+    fn write_files(&self, job: &Job, dir: &TaskDir) -> Result<(), WorkspaceError> {
+        dir.write_file("task.info", info::task_info(job).as_bytes())?;
+        dir.write_file("task.json", &info::task_json(job))?;
+        dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())
+    }
+}
+
+/// Anything that is neither a missing nor a broken archive (document, section 2.7).
+pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
+    Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
+}
+
+/// What a preparation has come to.
+pub(super) struct Outcome {
+    pub(super) task: TaskId,
+    pub(super) prepared: Option<Prepared>,
+    pub(super) outcome: Result<(), Failure>,
+}
+
+/// The thread for preparations that take time, and the way back from it.
+pub(super) struct Preparer {
+    preparation: Arc<Preparation>,
+    jobs: Sender<(Job, Arc<AtomicBool>)>,
+    outcomes: Receiver<Outcome>,
+    wake: Arc<EventFd>,
+}
+
+impl Preparer {
+    /// # Errors
+    /// When the thread or its descriptor cannot be made.
+    pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let preparation = Arc::new(preparation);
+        let (jobs, work) = channel::<(Job, Arc<AtomicBool>)>();
+        let (done, outcomes) = channel();
+        let (its_preparation, its_wake) = (Arc::clone(&preparation), Arc::clone(&wake));
+        std::thread::Builder::new().name("prepare".to_owned()).spawn(move || {
+            // Ends when the agent does: then nobody is left to send jobs.
+            for (job, stop) in work {
+                let (prepared, outcome) = its_preparation.prepare(&job, &stop);
+                if done.send(Outcome { task: job.task, prepared, outcome }).is_err() {
+                    return;
+                }
+                let _ = its_wake.write(1);
+            }
+        })?;
+        Ok(Self { preparation, jobs, outcomes, wake })
+    }
+
+    /// Prepares a run: at once if that is quick, else `None`, and the outcome comes later.
+    pub(super) fn begin(&self, job: &Job, stop: &Arc<AtomicBool>) -> Option<Outcome> {
+        stop.store(false, Ordering::Relaxed);
+        if self.preparation.is_quick(job) {
+            let (prepared, outcome) = self.preparation.prepare(job, stop);
+            return Some(Outcome { task: job.task, prepared, outcome });
+        }
+        match self.jobs.send((job.clone(), Arc::clone(stop))) {
+            Ok(()) => None,
+            Err(_) => {
+                let outcome = Err(failure(&"the thread that unpacks tools has ended"));
+                Some(Outcome { task: job.task, prepared: None, outcome })
+            }
+        }
+    }
+
+    /// What the thread has come to since the last call.
+    pub(super) fn outcomes(&self) -> Vec<Outcome> {
+        let _ = self.wake.read();
+        self.outcomes.try_iter().collect()
+    }
+}
+
+impl AsFd for Preparer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

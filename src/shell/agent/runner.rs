@@ -1,0 +1,283 @@
+//! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use super::preparation::{Outcome, Preparation, Prepared, Preparer, failure};
+use super::AgentError;
+use crate::config::{AgentSection, Config};
+use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
+use crate::protocol::agent::Job;
+use crate::protocol::info;
+use crate::shell::clock;
+use crate::shell::process::{
+    self, ChildExit, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Tree,
+};
+use crate::shell::tools::{Limits, ToolCache};
+use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace};
+use crate::types::{Now, Session};
+
+/// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
+const INLINE_REMOVALS: u32 = 256;
+
+const REPORT_LOG: &str = "report.log";
+const STDOUT: &str = "stdout";
+const STDERR: &str = "stderr";
+
+/// Everything that outlives a run, and the run itself.
+pub(super) struct Runner {
+    config: AgentSection,
+    workspace: Arc<Workspace>,
+    remover: Remover,
+    records: RunRecords,
+    preparer: Preparer,
+    controller: String,
+    ip: IpAddr,
+    agent: ProcessId,
+    session: Session,
+    run: Option<Run>,
+}
+
+struct Run {
+    job: Job,
+    stop: Arc<AtomicBool>,
+    folder: Option<Prepared>,
+    child: Option<RunningChild>,
+    tree: Option<Tree>,
+}
+
+impl Runner {
+    /// Opens the folders, and ends what dead agents of this host have left.
+    ///
+    /// # Errors
+    /// When a folder cannot be used.
+    pub(super) fn start(config: &Config, session: Session, ip: IpAddr) -> Result<Self, AgentError> {
+        let records = RunRecords::open(config.paths.state_dir.join("runs"))?;
+        let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
+        let remover = Remover::start(&workspace)?;
+        for swept in records.sweep()? {
+            log::warn!("round {} of task {} had lost its agent: {swept:?}", swept.round, swept.task);
+            if !swept.superseded
+                && let Some(rest) = workspace.discard(swept.task)?
+            {
+                remover.take(rest);
+            }
+        }
+        let cache = ToolCache::new(
+            config.paths.state_dir.join("tools"),
+            config.paths.tools_dir.clone(),
+            limits(config),
+            config.agent.tool_cache_bytes_max,
+        )?;
+        let controller = config.controller.rep_endpoint();
+        let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
+        let preparer = Preparer::start(preparation)?;
+        let agent = ProcessId::own().map_err(std::io::Error::from)?;
+        let config = config.agent.clone();
+        Ok(Self { config, workspace, remover, records, preparer, controller, ip, agent, session, run: None })
+    }
+
+    /// Readable when a preparation has come out.
+    pub(super) const fn preparations(&self) -> &impl AsFd {
+        &self.preparer
+    }
+
+    /// Readable when run.sh has ended.
+    pub(super) fn child(&self) -> Option<&impl AsFd> {
+        self.run.as_ref().and_then(|run| run.child.as_ref())
+    }
+
+    /// Does what concerns the run; what comes of it goes back into the engine.
+    pub(super) fn run(&mut self, now: Now, effect: Effect, slot: &mut Slot) {
+        match effect {
+            Effect::Prepare(job) => self.prepare(*job, slot),
+            Effect::AbortPrepare => {
+                if let Some(run) = &self.run {
+                    run.stop.store(true, Ordering::Relaxed);
+                }
+            }
+            Effect::Spawn => {
+                let outcome = self.spawn();
+                slot.handle_spawned(clock::now(), outcome);
+            }
+            Effect::Signal(signal) => self.signal(signal),
+            Effect::CheckTree => {
+                // What has ended by itself by now was not left behind.
+                process::reap_orphans(&[]);
+                slot.handle_tree(now, process::any_left(&[]), 0);
+            }
+            Effect::Remove => {
+                self.remove();
+                slot.handle_removed(clock::now());
+            }
+            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Exit(_) => {
+                unreachable!("{effect:?} does not concern the run")
+            }
+        }
+    }
+
+    fn prepare(&mut self, job: Job, slot: &mut Slot) {
+        let stop = Arc::new(AtomicBool::new(false));
+        let outcome = self.preparer.begin(&job, &stop);
+        self.run = Some(Run { job, stop, folder: None, child: None, tree: None });
+        if let Some(outcome) = outcome {
+            self.take(outcome, slot);
+        }
+    }
+
+    /// Takes what the preparing thread has come to.
+    pub(super) fn prepared(&mut self, slot: &mut Slot) {
+        for outcome in self.preparer.outcomes() {
+            self.take(outcome, slot);
+        }
+    }
+
+    fn take(&mut self, outcome: Outcome, slot: &mut Slot) {
+        let Some(run) = self.run.as_mut().filter(|run| run.job.task == outcome.task) else {
+            unreachable!("a preparation of task {} without its run", outcome.task)
+        };
+        run.folder = outcome.prepared;
+        slot.handle_prepared(clock::now(), outcome.outcome);
+    }
+
+    fn spawn(&mut self) -> Result<(), SpawnFailure> {
+        let failed = |error: &dyn std::fmt::Display| SpawnFailure::Failed(failure(error));
+        let Some(Run { job, folder: Some(folder), child, tree, .. }) = &mut self.run else {
+            return Err(failed(&"there is no work folder"));
+        };
+        let plan = SpawnPlan {
+            folder: folder.dir.path().join(job.tool.as_str()),
+            arguments: Vec::new(),
+            environment: environment(job, &self.controller, self.ip),
+            stdout: folder.dir.create_output(STDOUT).map_err(|error| failed(&error))?,
+            stderr: folder.dir.create_output(STDERR).map_err(|error| failed(&error))?,
+        };
+        let mut record = RunRecord {
+            task: job.task,
+            round: job.round,
+            run: None,
+            agent: self.agent,
+            session: self.session,
+            cookie: Cookie::new(info::cookie(job.task, job.round)),
+        };
+        // Before the start, so that there is no instant at which an agent could die and leave a run that nobody knows.
+        self.records.write(&record).map_err(|error| failed(&error))?;
+        let started = process::spawn(&plan).map_err(|error| match error {
+            SpawnError::Busy => SpawnFailure::Busy,
+            error => failed(&error),
+        })?;
+        record.run = Some(started.id());
+        if let Err(error) = self.records.write(&record) {
+            // The run is still known by its mark.
+            log::error!("{error}");
+        }
+        *tree = Some(Tree::of(started.id()));
+        *child = Some(started);
+        Ok(())
+    }
+
+    fn signal(&self, signal: Signal) {
+        let Some(tree) = self.run.as_ref().and_then(|run| run.tree) else { return };
+        let signalled = match signal {
+            Signal::Terminate => tree.terminate(&[]),
+            Signal::Kill => tree.kill(&[]),
+        };
+        log::debug!("{signal:?}: {signalled:?}");
+    }
+
+    /// run.sh may have ended.
+    pub(super) fn collect(&mut self, now: Now, slot: &mut Slot) {
+        let Some(Run { child: Some(child), .. }) = &mut self.run else { return };
+        match child.try_wait() {
+            Ok(None) => {}
+            Ok(Some(exit)) => self.ended(now, exit, slot),
+            Err(error) => {
+                // Its exit code is lost. It must not look like a success.
+                log::error!("the end of run.sh cannot be read: {error}");
+                let exit = ChildExit { exit: crate::types::ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 };
+                self.ended(now, exit, slot);
+            }
+        }
+    }
+
+    fn ended(&mut self, now: Now, exit: ChildExit, slot: &mut Slot) {
+        let Some(run) = &mut self.run else { return };
+        run.child = None;
+        let tail = |folders: &[&str], name, limit| match &run.folder {
+            Some(folder) => folder.dir.tail(folders, name, limit),
+            None => String::new(),
+        };
+        let report = TailLimit { bytes_max: self.config.report_keep_bytes, drop_partial_line: true };
+        let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
+        let exited = Exited {
+            exit_code: exit.exit,
+            cpu_seconds: exit.cpu_seconds,
+            max_rss_kib: exit.max_rss_kib,
+            report_tail: tail(&[run.job.tool.as_str()], REPORT_LOG, report),
+            stdout_tail: tail(&[], STDOUT, output(self.config.stdout_keep_bytes)),
+            stderr_tail: tail(&[], STDERR, output(self.config.stderr_keep_bytes)),
+        };
+        slot.handle_exited(now, exited);
+    }
+
+    /// A child has ended: run.sh, or an orphan that it left behind.
+    pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
+        self.collect(now, slot);
+        let known: Vec<Pid> = self.run_pid().into_iter().collect();
+        let reaped = process::reap_orphans(&known);
+        if known.is_empty() && self.run.is_some() {
+            slot.handle_tree(now, process::any_left(&[]), reaped);
+        }
+    }
+
+    fn run_pid(&self) -> Option<Pid> {
+        self.run.as_ref().and_then(|run| run.child.as_ref()).map(|child| child.id().pid)
+    }
+
+    fn remove(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        if let Some(Prepared { dir, rest }) = run.folder {
+            if let Some(rest) = rest {
+                self.remover.take(rest);
+            }
+            match self.workspace.remove(dir, INLINE_REMOVALS) {
+                Removed::Done => {}
+                Removed::Rest(rest) => self.remover.take(rest),
+                Removed::Left(error) => log::error!("{error}"),
+            }
+        }
+        if let Err(error) = self.records.remove(run.job.task, run.job.round) {
+            log::error!("{error}");
+        }
+    }
+}
+
+fn limits(config: &Config) -> Limits {
+    let archive = &config.archive;
+    let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
+    Limits {
+        packed_bytes: archive.packed_bytes_max,
+        unpacked_bytes: archive.unpacked_bytes_max,
+        entries: archive.entries_max,
+        ratio: archive.ratio_max,
+        ratio_free_bytes: 16 << 20,
+        path_bytes: number(archive.path_bytes_max),
+        depth: number(archive.depth_max),
+        timeout: archive.timeout,
+    }
+}
+
+/// The agent's own environment, without what configures this service, and what the task adds.
+fn environment(job: &Job, controller: &str, ip: IpAddr) -> Vec<(OsString, OsString)> {
+    let ours = |name: &OsString| name.to_string_lossy().starts_with("LLTS_");
+    let mut variables: Vec<_> = std::env::vars_os().filter(|(name, _)| !ours(name)).collect();
+    for (name, value) in info::environment(job, controller, ip) {
+        let name = OsString::from(name);
+        variables.retain(|(present, _)| *present != name);
+        variables.push((name, value.into()));
+    }
+    variables
+}

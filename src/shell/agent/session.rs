@@ -1,0 +1,53 @@
+//! The sessions of an agent: each life of a name has its own, and knows that of the life before it.
+//!
+//! The lock of the name proves that the life before is over, so the controller lets the new one take its place at once. A
+//! name that was made up is used only once and needs none of this.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::shell::lock::{LockError, StateLock};
+use crate::types::{AgentId, Session};
+
+/// The sessions of one name, for as long as this process uses it.
+pub(super) struct Sessions {
+    /// This life.
+    pub(super) present: Session,
+    /// The one before it, unless it said good-bye.
+    pub(super) before: Option<Session>,
+    file: Option<(PathBuf, StateLock)>,
+}
+
+impl Sessions {
+    /// Begins a session.
+    ///
+    /// # Errors
+    /// When another process uses the name, or the file cannot be written.
+    pub(super) fn begin(dir: &Path, name: Option<&AgentId>) -> Result<Self, LockError> {
+        // JSON keeps whole numbers exact up to 2^53; 0 is an agent without a session.
+        let present = Session((rand::random::<u64>() >> 11).max(1));
+        let Some(name) = name else { return Ok(Self { present, before: None, file: None }) };
+        let lock = StateLock::acquire(dir, name.as_str())?;
+        let path = dir.join(format!("{name}.session"));
+        let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).map(Session);
+        if let Err(error) = write(&path, present) {
+            // Only a takeover after a crash is slower without it.
+            log::error!("cannot write {}: {error}", path.display());
+        }
+        Ok(Self { present, before, file: Some((path, lock)) })
+    }
+
+    /// The agent has said good-bye: nobody needs to replace it.
+    pub(super) fn end(self) {
+        if let Some((path, _lock)) = self.file {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn write(path: &Path, session: Session) -> io::Result<()> {
+    let unfinished = path.with_extension("session-new");
+    fs::write(&unfinished, format!("{}\n", session.0))?;
+    fs::rename(unfinished, path)
+}

@@ -1,0 +1,290 @@
+//! The controller's process: sockets around the engine.
+//!
+//! A turn is one wait, then everything that is ready goes through the engine, then its effects: what needs no promise leaves
+//! at once, the records are committed together, and only then leave the promises (design, section 4).
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+use std::net::SocketAddr;
+
+use nix::sys::signal::Signal;
+
+use super::clock;
+use super::lock::{LockError, StateLock};
+use super::push::{PushConfig, Pusher};
+use super::signals::Signals;
+use super::zmq::{Context, Limits, PubPort, RepPort, SocketError, Wait};
+use crate::config::Config;
+use crate::engine::controller::{Answer, Controller, Effect, Settings, Ticket, reply_is_promise};
+use crate::protocol::envelope::{self, Received, ReplyTo};
+use crate::protocol::json::FieldLimits;
+use crate::protocol::publish;
+use crate::protocol::reply::{self, PageBytes, Reply};
+use crate::protocol::request::{self, Message, Rules};
+use crate::protocol::words::kind;
+use crate::protocol::{Code, Refusal};
+use crate::types::{AddressPolicy, Now, TaskRecord};
+
+/// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
+const MESSAGES_PER_TURN: usize = 256;
+
+/// Why a controller cannot start or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum ControllerError {
+    /// Another one runs on the same folder.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// A port cannot be bound.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The system refuses something that every process may have.
+    #[error("cannot start: {0}")]
+    System(#[from] std::io::Error),
+}
+
+/// Runs a controller until it gets SIGTERM or SIGINT.
+///
+/// # Errors
+/// [`ControllerError`], when it cannot start.
+pub fn run(config: &Config) -> Result<(), ControllerError> {
+    // Before any thread is started, so that all of them leave these signals to the loop.
+    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
+    let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
+    super::limits::raise_descriptor_limit()?;
+    let context = Context::new();
+    let limits = Limits::of_strangers(&config.limits);
+    let requests = RepPort::bind(&context, &config.controller.rep_endpoint(), &limits)?;
+    let broadcasts =
+        PubPort::bind(&context, &config.controller.pub_endpoint(), publish::prefix(kind::TASK_STATUS), &limits)?;
+    let rules = rules(config, &[&requests.endpoint, &broadcasts.endpoint]);
+    let pusher = Pusher::start(push_config(config, &rules), None)?;
+    announce(config, &requests, &broadcasts)?;
+
+    let engine = Controller::new(settings(config), rand::random());
+    let page_bytes = PageBytes(config.controller.details_bytes_max);
+    let mut service = Service {
+        engine,
+        requests,
+        broadcasts,
+        pusher,
+        rules,
+        page_bytes,
+        routes: BTreeMap::new(),
+        tickets: 0,
+        dropped: 0,
+    };
+    service.serve(&mut signals);
+    service.stop();
+    Ok(())
+}
+
+fn announce(config: &Config, requests: &RepPort, broadcasts: &PubPort) -> std::io::Result<()> {
+    if !config.controller.ip.is_loopback() {
+        log::warn!(
+            "{} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set",
+            requests.endpoint
+        );
+    }
+    log::info!("controller ready: rep {} pub {}", requests.endpoint, broadcasts.endpoint);
+    let mut out = std::io::stdout();
+    writeln!(out, "llts controller ready: rep {} pub {}", requests.endpoint, broadcasts.endpoint)?;
+    out.flush()
+}
+
+fn rules(config: &Config, endpoints: &[&str]) -> Rules {
+    let limits = FieldLimits {
+        message_bytes: config.limits.message_bytes_max,
+        fields: config.limits.fields_max,
+        name_bytes: config.limits.field_name_bytes_max,
+        value_bytes: config.limits.field_value_bytes_max,
+    };
+    let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
+    let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
+    Rules { limits, addresses: AddressPolicy { allow, own: own.collect() }, wait_max: config.controller.wait_max }
+}
+
+fn push_config(config: &Config, rules: &Rules) -> PushConfig {
+    let push = &config.push;
+    PushConfig {
+        sockets_max: push.sockets_max,
+        queue_max: push.queue_max,
+        queue_bytes_max: push.queue_bytes_max,
+        connect_timeout: push.connect_timeout,
+        idle_timeout: push.idle_timeout,
+        linger: push.linger,
+        policy: rules.addresses.clone(),
+    }
+}
+
+fn settings(config: &Config) -> Settings {
+    Settings {
+        heartbeat_interval: config.agent.heartbeat_interval,
+        waiting_max: config.controller.waiting_tasks_max,
+        losses_max: config.task_defaults.max_losses,
+        keep: config.controller.task_keep,
+        keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
+        page_max: config.controller.details_limit_max,
+        // Bounds of memory, far above what a machine's descriptors allow.
+        agents_max: 100_000,
+        parked_max: 100_000,
+        scans_max: 64,
+    }
+}
+
+struct Service {
+    engine: Controller,
+    requests: RepPort,
+    broadcasts: PubPort,
+    pusher: Pusher,
+    rules: Rules,
+    page_bytes: PageBytes,
+    /// Where the answers to parked requests go, and of which kind they are.
+    routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
+    tickets: u64,
+    /// Frames that nobody could be answered for, and answers that nobody took.
+    dropped: u64,
+}
+
+/// What leaves only after the commit of its turn.
+enum Promise {
+    Reply(ReplyTo, &'static str, Reply),
+    Push(Box<TaskRecord>),
+}
+
+impl Service {
+    fn serve(&mut self, signals: &mut Signals) {
+        loop {
+            let mut wait = Wait::default();
+            wait.on_requests(&self.requests);
+            wait.on_subscriptions(&self.broadcasts);
+            wait.on_fd(&*signals);
+            let deadline = self.engine.poll_timeout().map(|(at, _)| at);
+            let ready = wait.until(clock::now().mono, deadline);
+            let now = clock::now();
+            let mut promises = Vec::new();
+            if ready[1] {
+                self.broadcasts.receive();
+            }
+            if ready[0] {
+                self.receive(now, &mut promises);
+            }
+            self.engine.handle_timeout(now);
+            self.finish_turn(now, promises);
+            if ready[2]
+                && let Some(signal) = signals.read().first()
+            {
+                log::info!("{signal}: stopping");
+                return;
+            }
+        }
+    }
+
+    fn receive(&mut self, now: Now, promises: &mut Vec<Promise>) {
+        for _ in 0..MESSAGES_PER_TURN {
+            let Some(frames) = self.requests.receive() else { return };
+            match envelope::open(frames) {
+                Received::Request(reply_to, body) => self.handle(now, reply_to, &body, promises),
+                Received::ExtraFrames(reply_to) => {
+                    let refusal =
+                        Refusal::new(Code::NotJson, "the message has more than one frame; send one JSON object");
+                    self.answer(now, reply_to, kind::ERROR, refusal.into(), promises);
+                }
+                Received::Drop => self.dropped += 1,
+            }
+        }
+    }
+
+    fn handle(&mut self, now: Now, reply_to: ReplyTo, body: &[u8], promises: &mut Vec<Promise>) {
+        let (kind, message) = match request::parse(body, &self.rules) {
+            Ok(parsed) => parsed,
+            Err(refused) => return self.answer(now, reply_to, refused.kind, refused.refusal.into(), promises),
+        };
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let answer = match message {
+            Message::Client(request) => self.engine.handle_request(now, ticket, request),
+            Message::Agent(sender, message) => self.engine.handle_agent(now, ticket, &sender, message),
+        };
+        match answer {
+            Answer::Now(reply) => self.answer(now, reply_to, kind, reply, promises),
+            Answer::Later => {
+                self.routes.insert(ticket, (reply_to, kind));
+            }
+            Answer::NowAndLater(reply) => {
+                self.routes.insert(ticket, (reply_to.clone(), kind::TASK_APPLY));
+                self.answer(now, reply_to, kind, reply, promises);
+            }
+        }
+    }
+
+    fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Vec<Promise>) {
+        if reply_is_promise(&reply) {
+            promises.push(Promise::Reply(to, kind, reply));
+        } else {
+            self.send(now, to, kind, &reply);
+        }
+    }
+
+    fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) {
+        let body = reply::encode(kind, reply, self.page_bytes);
+        let Err(why) = self.requests.send(to.frames(body)) else { return };
+        self.dropped += 1;
+        if let Reply::Assigned(record) = reply {
+            log::debug!("task {} did not reach its agent: {why:?}", record.id);
+            self.engine.handle_undelivered(now, record.id, record.round);
+        }
+    }
+
+    /// Does what the engine has decided; then nothing of this turn is left.
+    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) {
+        let mut records = 0_usize;
+        while let Some(effect) = self.engine.poll_effect() {
+            let is_promise = effect.is_promise();
+            match effect {
+                Effect::Record(_) => records += 1,
+                Effect::Publish(message) => self.broadcasts.send(publish::encode(&message)),
+                Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
+                Effect::Push(record) => self.push(&record),
+                Effect::Reply(ticket, reply) => {
+                    if let Some((to, kind)) = self.routes.remove(&ticket) {
+                        self.answer(now, to, kind, reply, &mut promises);
+                    }
+                }
+            }
+        }
+        log::trace!("a turn of {records} records and {} promises", promises.len());
+        for promise in promises {
+            match promise {
+                Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
+                Promise::Push(record) => self.push(&record),
+            }
+        }
+        self.pusher.flush();
+    }
+
+    fn push(&mut self, record: &TaskRecord) {
+        let watched = self.broadcasts.is_watched();
+        if record.address.is_none() && !watched {
+            return;
+        }
+        let frame = publish::encode_status(record);
+        if watched {
+            self.broadcasts.send(frame.clone());
+        }
+        if let Some(address) = &record.address {
+            self.pusher.push(address, frame);
+        }
+    }
+
+    /// Answers whoever waits for an answer, and delivers what has been pushed.
+    fn stop(mut self) {
+        let now = clock::now();
+        self.engine.handle_stop();
+        let mut promises = Vec::new();
+        self.receive(now, &mut promises);
+        self.finish_turn(now, promises);
+        let counts = self.pusher.counts();
+        self.pusher.stop();
+        log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);
+    }
+}

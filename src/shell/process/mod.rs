@@ -1,0 +1,37 @@
+//! The run of a tool as the kernel sees it: start it, be told when it ends, end everything that it started.
+//!
+//! The caller is one thread around one `poll()`. Nothing here waits for a process, with one exception that says so
+//! ([`RunRecords::sweep`], used at start-up). The order of calls:
+//!
+//! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
+//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again after [`BUSY_RETRY_INTERVAL`]. Put the child's fd into the poll
+//!    set: it becomes readable when run.sh has ended. Then [`RunningChild::try_wait`].
+//! 3. After run.sh has ended: [`any_left`]. Mostly it says no and the run is over. Otherwise [`Tree::terminate`], a grace, then
+//!    [`Tree::kill`] until [`any_left`] says no.
+//! 4. After each SIGCHLD of the signalfd: `try_wait` of each known child first, then [`reap_orphans`], then [`any_left`]. A
+//!    subreaper is told of the end of every orphan, so that nobody needs to look again by a timer.
+//!
+//! # Why no parent-death signal
+//!
+//! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process, it covers the direct child
+//! only, it is cleared by a set-user-id exec, and setting it needs code between fork and exec, which forces the slow `fork`.
+//! A run outlives its agent only until the supervisor, or the next start, sweeps it by its [`RunRecord`].
+
+mod child;
+mod hunt;
+mod procfs;
+mod record;
+mod spawn;
+mod sweep;
+mod sys;
+mod tree;
+
+pub use child::{ChildExit, RunningChild};
+pub use procfs::ProcessId;
+pub use record::{RecordError, RunRecord, RunRecords};
+pub use spawn::{BUSY_RETRIES_MAX, BUSY_RETRY_INTERVAL, PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
+pub use sweep::{Cookie, Swept, sweep_by_cookie};
+pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers};
+
+/// A process number, and a signal, as all functions here take them.
+pub use rustix::process::{Pid, Signal};

@@ -1,0 +1,193 @@
+//! What `/proc` says of a process: who it is, whose child it is, what its environment was.
+
+use std::fmt;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::sync::LazyLock;
+
+use rustix::fs::{Dir, Mode, OFlags};
+use rustix::io::{Errno, Result};
+use rustix::process::Pid;
+
+/// Bytes of an environment that are looked at. The kernel's limit for arguments and environment together is 6 MiB.
+const ENVIRONMENT_BYTES_MAX: u64 = 6 << 20;
+
+/// One process for all time of one boot: the kernel reuses a pid, but not together with its start time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ProcessId {
+    /// Its number.
+    pub pid: Pid,
+    /// When it started, in clock ticks since the boot: field 22 of `/proc/<pid>/stat`.
+    pub start_time: u64,
+}
+
+impl ProcessId {
+    /// The process that has this number at the moment, be it alive or waiting to be reaped.
+    ///
+    /// # Errors
+    /// `ESRCH` or `ENOENT` when there is none.
+    pub fn of(pid: Pid) -> Result<Self> {
+        Ok(Stat::read(pid)?.id())
+    }
+
+    /// The calling process.
+    ///
+    /// # Errors
+    /// When `/proc` is not mounted.
+    pub fn own() -> Result<Self> {
+        Self::of(rustix::process::getpid())
+    }
+
+    /// Whether this very process still runs: neither another one of its number, nor its remains that wait to be reaped.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        Stat::read(self.pid).is_ok_and(|stat| stat.id() == self && stat.alive)
+    }
+
+    /// Whether its number still means it, be it alive or waiting to be reaped.
+    pub(super) fn holds_its_number(self) -> bool {
+        Stat::read(self.pid).is_ok_and(|stat| stat.id() == self)
+    }
+}
+
+impl fmt::Display for ProcessId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.pid)
+    }
+}
+
+/// A number as a pid, if it can be one. `/proc` shows -1 for the group of a process that is just being reaped.
+pub(super) fn pid_of(number: i32) -> Option<Pid> {
+    if number > 0 { Pid::from_raw(number) } else { None }
+}
+
+/// What we need of `/proc/<pid>/stat`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub(super) pid: Pid,
+    /// `None` for what has no parent here: init, kernel threads, what came from outside of a container.
+    pub(super) parent: Option<Pid>,
+    pub(super) group: Option<Pid>,
+    pub(super) session: Option<Pid>,
+    pub(super) start_time: u64,
+    /// False for a zombie. A process whose first thread has ended shows as one as well, but its other threads still run.
+    pub(super) alive: bool,
+}
+
+impl Stat {
+    pub(super) fn read(pid: Pid) -> Result<Self> {
+        let mut buffer = [0; 1024];
+        let file = rustix::fs::open(format!("/proc/{pid}/stat"), OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?;
+        let length = rustix::io::read(&file, &mut buffer)?;
+        Self::parse(buffer.get(..length).unwrap_or_default()).ok_or(Errno::SRCH)
+    }
+
+    fn parse(line: &[u8]) -> Option<Self> {
+        // The second field is the program's name in parentheses; it may hold spaces and parentheses of its own.
+        let close = line.iter().rposition(|&byte| byte == b')')?;
+        let pid = std::str::from_utf8(line.get(..line.iter().position(|&byte| byte == b' ')?)?).ok()?;
+        let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+        // Field 3, the state, is the first of these.
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+        let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<i64>().ok());
+        let pid_at = |field: usize| number(field).and_then(|n| pid_of(i32::try_from(n).ok()?));
+        let ended = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
+        Some(Self {
+            pid: pid_of(pid.parse().ok()?)?,
+            parent: pid_at(4),
+            group: pid_at(5),
+            session: pid_at(6),
+            start_time: u64::try_from(number(22)?).ok()?,
+            alive: !ended,
+        })
+    }
+
+    pub(super) const fn id(&self) -> ProcessId {
+        ProcessId { pid: self.pid, start_time: self.start_time }
+    }
+}
+
+/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn.
+///
+/// A scan instead of `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that file, and
+/// where it exists it may leave out processes while others end.
+pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<()> {
+    for entry in Dir::new(open_proc()?)? {
+        let entry = entry?;
+        let number = entry.file_name().to_str().ok().and_then(|name| pid_of(name.parse().ok()?));
+        if let Some(stat) = number.and_then(|pid| Stat::read(pid).ok()) {
+            visit(&stat);
+        }
+    }
+    Ok(())
+}
+
+fn open_proc() -> Result<OwnedFd> {
+    rustix::fs::open("/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// The environment with which a process was started, entries ended by NUL; empty when it may not be read.
+pub(super) fn environment(pid: Pid) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) {
+        // A process that ends meanwhile gives an error in the middle; what was read so far is all there is.
+        let _ = file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// The id of this boot; start times of another one mean nothing. Empty when the kernel does not tell.
+pub(super) fn boot_id() -> &'static str {
+    static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
+        std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()
+    });
+    &BOOT_ID
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TAIL: &str = " 0 0 0 0 0 0 0 0 0 0 0 20 0 1 0 4711 0 0 0";
+
+    fn line(name: &str, state: &str, threads: u32) -> Vec<u8> {
+        format!("42 ({name}) {state} 7 40 41 0 -1 0 0 0 0 0 0 0 0 0 20 0 {threads} 0 4711 1 2 3\n").into_bytes()
+    }
+
+    #[test]
+    fn a_name_cannot_forge_fields() {
+        let stat = Stat::parse(&line(&format!("x) S 1 1 1{TAIL}"), "S", 1)).unwrap();
+        assert_eq!((stat.pid.as_raw_nonzero().get(), stat.start_time, stat.alive), (42, 4711, true));
+        assert_eq!([stat.parent, stat.group, stat.session].map(Pid::as_raw), [7, 40, 41]);
+    }
+
+    #[test]
+    fn a_zombie_with_running_threads_is_alive() {
+        assert!(!Stat::parse(&line("a", "Z", 1)).unwrap().alive);
+        assert!(Stat::parse(&line("a", "Z", 2)).unwrap().alive);
+        assert!(Stat::parse(&line("a", "T", 1)).unwrap().alive);
+    }
+
+    #[test]
+    fn a_process_that_is_just_being_reaped_has_no_group() {
+        let stat = Stat::parse(b"42 (a) X 0 -1 -1 0 -1 0 0 0 0 0 0 0 0 0 20 0 0 0 4711 1\n").unwrap();
+        assert_eq!((stat.parent, stat.group, stat.session, stat.alive), (None, None, None, false));
+    }
+
+    #[test]
+    fn a_torn_line_is_nothing() {
+        let whole = line("a b", "S", 1);
+        for length in 0..whole.len() - "4711 1 2 3\n".len() {
+            assert_eq!(Stat::parse(&whole[..length]), None, "{length}");
+        }
+    }
+
+    #[test]
+    fn this_process_is_found() {
+        let own = ProcessId::own().unwrap();
+        let mut found = false;
+        visit_all(|stat| found |= stat.id() == own).unwrap();
+        assert!(found && own.is_alive());
+        assert!(!ProcessId { start_time: own.start_time + 1, ..own }.is_alive());
+    }
+}

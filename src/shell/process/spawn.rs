@@ -1,0 +1,233 @@
+//! Starting a run: check that there is a `run.sh` to run, then run it. Writing the folder is the workspace's concern.
+
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
+
+use super::child::RunningChild;
+use super::sys::{self, NewProcess};
+
+/// The program that a tool is made of (document, section 3.1).
+pub const PROGRAM: &str = "run.sh";
+
+/// How often a start that found [`SpawnError::Busy`] is tried again before the run counts as failed. Whoever holds the file
+/// open is a process between its fork and its exec: that takes microseconds.
+pub const BUSY_RETRIES_MAX: u32 = 5;
+
+/// The pause before such a retry. The caller sets a timer: nothing here sleeps on its loop.
+pub const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(2);
+
+const PROGRAM_PATH: &CStr = c"./run.sh";
+const SHELL_PATH: &CStr = c"/bin/sh";
+
+/// Bytes of the first line of run.sh that an error message shows. The kernel itself reads 256.
+const FIRST_LINE_BYTES_MAX: usize = 256;
+
+/// What to start. Borrowed by [`spawn`], so that a busy one can be tried again.
+#[derive(Debug)]
+pub struct SpawnPlan {
+    /// The folder with run.sh; also its working directory.
+    pub folder: PathBuf,
+    /// What run.sh gets as arguments; mostly nothing.
+    pub arguments: Vec<OsString>,
+    /// The whole environment of run.sh: nothing of our own is added.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Where its standard output goes.
+    pub stdout: File,
+    /// Where its standard error goes.
+    pub stderr: File,
+}
+
+/// Why run.sh was not started. Each displays as one sentence for the submitter.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// Somebody has run.sh open for writing: try again after [`BUSY_RETRY_INTERVAL`], [`BUSY_RETRIES_MAX`] times.
+    #[error("{PROGRAM} is held open for writing by another process")]
+    Busy,
+    /// The folder of the tool cannot be opened.
+    #[error("cannot open the folder of the tool {folder:?}: {error}")]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        error: Errno,
+    },
+    /// There is no run.sh.
+    #[error("the tool has no {PROGRAM}")]
+    Missing,
+    /// run.sh is something else than a program.
+    #[error("{PROGRAM} is {0}, not a regular file")]
+    NotAFile(&'static str),
+    /// run.sh is not executable and cannot be made so.
+    #[error("cannot make {PROGRAM} executable: {0}")]
+    Mode(Errno),
+    /// The kernel refuses to execute it: a noexec mount, or an interpreter that is not executable.
+    #[error(
+        "{PROGRAM} may not be executed: {first_line:?} is no executable program, or the file system is mounted noexec"
+    )]
+    NotExecutable {
+        /// The first line of run.sh.
+        first_line: String,
+    },
+    /// The interpreter is not there. A line that ends with `\r\n` names one that ends with `\r`.
+    #[error("the interpreter that the first line of {PROGRAM} names does not exist: {first_line:?}")]
+    NoInterpreter {
+        /// The first line of run.sh.
+        first_line: String,
+    },
+    /// The user has as many processes as he may: see [`limit_processes`].
+    #[error("cannot start {PROGRAM}: the limit of processes is reached")]
+    TooManyProcesses,
+    /// Environment and arguments are longer than the kernel takes.
+    #[error("cannot start {PROGRAM}: its environment or an argument is too long")]
+    TooLong,
+    /// An argument or an entry of the environment that cannot be handed to a process.
+    #[error("{0} holds a NUL byte or is no name")]
+    Unpassable(String),
+    /// Anything else.
+    #[error("cannot start {PROGRAM}: {0}")]
+    Start(Errno),
+}
+
+/// Sets the limit of processes and threads for this process and all that it starts; 0 sets none. Returns what holds then.
+///
+/// Set once at the start instead of on each child: it is inherited at no cost, and no descendant can be older than it. Soft
+/// and hard limit are both lowered, so that a tool cannot raise it again. The kernel counts all processes of the user, ours
+/// too: at the limit the agent cannot start threads either, so start those first. It does not apply the limit to root.
+///
+/// # Errors
+/// When the kernel refuses the limit.
+pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
+    let present = rustix::process::getrlimit(Resource::Nproc);
+    if max == 0 {
+        return Ok(present.current);
+    }
+    let limit = present.maximum.map_or(max, |hard| hard.min(max));
+    rustix::process::setrlimit(Resource::Nproc, Rlimit { current: Some(limit), maximum: Some(limit) })?;
+    Ok(Some(limit))
+}
+
+/// Runs `./run.sh` in its folder, in a process group of its own, with standard input from `/dev/null`, and with no other
+/// descriptor of ours. Never blocks; costs as much as one `vfork` and exec.
+///
+/// A run.sh without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would. No other error falls back to it: a shell
+/// would also "run" a script that names an interpreter which is not there.
+///
+/// # Errors
+/// See [`SpawnError`]; nothing is left running after one.
+pub fn spawn(plan: &SpawnPlan) -> Result<RunningChild, SpawnError> {
+    let folder = open_folder(&plan.folder)?;
+    make_ready(folder.as_fd())?;
+    let environment = environment(&plan.environment)?;
+    let arguments = plan.arguments.iter().cloned().map(|text| passable("an argument", text.into_vec()));
+    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+
+    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
+    let null = above_stdio(null.map_err(SpawnError::Start)?.as_fd())?;
+    let stdout = above_stdio(plan.stdout.as_fd())?;
+    let stderr = above_stdio(plan.stderr.as_fd())?;
+    // Before each run, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
+    sys::close_all_on_exec().map_err(SpawnError::Start)?;
+
+    let start = |program: &CStr, first: &[&CStr]| {
+        let first = first.iter().map(|&text| text.to_owned());
+        sys::posix_spawn(&NewProcess {
+            program,
+            arguments: &first.chain(arguments.iter().cloned()).collect::<Vec<_>>(),
+            environment: &environment,
+            folder: folder.as_fd(),
+            stdin: null.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        })
+    };
+    let pid = match start(PROGRAM_PATH, &[PROGRAM_PATH]) {
+        Err(Errno::NOEXEC) => start(SHELL_PATH, &[SHELL_PATH, PROGRAM_PATH]),
+        other => other,
+    };
+    let pid = pid.map_err(|error| explain(error, folder.as_fd()))?;
+    RunningChild::adopt(pid).map_err(SpawnError::Start)
+}
+
+fn open_folder(folder: &Path) -> Result<OwnedFd, SpawnError> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::open(folder, flags, Mode::empty())
+        .map_err(|error| SpawnError::Folder { folder: folder.to_owned(), error })
+}
+
+/// Checks that run.sh is a regular file, not a link to one, and gives its owner the right to execute it. A shell script must
+/// be readable too.
+fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
+    let stat = match rustix::fs::statat(folder, PROGRAM, AtFlags::SYMLINK_NOFOLLOW) {
+        Ok(stat) => stat,
+        Err(Errno::NOENT) => return Err(SpawnError::Missing),
+        Err(error) => return Err(SpawnError::Start(error)),
+    };
+    match FileType::from_raw_mode(stat.st_mode) {
+        FileType::RegularFile => {}
+        FileType::Directory => return Err(SpawnError::NotAFile("a folder")),
+        FileType::Symlink => return Err(SpawnError::NotAFile("a symbolic link")),
+        FileType::Fifo => return Err(SpawnError::NotAFile("a named pipe")),
+        FileType::Socket => return Err(SpawnError::NotAFile("a socket")),
+        FileType::CharacterDevice | FileType::BlockDevice | FileType::Unknown => {
+            return Err(SpawnError::NotAFile("a device"));
+        }
+    }
+    let (mode, needed) = (Mode::from_raw_mode(stat.st_mode), Mode::RUSR | Mode::XUSR);
+    if mode.contains(needed) {
+        return Ok(());
+    }
+    // Set-user-id and set-group-id are not carried over: no tool needs them.
+    let wanted = (mode | needed) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
+    rustix::fs::chmodat(folder, PROGRAM, wanted, AtFlags::empty()).map_err(SpawnError::Mode)
+}
+
+fn environment(entries: &[(OsString, OsString)]) -> Result<Vec<CString>, SpawnError> {
+    let entry = |(name, value): &(OsString, OsString)| {
+        let unpassable = || SpawnError::Unpassable(format!("the environment variable {}", name.display()));
+        let bytes = name.as_encoded_bytes();
+        if bytes.is_empty() || bytes.contains(&b'=') {
+            return Err(unpassable());
+        }
+        CString::new([bytes, b"=", value.as_encoded_bytes()].concat()).map_err(|_| unpassable())
+    };
+    entries.iter().map(entry).collect()
+}
+
+fn passable(what: &str, bytes: Vec<u8>) -> Result<CString, SpawnError> {
+    CString::new(bytes).map_err(|_| SpawnError::Unpassable(what.to_owned()))
+}
+
+/// A copy above 2: if our own standard descriptors are closed, a file may sit on one of the numbers that the child's are
+/// moved to, one after the other.
+fn above_stdio(fd: BorrowedFd<'_>) -> Result<OwnedFd, SpawnError> {
+    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(SpawnError::Start)
+}
+
+fn explain(error: Errno, folder: BorrowedFd<'_>) -> SpawnError {
+    match error {
+        Errno::TXTBSY => SpawnError::Busy,
+        Errno::NOENT => SpawnError::NoInterpreter { first_line: first_line(folder) },
+        Errno::ACCESS | Errno::PERM => SpawnError::NotExecutable { first_line: first_line(folder) },
+        Errno::AGAIN => SpawnError::TooManyProcesses,
+        Errno::TOOBIG => SpawnError::TooLong,
+        other => SpawnError::Start(other),
+    }
+}
+
+fn first_line(folder: BorrowedFd<'_>) -> String {
+    let mut buffer = [0; FIRST_LINE_BYTES_MAX];
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let length = rustix::fs::openat(folder, PROGRAM, flags, Mode::empty())
+        .and_then(|file| rustix::io::pread(&file, &mut buffer, 0))
+        .unwrap_or(0);
+    let text = String::from_utf8_lossy(buffer.get(..length).unwrap_or_default());
+    text.split('\n').next().unwrap_or_default().to_owned()
+}

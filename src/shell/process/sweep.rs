@@ -1,0 +1,153 @@
+//! Ending what a dead agent left running, found by its run record and by the mark in the environment of each run.
+//!
+//! Unlike [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts its run, init
+//! does. So nothing here rests on ancestry alone.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{Pid, Signal};
+
+use super::hunt::{Hunt, Pinned};
+use super::procfs::{self, ProcessId, Stat};
+use crate::shell::clock;
+use crate::types::{Round, TaskId};
+
+/// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The entries of the environment that mark all processes of one run, each as `NAME=value`.
+///
+/// All of them must be there: the id of the task alone would also match the next round of it, which may run on the same host
+/// under another agent. So name the task and the round.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cookie(Vec<String>);
+
+impl Cookie {
+    /// A mark made of these entries. Without any entry, it matches nobody.
+    #[must_use]
+    pub fn new(entries: impl IntoIterator<Item = String>) -> Self {
+        Self(entries.into_iter().collect())
+    }
+
+    /// The entries.
+    #[must_use]
+    pub fn entries(&self) -> &[String] {
+        &self.0
+    }
+
+    /// Whether an environment, as `/proc/<pid>/environ` shows it, has this mark.
+    fn marks(&self, environment: &[u8]) -> bool {
+        let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
+        !self.0.is_empty() && !environment.is_empty() && self.0.iter().all(has)
+    }
+}
+
+/// What was done about one run of a dead agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept {
+    /// The task.
+    pub task: TaskId,
+    /// Which run of it.
+    pub round: Round,
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Processes that still run: of another user, or in an uninterruptible wait. The record stays for the next sweep.
+    pub left: u32,
+    /// Another round of the task runs on this host: the work folder of this name is that one's, and must be left alone.
+    pub superseded: bool,
+}
+
+/// Ends every process that carries the mark, and all that descends from one. Returns how many were killed and how many are
+/// left. Never touches the caller or one of its ancestors. Waits up to a second for the dying.
+pub fn sweep_by_cookie(cookie: &Cookie) -> (u32, u32) {
+    end_run(cookie, None)
+}
+
+/// The same, also by the identity of run.sh and by its group and session, in case the environment was cleared.
+pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> (u32, u32) {
+    let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
+    let mut hunt = Hunt::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
+    // Stop before kill: when a parent dies, its children go to init and their descent is lost.
+    hunt.find_all(|_| Some(Signal::STOP));
+    hunt.signal_all(Signal::KILL);
+    let members: Vec<ProcessId> = hunt.members().collect();
+    let left = wait_for_end(&members);
+    (u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_sub(left), left)
+}
+
+struct Marks<'a> {
+    cookie: &'a Cookie,
+    root: Option<ProcessId>,
+    /// The number of run.sh still names its group: it is alive, or a marked process is in that group. While a group or a
+    /// session has members the kernel gives its number to nobody else.
+    group_is_ours: bool,
+}
+
+impl Marks<'_> {
+    fn are_on(&mut self, stat: &Stat) -> bool {
+        let in_group = self.root.is_some_and(|root| [stat.group, stat.session].contains(&Some(root.pid)));
+        if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
+            return true;
+        }
+        let marked = self.cookie.marks(&procfs::environment(stat.pid));
+        self.group_is_ours |= marked && in_group;
+        marked
+    }
+}
+
+/// The caller may itself run inside of a task: a tool may start a service of its own.
+fn ourselves_and_ancestors() -> Vec<Pid> {
+    let mut line = Vec::new();
+    let mut next = Some(rustix::process::getpid());
+    while let Some(pid) = next.filter(|pid| !line.contains(pid)) {
+        line.push(pid);
+        next = Stat::read(pid).ok().and_then(|stat| stat.parent);
+    }
+    line
+}
+
+fn wait_for_end(processes: &[ProcessId]) -> u32 {
+    let deadline = clock::now().mono + DEATH_TIMEOUT;
+    let mut left = 0;
+    for pinned in processes.iter().filter_map(|&id| Pinned::open(id).ok()) {
+        let remaining = deadline.since(clock::now().mono);
+        let timeout = PollTimeout::try_from(remaining).unwrap_or(PollTimeout::ZERO);
+        let ended = poll(&mut [PollFd::new(pinned.as_fd(), PollFlags::POLLIN)], timeout);
+        left += u32::from(ended != Ok(1));
+    }
+    left
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cookie(entries: &[&str]) -> Cookie {
+        Cookie::new(entries.iter().map(|&entry| entry.to_owned()))
+    }
+
+    #[test]
+    fn a_mark_is_all_of_its_entries_and_each_as_a_whole() {
+        let environment = b"A=1\0__TASK_ID__=TASK_1\0__ROUND__=0\0";
+        assert!(cookie(&["__TASK_ID__=TASK_1", "__ROUND__=0"]).marks(environment));
+        assert!(!cookie(&["__TASK_ID__=TASK_1", "__ROUND__=1"]).marks(environment));
+        assert!(!cookie(&["__TASK_ID__=TASK_"]).marks(environment), "a prefix");
+        assert!(!cookie(&["TASK_ID__=TASK_1"]).marks(environment), "a suffix");
+    }
+
+    #[test]
+    fn an_empty_mark_is_on_nobody() {
+        assert!(!cookie(&[]).marks(b"A=1\0"));
+        assert!(!cookie(&[""]).marks(b""));
+        assert!(!cookie(&[]).marks(b""));
+    }
+
+    #[test]
+    fn we_are_immune_and_so_is_our_parent() {
+        let immune = ourselves_and_ancestors();
+        assert!(immune.contains(&rustix::process::getpid()));
+        assert!(immune.contains(&rustix::process::getppid().unwrap()));
+    }
+}

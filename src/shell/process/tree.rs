@@ -1,0 +1,175 @@
+//! All processes that a run started, however they tried to get away: who is left, end them, reap them.
+//!
+//! The caller is a child subreaper: whatever loses its parent below it becomes its child, also after `setsid` and a double
+//! fork. So the tree of a run is all that descends from the caller, except the siblings that the caller names: an agent has
+//! none, a supervisor has its agents. A tree is empty exactly when there is no child left, which one system call tells.
+
+use std::io;
+
+use rustix::io::Errno;
+use rustix::process::{Pid, Signal};
+
+use super::hunt::Hunt;
+use super::procfs::{ProcessId, Stat, visit_all};
+use super::sys::{self, Peek};
+
+/// Orphans that one call reaps at the most, so that a tree that forks without end cannot hold the caller. SIGCHLD stays
+/// pending for what is left.
+const REAPS_MAX: u32 = 10_000;
+
+/// Makes the calling process the new parent of all orphans below it, and sees to it that their status is kept for it.
+///
+/// Call it once, before anything is started. It holds for the process, not for the thread, and is not inherited.
+///
+/// # Errors
+/// When the kernel is older than 3.4.
+pub fn become_subreaper() -> io::Result<()> {
+    sys::default_sigchld();
+    nix::sys::prctl::set_child_subreaper(true)?;
+    Ok(())
+}
+
+/// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
+///
+/// Without siblings this is one system call, cheap enough for the end of every run; with siblings that are alive, a scan of
+/// `/proc`.
+#[must_use]
+pub fn any_left(siblings: &[Pid]) -> bool {
+    match sys::peek_children() {
+        Ok(Peek::NoChild) => false,
+        Ok(Peek::Alive | Peek::Ended(_)) if siblings.is_empty() => true,
+        Ok(Peek::Ended(pid)) if !siblings.contains(&pid) => true,
+        Ok(Peek::Alive | Peek::Ended(_)) => !children_except(siblings, |_| true).is_empty(),
+        Err(error) => {
+            log::error!("cannot look for children: {error}");
+            true
+        }
+    }
+}
+
+/// Reaps the orphans that have ended, and returns how many. The children in `known` are left alone: their status belongs to
+/// whoever waits for them. Never blocks.
+pub fn reap_orphans(known: &[Pid]) -> u32 {
+    for reaped in 0..REAPS_MAX {
+        match sys::peek_children() {
+            Ok(Peek::Ended(pid)) if !known.contains(&pid) => {
+                let _ = sys::wait4(pid);
+            }
+            // The peek shows one child that has ended, always the same: those behind it must be looked for.
+            Ok(Peek::Ended(_)) => return reaped + reap_behind(known),
+            Ok(Peek::NoChild | Peek::Alive) | Err(_) => return reaped,
+        }
+    }
+    REAPS_MAX
+}
+
+fn reap_behind(known: &[Pid]) -> u32 {
+    let ended = children_except(known, |stat| !stat.alive);
+    let reaped = ended.into_iter().filter(|&pid| matches!(sys::wait4(pid), Ok(Some(_)))).count();
+    u32::try_from(reaped).unwrap_or(u32::MAX)
+}
+
+fn children_except(known: &[Pid], wanted: impl Fn(&Stat) -> bool) -> Vec<Pid> {
+    let own = rustix::process::getpid();
+    let mut children = Vec::new();
+    let scanned = visit_all(|stat| {
+        if stat.parent == Some(own) && !known.contains(&stat.pid) && wanted(stat) {
+            children.push(stat.pid);
+        }
+    });
+    if let Err(error) = scanned {
+        log::error!("cannot scan /proc for children: {error}");
+    }
+    children
+}
+
+/// The living processes of the tree.
+#[must_use]
+pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
+    let mut hunt = hunt_below_us(siblings);
+    hunt.find_all(|_| None);
+    hunt.members().collect()
+}
+
+fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> bool + use<>> {
+    let own = rustix::process::getpid();
+    Hunt::new(siblings.iter().copied(), move |stat| stat.parent == Some(own))
+}
+
+/// What a signal to a tree met.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Signalled {
+    /// Living processes of the tree that were found.
+    pub found: u32,
+    /// How many of them could not be signalled, because they run as another user (a set-user-id program).
+    pub refused: u32,
+    /// Whether a last scan found nobody new. If not, the tree grows while it is ended: call again after the next SIGCHLD or
+    /// at a timer.
+    pub settled: bool,
+}
+
+/// The processes of a run, to be ended: [`Self::terminate`], a grace, then [`Self::kill`] until [`any_left`] says no.
+#[derive(Clone, Copy, Debug)]
+pub struct Tree {
+    root: Option<ProcessId>,
+}
+
+impl Tree {
+    /// The tree of a run.sh.
+    #[must_use]
+    pub const fn of(root: ProcessId) -> Self {
+        Self { root: Some(root) }
+    }
+
+    /// The orphans of whoever has died below us: what a supervisor gets when an agent dies.
+    #[must_use]
+    pub const fn of_orphans() -> Self {
+        Self { root: None }
+    }
+
+    /// Sends SIGTERM to each process once, then SIGCONT, so that a stopped one can act on it.
+    ///
+    /// The group is signalled first, because that is atomic: no member can fork past it.
+    pub fn terminate(&self, siblings: &[Pid]) -> Signalled {
+        let group = self.signal_group(Signal::TERM);
+        let mut hunt = hunt_below_us(siblings);
+        // A second SIGTERM makes some programs stop cleaning up: members of the group have theirs.
+        let settled = hunt.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
+        hunt.signal_all(Signal::CONT);
+        signalled(&hunt, settled)
+    }
+
+    /// Ends every process with SIGKILL.
+    ///
+    /// If somebody new turns up after a first round, the tree forks: all of it is stopped before it is killed, because each
+    /// death would make room for a new process.
+    pub fn kill(&self, siblings: &[Pid]) -> Signalled {
+        self.signal_group(Signal::KILL);
+        let mut hunt = hunt_below_us(siblings);
+        if hunt.find_new(|_| Some(Signal::KILL)) == 0 {
+            return signalled(&hunt, true);
+        }
+        let settled = hunt.find_all(|_| Some(Signal::STOP));
+        hunt.signal_all(Signal::KILL);
+        signalled(&hunt, settled)
+    }
+
+    /// Signals the group of run.sh, but only while its number is known to be ours: we have not reaped it, so that nobody
+    /// else can have got it. After that, the walk finds the members one by one.
+    fn signal_group(&self, signal: Signal) -> Option<Pid> {
+        let root = self.root.filter(|root| root.holds_its_number())?;
+        match rustix::process::kill_process_group(root.pid, signal) {
+            Ok(()) => Some(root.pid),
+            // ESRCH: run.sh has left its group. EPERM: no member is ours.
+            Err(Errno::SRCH | Errno::PERM) => None,
+            Err(error) => {
+                log::error!("cannot signal the process group {}: {error}", root.pid);
+                None
+            }
+        }
+    }
+}
+
+fn signalled<S: FnMut(&Stat) -> bool>(hunt: &Hunt<S>, settled: bool) -> Signalled {
+    Signalled { found: u32::try_from(hunt.members().count()).unwrap_or(u32::MAX), refused: hunt.refused(), settled }
+}

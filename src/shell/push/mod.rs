@@ -1,0 +1,41 @@
+//! Pushes states of tasks to the addresses that submitters named.
+//!
+//! [`PushAddress`] is what a submitter may name, under an [`AddressPolicy`]; [`Pusher`] delivers to it from a thread and a
+//! zmq context of its own, so that an address that is dead, slow or hostile costs the controller nothing, and the other
+//! addresses next to nothing. What a frame says is not looked at here.
+//!
+//! One DEALER socket for each address stays open while it is used. Frames for an address arrive in the order of the pushes
+//! while its connection lasts. A frame may be lost: when the connection breaks, up to 100 frames inside libzmq and those
+//! inside the kernel are gone; all other losses are counted in [`PushCounts`].
+//!
+//! ```text
+//! Pusher --batches--> worker: one wait (poller), then table --> peer: queue + link --> wire: one socket
+//!                                               |  \--> room: who gets a socket
+//!                                               \-----> resolve: names, on a thread
+//! ```
+
+mod address;
+mod complaints;
+mod counts;
+mod inbox;
+mod peer;
+mod policy;
+mod poller;
+mod pusher;
+mod queue;
+mod resolve;
+mod room;
+mod table;
+mod wire;
+mod worker;
+
+pub use address::{AddressError, PushAddress, Refusal};
+pub use counts::PushCounts;
+pub use inbox::{AckSink, Received};
+pub use policy::{AddressPolicy, Cidr, CidrError};
+pub use pusher::{PushConfig, Pusher};
+
+/// Wakes whoever waits for the descriptor. It fails when the counter is full; then it is readable anyway.
+fn ring(wake: &nix::sys::eventfd::EventFd) {
+    let _ = wake.write(1);
+}

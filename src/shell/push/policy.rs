@@ -1,0 +1,182 @@
+//! Which addresses a submitter may make the controller connect to.
+//!
+//! The check is made on numbers: on the IP that stands in the text of an address, and again on each IP that a host name
+//! resolves to. How the text is read is [`super::address`]'s concern.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::str::FromStr;
+
+use super::address::Refusal;
+
+/// A network such as `10.0.0.0/8` or `fd00::/8`; a single address stands for itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    network: IpAddr,
+    prefix_bits: u8,
+}
+
+/// Why a text is no network.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CidrError {
+    /// What stands before the slash is not an address.
+    #[error("network {text} does not begin with an IP address; write it like 10.0.0.0/8")]
+    Address {
+        /// The text, quoted and shortened.
+        text: String,
+    },
+    /// What stands after the slash is not a length that the family has.
+    #[error("network {text} has a bad prefix length; use /0 to /{bits_max}")]
+    Prefix {
+        /// The text, quoted and shortened.
+        text: String,
+        /// Bits of an address of this family.
+        bits_max: u8,
+    },
+    /// The address has bits outside the prefix, so it is not clear which of the two is meant.
+    #[error("network {text} has bits beyond its prefix; did you mean {network}?")]
+    HostBits {
+        /// The text, quoted and shortened.
+        text: String,
+        /// The network that holds the address.
+        network: Cidr,
+    },
+}
+
+impl Cidr {
+    /// Says whether `ip` lies in the network. A v4 address never lies in a v6 network, nor the other way round.
+    #[must_use]
+    pub fn contains(&self, ip: IpAddr) -> bool {
+        match (self.network, ip) {
+            (IpAddr::V4(_), IpAddr::V4(_)) | (IpAddr::V6(_), IpAddr::V6(_)) => {
+                masked(ip, self.prefix_bits) == self.network
+            }
+            (IpAddr::V4(_), IpAddr::V6(_)) | (IpAddr::V6(_), IpAddr::V4(_)) => false,
+        }
+    }
+}
+
+impl FromStr for Cidr {
+    type Err = CidrError;
+
+    fn from_str(text: &str) -> Result<Self, CidrError> {
+        let short = || super::address::shortened(text);
+        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
+        let Ok(ip) = address.parse::<IpAddr>() else { return Err(CidrError::Address { text: short() }) };
+        let bits_max = if ip.is_ipv4() { 32 } else { 128 };
+        let prefix_bits = match prefix.map(str::parse::<u8>) {
+            None => bits_max,
+            Some(Ok(bits)) if bits <= bits_max => bits,
+            Some(_) => return Err(CidrError::Prefix { text: short(), bits_max }),
+        };
+        let network = Self { network: masked(ip, prefix_bits), prefix_bits };
+        if network.network == ip { Ok(network) } else { Err(CidrError::HostBits { text: short(), network }) }
+    }
+}
+
+impl fmt::Display for Cidr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.network, self.prefix_bits)
+    }
+}
+
+fn masked(ip: IpAddr, prefix_bits: u8) -> IpAddr {
+    let prefix_bits = u32::from(prefix_bits);
+    match ip {
+        IpAddr::V4(ip) => Ipv4Addr::from_bits(ip.to_bits() & !u32::MAX.checked_shr(prefix_bits).unwrap_or(0)).into(),
+        IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::MAX.checked_shr(prefix_bits).unwrap_or(0)).into(),
+    }
+}
+
+/// What a push address may be. Link-local addresses, multicast and our own ports are refused whatever stands here.
+#[derive(Clone, Debug, Default)]
+pub struct AddressPolicy {
+    /// Networks that may be reached; an empty list refuses all.
+    pub allow: Vec<Cidr>,
+    /// Where this controller listens. A wildcard stands for every loopback address with its port; a caller that binds to
+    /// a wildcard adds the addresses of its interfaces too.
+    pub own: Vec<SocketAddr>,
+}
+
+impl AddressPolicy {
+    /// Checks one address and gives it back in the form to connect to: a v4 address that hides in a v6 one as v4.
+    ///
+    /// # Errors
+    ///
+    /// The rule that refuses it.
+    pub fn check(&self, ip: IpAddr, port: u16) -> Result<IpAddr, Refusal> {
+        let ip = ip.to_canonical();
+        // A translator on the way would turn the second form into the first one.
+        for form in [Some(ip), embedded_v4(ip).map(IpAddr::V4)].into_iter().flatten() {
+            check_kind(form)?;
+            if self.own.iter().any(|own| is_own(*own, form, port)) {
+                return Err(Refusal::OwnPort);
+            }
+        }
+        if self.allow.iter().any(|network| network.contains(ip)) { Ok(ip) } else { Err(Refusal::NotAllowed) }
+    }
+}
+
+fn check_kind(ip: IpAddr) -> Result<(), Refusal> {
+    /// The metadata service of AWS, which is not link-local in IPv6.
+    const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    match ip {
+        // All of 0.0.0.0/8 means "this host".
+        IpAddr::V4(ip) if ip.octets()[0] == 0 => Err(Refusal::Unspecified),
+        IpAddr::V6(ip) if ip.is_unspecified() => Err(Refusal::Unspecified),
+        IpAddr::V4(ip) if ip.is_multicast() || ip.is_broadcast() => Err(Refusal::Multicast),
+        IpAddr::V6(ip) if ip.is_multicast() => Err(Refusal::Multicast),
+        IpAddr::V4(ip) if ip.is_link_local() => Err(Refusal::LinkLocal),
+        IpAddr::V6(ip) if ip.is_unicast_link_local() || ip == METADATA_V6 => Err(Refusal::LinkLocal),
+        IpAddr::V4(_) | IpAddr::V6(_) => Ok(()),
+    }
+}
+
+/// The v4 address inside `::a.b.c.d` (deprecated) and `64:ff9b::a.b.c.d` (NAT64). The mapped form is v4 by now.
+fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
+    let IpAddr::V6(ip) = ip else { return None };
+    let [a, b, c, d, e, f, high, low] = ip.segments();
+    let prefix = [a, b, c, d, e, f];
+    let hides = prefix == [0x64, 0xff9b, 0, 0, 0, 0] || (prefix == [0; 6] && high != 0);
+    hides.then(|| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))
+}
+
+fn is_own(own: SocketAddr, ip: IpAddr, port: u16) -> bool {
+    own.port() == port && (own.ip().to_canonical() == ip || (own.ip().is_unspecified() && ip.is_loopback()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cidr(text: &str) -> Cidr {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn a_network_holds_its_addresses_and_no_others() {
+        for (network, inside, outside) in [
+            ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
+            ("127.0.0.1", "127.0.0.1", "127.0.0.2"),
+            ("0.0.0.0/0", "255.1.2.3", "::1"),
+            ("::/0", "fe80::1", "10.0.0.1"),
+            ("fd00::/8", "fdff::1", "fe00::1"),
+            ("192.168.1.128/25", "192.168.1.200", "192.168.1.127"),
+        ] {
+            assert!(cidr(network).contains(inside.parse().unwrap()), "{inside} in {network}");
+            assert!(!cidr(network).contains(outside.parse().unwrap()), "{outside} not in {network}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_network_is_named() {
+        for text in ["", "/8", "10.0.0/8", "example.org/8", "::g/1"] {
+            assert!(matches!(text.parse::<Cidr>(), Err(CidrError::Address { .. })), "{text:?}");
+        }
+        for text in ["10.0.0.0/33", "10.0.0.0/", "10.0.0.0/-1", "::/129", "10.0.0.0/8/8"] {
+            assert!(matches!(text.parse::<Cidr>(), Err(CidrError::Prefix { .. })), "{text:?}");
+        }
+        let error = "10.1.2.3/8".parse::<Cidr>().unwrap_err().to_string();
+        assert_eq!(error, "network \"10.1.2.3/8\" has bits beyond its prefix; did you mean 10.0.0.0/8?");
+    }
+}

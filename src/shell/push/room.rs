@@ -1,0 +1,156 @@
+//! Who gets a socket when more addresses want one than may have one.
+//!
+//! 1. Addresses that have not answered yet hold three quarters of the sockets at the most, so that a flood of dead ones
+//!    cannot close all the living.
+//! 2. When there is no free socket, the one that goes is the longest unused one for which nothing waits; else the one
+//!    that has tried to connect longest, if it has had a tenth of the time limit; else the one that has taken nothing
+//!    longest, if it has had all of the time limit.
+//! 3. Else the newcomer waits in a line; when that is full, the first in it is dropped.
+
+use std::net::IpAddr;
+
+use super::address::Host;
+use super::peer::{Link, Peer, PeerId, Reason};
+use super::resolve::Lookup;
+use super::table::{Limits, Table};
+use super::wire::{Flow, Wire, WireTimes};
+use crate::types::Mono;
+
+impl Limits {
+    /// How long an address may try to connect before it has to make room for others.
+    pub(super) fn grace(&self) -> std::time::Duration {
+        self.connect_timeout / 10
+    }
+
+    fn connecting_max(&self) -> usize {
+        (self.sockets_max * 3 / 4).max(1)
+    }
+}
+
+impl Table {
+    /// Opens sockets for those in the line, as far as there is room.
+    pub(super) fn admit(&mut self, now: Mono) {
+        self.admit_at = None;
+        if self.line.is_empty() {
+            return;
+        }
+        let mut connecting = self.peers.values().filter(|peer| connecting_since(peer).is_some()).count();
+        while let Some(&id) = self.line.front() {
+            match self.ip_of_first(now, id) {
+                First::Gone => drop(self.line.pop_front()),
+                First::At(ip, port) => {
+                    if !self.make_room(now, &mut connecting) {
+                        return;
+                    }
+                    self.line.pop_front();
+                    connecting += usize::from(self.connect(now, id, (ip, port)));
+                }
+            }
+        }
+    }
+
+    fn ip_of_first(&mut self, now: Mono, id: PeerId) -> First {
+        let Some(peer) = self.peers.get_mut(&id) else { return First::Gone };
+        if !matches!(peer.link, Link::Line) {
+            return First::Gone;
+        }
+        if peer.queue.is_empty() {
+            self.remove(id);
+            return First::Gone;
+        }
+        let port = peer.address.port;
+        let lookup = match &peer.address.host {
+            Host::Ip(ip) => Lookup::Found(*ip),
+            Host::Name(name) => self.resolver.look_up(now, name, port),
+        };
+        match lookup {
+            Lookup::Found(ip) => return First::At(ip, port),
+            Lookup::Asked => peer.link = Link::Resolving,
+            Lookup::Failed(why) => self.give_up(now, id, Reason::Unresolved(why)),
+        }
+        First::Gone
+    }
+
+    fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) -> bool {
+        let times = WireTimes { linger: self.limits.linger, handshake: self.limits.connect_timeout };
+        match Wire::open(&self.context, target, times, now) {
+            Ok(wire) => {
+                self.open(now, id, wire);
+                true
+            }
+            Err(error) => {
+                // Descriptors come back when others close; the time limit of the frames ends this.
+                if let Some(peer) = self.peers.get(&id) {
+                    self.complaints.no_socket(now, &peer.address, error);
+                }
+                self.rest(now, id);
+                false
+            }
+        }
+    }
+
+    /// Sees to it that one more socket may be opened; else says when to ask again.
+    fn make_room(&mut self, now: Mono, connecting: &mut usize) -> bool {
+        let too_many_connect = *connecting >= self.limits.connecting_max();
+        if !too_many_connect && self.open_sockets < self.limits.sockets_max {
+            return true;
+        }
+        match self.victim(too_many_connect) {
+            Some((at, id)) if at <= now => {
+                *connecting -= usize::from(self.peers.get(&id).and_then(connecting_since).is_some());
+                self.give_up(now, id, Reason::Crowded);
+                true
+            }
+            soonest => {
+                self.admit_at = soonest.map(|(at, _)| at);
+                false
+            }
+        }
+    }
+
+    /// The peer that has to go, and from when on it may have to.
+    fn victim(&self, only_connecting: bool) -> Option<(Mono, PeerId)> {
+        let peers = || self.peers.iter().filter(|(_, peer)| matches!(peer.link, Link::Open(_)));
+        let idle = peers().filter(|(_, peer)| peer.queue.is_empty()).min_by_key(|(_, peer)| peer.used);
+        if let Some((id, _)) = idle.filter(|_| !only_connecting) {
+            return Some((Mono::default(), *id));
+        }
+        let connecting = peers().filter_map(|(id, peer)| Some((connecting_since(peer)? + self.limits.grace(), *id)));
+        let full = peers().filter_map(|(id, peer)| Some((full_since(peer)? + self.limits.connect_timeout, *id)));
+        let connecting = connecting.min();
+        if only_connecting { connecting } else { connecting.into_iter().chain(full.min()).min() }
+    }
+
+    /// Makes room for one more address; `None` when nobody waits in the line.
+    pub(super) fn drop_first_in_line(&mut self, now: Mono) -> Option<()> {
+        while let Some(id) = self.line.pop_front() {
+            if self.peers.get(&id).is_some_and(|peer| matches!(peer.link, Link::Line)) {
+                self.give_up(now, id, Reason::Crowded);
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+/// What was found out about the first in the line.
+enum First {
+    /// It left the line, or waits for something else.
+    Gone,
+    /// It wants a socket to this target.
+    At(IpAddr, u16),
+}
+
+fn connecting_since(peer: &Peer) -> Option<Mono> {
+    match peer.flow()? {
+        Flow::Connecting { since } => Some(since),
+        Flow::Up { .. } | Flow::Full { .. } => None,
+    }
+}
+
+fn full_since(peer: &Peer) -> Option<Mono> {
+    match peer.flow()? {
+        Flow::Full { since } => Some(since),
+        Flow::Connecting { .. } | Flow::Up { .. } => None,
+    }
+}

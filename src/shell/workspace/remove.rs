@@ -1,0 +1,225 @@
+//! Removing a folder that a stranger filled: any depth, any modes, any names, and never anything outside of it.
+//!
+//! A folder inside is first moved up, directly below the top, and emptied there. So the depth of the tree costs neither stack
+//! nor descriptors nor long paths, and a mount point is never entered: the kernel refuses to move one.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::io::{Errno, Result};
+
+/// How far a removal came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    /// Nothing is left.
+    Gone,
+    /// There is more; go on later.
+    OutOfBudget,
+    /// What is left cannot be removed, for this reason: immutable, another user's, a mount point.
+    Stuck(Errno),
+}
+
+impl Progress {
+    pub(super) const fn is_gone(self) -> bool {
+        matches!(self, Self::Gone)
+    }
+}
+
+/// How much a removal may do.
+pub(super) struct Budget<'a> {
+    entries: u32,
+    stop: Option<&'a AtomicBool>,
+}
+
+impl<'a> Budget<'a> {
+    /// So many entries.
+    pub(super) const fn of(entries: u32) -> Self {
+        Self { entries, stop: None }
+    }
+
+    /// As much as there is, until `stop` becomes true.
+    pub(super) const fn until(stop: &'a AtomicBool) -> Self {
+        Self { entries: u32::MAX, stop: Some(stop) }
+    }
+
+    fn take(&mut self) -> Option<()> {
+        if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
+            return None;
+        }
+        // Without a limit it is renewed for ever.
+        self.entries = if self.stop.is_some() { u32::MAX } else { self.entries.checked_sub(1)? };
+        Some(())
+    }
+}
+
+/// Opens a folder for reading, but not through a link.
+pub(super) fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+/// Removes what `name` is, up to the budget.
+pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Progress {
+    let top = match open_accessible(parent, name) {
+        Ok(top) => top,
+        Err(Errno::NOENT) => return Progress::Gone,
+        // No folder at all.
+        Err(Errno::NOTDIR | Errno::LOOP) => return progress(rustix::fs::unlinkat(parent, name, AtFlags::empty())),
+        Err(error) => return Progress::Stuck(error),
+    };
+    let mut removal = Removal { top: top.as_fd(), budget, waiting: Vec::new(), done: 0, error: None };
+    loop {
+        let before = removal.done;
+        if removal.empty_once().is_none() {
+            return Progress::OutOfBudget;
+        }
+        match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
+            // A file system may leave out entries of a folder that changes while it is read: look again while that helps.
+            Err(Errno::NOTEMPTY | Errno::EXIST) if removal.done > before => {}
+            Err(Errno::NOTEMPTY | Errno::EXIST) => return Progress::Stuck(removal.error.unwrap_or(Errno::NOTEMPTY)),
+            other => return progress(other),
+        }
+    }
+}
+
+const fn progress(result: Result<()>) -> Progress {
+    match result {
+        Ok(()) | Err(Errno::NOENT) => Progress::Gone,
+        Err(error) => Progress::Stuck(error),
+    }
+}
+
+struct Removal<'a, 'b> {
+    top: BorrowedFd<'a>,
+    budget: &'a mut Budget<'b>,
+    /// Folders that were moved up to the top and are to be emptied.
+    waiting: Vec<CString>,
+    /// Entries that were removed, or moved up from further down: this many cannot come again.
+    done: u64,
+    /// The last reason why something stays.
+    error: Option<Errno>,
+}
+
+impl Removal<'_, '_> {
+    /// Goes through the top once; `None` when the budget is used up.
+    fn empty_once(&mut self) -> Option<()> {
+        self.empty_folder(self.top)?;
+        while let Some(name) = self.waiting.pop() {
+            match open_accessible(self.top, &name) {
+                Ok(folder) => self.empty_folder(folder.as_fd())?,
+                Err(error) => self.note(Err(error)),
+            }
+            self.budget.take()?;
+            let removed = rustix::fs::unlinkat(self.top, &name, AtFlags::REMOVEDIR);
+            self.note(removed);
+        }
+        Some(())
+    }
+
+    /// Removes the files of a folder and moves its folders to the top.
+    fn empty_folder(&mut self, folder: BorrowedFd<'_>) -> Option<()> {
+        let entries = match with_access(folder, || Dir::read_from(folder)) {
+            Ok(entries) => entries,
+            Err(error) => {
+                self.note(Err(error));
+                return Some(());
+            }
+        };
+        for entry in entries {
+            let entry = match entry {
+                Ok(entry) => entry,
+                Err(error) => {
+                    self.note(Err(error));
+                    break;
+                }
+            };
+            let name = entry.file_name();
+            if name == c"." || name == c".." {
+                continue;
+            }
+            self.budget.take()?;
+            // The type is a hint, and unknown on some file systems: unlink refuses a folder by itself.
+            let removed = match entry.file_type() {
+                FileType::Directory => Err(Errno::ISDIR),
+                _ => with_access(folder, || rustix::fs::unlinkat(folder, name, AtFlags::empty())),
+            };
+            match removed {
+                Err(Errno::ISDIR) => self.move_up(folder, name),
+                other => self.note(other),
+            }
+        }
+        Some(())
+    }
+
+    fn move_up(&mut self, folder: BorrowedFd<'_>, name: &CStr) {
+        match self.rename_to_top(folder, name) {
+            Ok(target) => {
+                self.waiting.push(target);
+                // From the top to the top is no progress: what cannot be emptied would be moved for ever.
+                self.done += u64::from(folder.as_raw_fd() != self.top.as_raw_fd());
+            }
+            Err(error) => self.note(Err(error)),
+        }
+    }
+
+    fn rename_to_top(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<CString> {
+        /// Names that no other removal of this process has used.
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        /// Names that the tool could have put in the way on purpose, before we give up on this folder.
+        const ATTEMPTS_MAX: u32 = 16;
+        for _ in 0..ATTEMPTS_MAX {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let target = CString::new(format!(".moved-{}-{n}", std::process::id())).map_err(|_| Errno::INVAL)?;
+            let rename = || rustix::fs::renameat(folder, name, self.top, &target);
+            let moved = match with_access(folder, rename) {
+                // A folder whose owner may not write to it cannot change its parent.
+                Err(Errno::ACCESS) => make_accessible(folder, name).and_then(|()| rename()),
+                other => other,
+            };
+            match moved {
+                Ok(()) => return Ok(target),
+                Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(Errno::EXIST)
+    }
+
+    fn note(&mut self, result: Result<()>) {
+        match result {
+            Ok(()) => self.done += 1,
+            // Somebody else was faster: the remover of another agent that swept the trash. It is no progress of ours: a
+            // damaged file system may list such a name for ever.
+            Err(Errno::NOENT) => {}
+            Err(error) => self.error = Some(error),
+        }
+    }
+}
+
+/// Tries again with all rights on the folder, if it is missing rights that fail the call.
+fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Result<T> {
+    match call() {
+        Err(Errno::ACCESS) => rustix::fs::fchmod(folder, Mode::RWXU).and_then(|()| call()),
+        other => other,
+    }
+}
+
+/// Opens a folder, with all rights for its owner if it has not enough to be opened and searched.
+fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
+    let open = || open_folder(parent, Path::new(OsStr::from_bytes(name.to_bytes())));
+    match open() {
+        Err(Errno::ACCESS) => make_accessible(parent, name).and_then(|()| open()),
+        other => other,
+    }
+}
+
+/// Gives the owner all rights on a folder that it may not open, by way of `/proc`, so that no link is followed.
+fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let folder = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+    rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
+}

@@ -1,0 +1,146 @@
+//! The background thread that empties the trash, so that no loop waits for a task that left a million files.
+
+use std::collections::BTreeSet;
+use std::ffi::{CStr, CString};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+
+use nix::sys::signal::SigSet;
+use rustix::fs::Dir;
+
+use super::Workspace;
+use super::remove::{Budget, Progress, remove_tree};
+
+/// Remainders that wait. One more is not lost: it makes the thread look through the whole trash.
+const QUEUE_MAX: usize = 64;
+
+/// A folder in the trash that is not empty yet.
+#[derive(Debug, PartialEq, Eq)]
+#[must_use = "hand it to a Remover"]
+pub struct TrashRemainder(CString);
+
+impl TrashRemainder {
+    pub(super) const fn new(name: CString) -> Self {
+        Self(name)
+    }
+
+    pub(super) fn name(&self) -> &CStr {
+        &self.0
+    }
+}
+
+/// The thread that empties the trash. Start it before the limit of processes matters. Dropping it stops it soon, also in the
+/// middle of a folder; the next start goes on there.
+#[derive(Debug)]
+pub struct Remover {
+    queue: Option<SyncSender<TrashRemainder>>,
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    stop: AtomicBool,
+    /// Something may be in the trash that is not in the queue.
+    look_through: AtomicBool,
+}
+
+impl Remover {
+    /// Starts the thread. It begins with what dead runs have left in the trash.
+    ///
+    /// # Errors
+    /// When the thread cannot be started.
+    pub fn start(workspace: &Workspace) -> io::Result<Self> {
+        let shared = Arc::new(Shared { stop: AtomicBool::new(false), look_through: AtomicBool::new(true) });
+        let (queue, waiting) = sync_channel(QUEUE_MAX);
+        let worker =
+            Worker { trash: workspace.trash.try_clone()?, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
+        let thread = std::thread::Builder::new().name("remover".to_owned()).spawn(move || worker.run(&waiting))?;
+        Ok(Self { queue: Some(queue), shared, thread: Some(thread) })
+    }
+
+    /// Takes over what a removal left. Never blocks.
+    pub fn take(&self, rest: TrashRemainder) {
+        let Some(queue) = &self.queue else { return };
+        if let Err(TrySendError::Full(rest)) = queue.try_send(rest) {
+            self.shared.look_through.store(true, Ordering::SeqCst);
+            // Once more: if the thread emptied the queue before it could see the flag, this wakes it.
+            let _ = queue.try_send(rest);
+        }
+    }
+
+    /// Waits until everything that was handed over is dealt with, then ends the thread.
+    pub fn finish(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread that empties the trash has panicked");
+        }
+    }
+}
+
+impl Drop for Remover {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::SeqCst);
+        self.end();
+    }
+}
+
+struct Worker {
+    trash: OwnedFd,
+    shared: Arc<Shared>,
+    /// What cannot be removed, so that it is tried and logged once in the life of the process.
+    stuck: BTreeSet<CString>,
+}
+
+impl Worker {
+    fn run(mut self, waiting: &Receiver<TrashRemainder>) {
+        // Signals are the business of the agent's loop, which reads them from a descriptor.
+        if let Err(error) = SigSet::all().thread_block() {
+            log::error!("cannot block signals in the thread that empties the trash: {error}");
+        }
+        loop {
+            if self.shared.look_through.swap(false, Ordering::SeqCst) {
+                self.look_through();
+            }
+            match waiting.recv() {
+                Ok(rest) => self.remove(&rest.0),
+                Err(_) => return,
+            }
+        }
+    }
+
+    /// Removes all that is in the trash, also what other agents of this host are removing: both get along.
+    fn look_through(&mut self) {
+        let listed = Dir::read_from(self.trash.as_fd()).and_then(|entries| {
+            let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned()));
+            names.filter(|name| !matches!(name.as_deref(), Ok(name) if name == c"." || name == c"..")).collect()
+        });
+        match listed {
+            Ok::<Vec<CString>, _>(names) => names.iter().for_each(|name| self.remove(name)),
+            Err(error) => log::error!("cannot read the trash: {error}"),
+        }
+    }
+
+    fn remove(&mut self, name: &CStr) {
+        if self.stuck.contains(name) {
+            return;
+        }
+        match remove_tree(self.trash.as_fd(), name, &mut Budget::until(&self.shared.stop)) {
+            Progress::Gone | Progress::OutOfBudget => {}
+            Progress::Stuck(error) => {
+                log::warn!("a part of {} stays in the trash: {error}", name.to_string_lossy());
+                self.stuck.insert(name.to_owned());
+            }
+        }
+    }
+}

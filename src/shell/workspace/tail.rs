@@ -1,0 +1,171 @@
+//! The end of a file that a stranger wrote: bounded, never blocking, always valid UTF-8, never another file's content.
+
+use std::fs::File;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::FileExt;
+
+use rustix::fs::{FileType, Mode, OFlags};
+use rustix::io::{Errno, Result};
+
+/// How much of the end of a file comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TailLimit {
+    /// Bytes of the text at the most.
+    pub bytes_max: usize,
+    /// Whether a first line that was cut goes as a whole. Not if nothing would be left: half of a long line says more.
+    pub drop_partial_line: bool,
+}
+
+/// Opens a regular file, without following any link on the way.
+///
+/// A file that has a second name is refused too. Another file's content can come in by a hard link as well as by a symbolic
+/// one: the kernel's own protection against that is a setting, and does not hold for root.
+pub(super) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
+    let path_only = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut below = None;
+    for step in folders {
+        let from = below.as_ref().map_or(folder, AsFd::as_fd);
+        below = Some(rustix::fs::openat(from, *step, path_only, Mode::empty())?);
+    }
+    // NONBLOCK: the open of a named pipe would wait for a writer.
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(below.as_ref().map_or(folder, AsFd::as_fd), name, flags, Mode::empty())?;
+    let stat = rustix::fs::fstat(&file)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink > 1 {
+        return Err(Errno::INVAL);
+    }
+    Ok(File::from(file))
+}
+
+/// The end of an open file as text. Reads `bytes_max` bytes and one more, however long the file is. Bytes that are not UTF-8
+/// become U+FFFD. What cannot be read is "".
+#[must_use]
+pub fn tail_of(file: &File, limit: TailLimit) -> String {
+    let Ok(metadata) = file.metadata() else { return String::new() };
+    // One byte before the tail tells whether the tail begins with a whole line.
+    let wanted = limit.bytes_max.saturating_add(1);
+    let start = metadata.len().saturating_sub(wanted as u64);
+    let mut bytes = vec![0; usize::try_from(metadata.len() - start).unwrap_or(wanted)];
+    let length = read_at(file, &mut bytes, start);
+    bytes.truncate(length);
+    text_of(&bytes, limit)
+}
+
+/// Reads until the buffer is full or the file ends; it may have been cut since its length was asked.
+fn read_at(file: &File, buffer: &mut [u8], start: u64) -> usize {
+    let mut length = 0;
+    while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
+        match file.read_at(rest, start + length as u64) {
+            Ok(0) => break,
+            Ok(read) => length += read,
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(_) => break,
+        }
+    }
+    length
+}
+
+/// The text of the last bytes of a file. More than `bytes_max` of them say that the file is longer.
+fn text_of(bytes: &[u8], limit: TailLimit) -> String {
+    let Some(cut) = bytes.len().checked_sub(limit.bytes_max).filter(|&cut| cut > 0) else {
+        return shortened(String::from_utf8_lossy(bytes).into_owned(), limit.bytes_max);
+    };
+    let (before, tail) = bytes.split_at(cut);
+    let whole_line = before.ends_with(b"\n");
+    let mut tail = without_broken_char(tail);
+    if limit.drop_partial_line && !whole_line {
+        tail = without_first_line(tail);
+    }
+    shortened(String::from_utf8_lossy(tail).into_owned(), limit.bytes_max)
+}
+
+/// Without the rest of a character whose beginning was cut off: at the most three bytes.
+fn without_broken_char(bytes: &[u8]) -> &[u8] {
+    let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
+    let broken = bytes.iter().take(3).take_while(is_continuation).count();
+    bytes.get(broken..).unwrap_or_default()
+}
+
+fn without_first_line(bytes: &[u8]) -> &[u8] {
+    let rest = bytes.iter().position(|&byte| byte == b'\n').and_then(|end| bytes.get(end + 1..));
+    rest.filter(|rest| !rest.is_empty()).unwrap_or(bytes)
+}
+
+/// U+FFFD is longer than the byte that it stands for: a binary file would come back three times as long as allowed.
+fn shortened(mut text: String, bytes_max: usize) -> String {
+    let mut cut = text.len().saturating_sub(bytes_max);
+    while !text.is_char_boundary(cut) {
+        cut += 1;
+    }
+    text.drain(..cut);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const LINES: TailLimit = TailLimit { bytes_max: 8, drop_partial_line: true };
+    const BYTES: TailLimit = TailLimit { drop_partial_line: false, ..LINES };
+
+    fn tail(content: &[u8], limit: TailLimit) -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("log");
+        std::fs::write(&path, content).unwrap();
+        tail_of(&File::open(path).unwrap(), limit)
+    }
+
+    #[test]
+    fn a_short_file_comes_whole() {
+        for content in ["", "a", "a\nb\n", "12345678", "\u{e9}\u{e9}\u{e9}\u{e9}"] {
+            assert_eq!(tail(content.as_bytes(), LINES), content);
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_cut_is_dropped_and_a_whole_one_is_not() {
+        assert_eq!(tail(b"first line\n1234\n", LINES), "1234\n");
+        assert_eq!(tail(b"first\n1234567\n", LINES), "1234567\n");
+        assert_eq!(tail(b"first line\n1234\n", BYTES), "ne\n1234\n");
+    }
+
+    #[test]
+    fn one_long_line_is_cut_instead_of_lost() {
+        assert_eq!(tail(b"123456789", LINES), "23456789");
+        assert_eq!(tail(b"123456789\n", LINES), "3456789\n");
+    }
+
+    #[test]
+    fn no_character_is_cut() {
+        // 8 bytes before the end lies the second byte of an e with an acute accent.
+        assert_eq!(tail("aaaa\u{e9}bbbbbbb".as_bytes(), BYTES), "bbbbbbb");
+        assert_eq!(tail("aaaa\u{1f600}bbbbb".as_bytes(), BYTES), "bbbbb");
+        assert_eq!(tail("\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}".as_bytes(), BYTES), "\u{e9}\u{e9}\u{e9}\u{e9}");
+    }
+
+    #[test]
+    fn what_is_not_utf8_is_replaced_and_stays_within_the_limit() {
+        assert_eq!(tail(b"a\xffb", BYTES), "a\u{fffd}b");
+        assert_eq!(tail(&[0xff; 100], BYTES), "\u{fffd}\u{fffd}");
+        assert_eq!(tail(&[0x80; 100], BYTES), "\u{fffd}\u{fffd}");
+    }
+
+    proptest! {
+        #[test]
+        fn any_content_gives_a_bounded_text(content: Vec<u8>, bytes_max in 0usize..40, drop_partial_line: bool) {
+            let cut = content.len().saturating_sub(bytes_max + 1);
+            let text = text_of(&content[cut..], TailLimit { bytes_max, drop_partial_line });
+            prop_assert!(text.len() <= bytes_max);
+        }
+
+        #[test]
+        fn the_tail_of_a_text_is_its_end(content: String, bytes_max in 0usize..40, drop_partial_line: bool) {
+            let cut = content.len().saturating_sub(bytes_max + 1);
+            let text = text_of(&content.as_bytes()[cut..], TailLimit { bytes_max, drop_partial_line });
+            prop_assert!(content.ends_with(&text));
+            // Nothing but a broken character is missing when lines do not matter.
+            prop_assert!(drop_partial_line || text.len() + 3 >= bytes_max.min(content.len()));
+        }
+    }
+}

@@ -1,0 +1,317 @@
+//! All of libzmq that the service uses. Nothing outside this module knows the crate, so that another transport can take
+//! its place.
+
+use std::collections::BTreeSet;
+use std::os::fd::{AsFd, AsRawFd};
+use std::time::Duration;
+
+use crate::config::LimitsSection;
+use crate::protocol::envelope::FRAMES_MAX;
+use crate::types::Mono;
+
+/// How long a closing socket goes on delivering what it has accepted.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// Something that libzmq refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {endpoint}: {source}")]
+pub struct SocketError {
+    what: &'static str,
+    endpoint: String,
+    source: zmq::Error,
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsendable {
+    /// There is no such peer any more.
+    NoPeer,
+    /// The peer does not read; its queue is full.
+    Full,
+}
+
+/// The libzmq context of a process: its threads and sockets.
+#[derive(Clone)]
+pub struct Context(zmq::Context);
+
+impl Context {
+    /// A context of its own.
+    #[must_use]
+    #[expect(clippy::new_without_default, reason = "it starts threads; nobody should get one by accident")]
+    pub fn new() -> Self {
+        Self(zmq::Context::new())
+    }
+
+    fn socket(&self, kind: zmq::SocketType, limits: &Limits, endpoint: &str) -> Result<zmq::Socket, SocketError> {
+        let made = self.0.socket(kind).and_then(|socket| limits.set(&socket, endpoint).map(|()| socket));
+        made.map_err(|source| SocketError { what: "make a socket for", endpoint: endpoint.to_owned(), source })
+    }
+}
+
+/// What a peer may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    message_bytes_max: usize,
+    queue_max: usize,
+    handshake_timeout: Duration,
+    reconnect_interval_max: Duration,
+}
+
+impl Limits {
+    /// For what strangers send.
+    #[must_use]
+    pub const fn of_strangers(limits: &LimitsSection) -> Self {
+        Self {
+            message_bytes_max: limits.message_bytes_max,
+            queue_max: limits.send_queue_max,
+            handshake_timeout: limits.handshake_timeout,
+            reconnect_interval_max: Duration::ZERO,
+        }
+    }
+
+    /// For what the controller sends to an agent or a client: a page of details is larger than any request.
+    #[must_use]
+    pub const fn of_the_controller(limits: &LimitsSection, reconnect_interval_max: Duration) -> Self {
+        Self {
+            message_bytes_max: 1 << 30,
+            queue_max: limits.send_queue_max,
+            handshake_timeout: limits.handshake_timeout,
+            reconnect_interval_max,
+        }
+    }
+
+    fn set(&self, socket: &zmq::Socket, endpoint: &str) -> zmq::Result<()> {
+        let millis = |time: Duration| i32::try_from(time.as_millis()).unwrap_or(i32::MAX);
+        let queue = i32::try_from(self.queue_max).unwrap_or(i32::MAX);
+        socket.set_ipv6(endpoint.contains('['))?;
+        socket.set_linger(millis(LINGER))?;
+        socket.set_maxmsgsize(i64::try_from(self.message_bytes_max).unwrap_or(i64::MAX))?;
+        socket.set_sndhwm(queue)?;
+        socket.set_rcvhwm(queue)?;
+        socket.set_handshake_ivl(millis(self.handshake_timeout))?;
+        // A client may be silent for days; a peer whose machine is gone must not hold a descriptor for ever.
+        socket.set_tcp_keepalive(1)?;
+        socket.set_tcp_keepalive_idle(60)?;
+        socket.set_tcp_keepalive_intvl(20)?;
+        socket.set_tcp_keepalive_cnt(3)?;
+        socket.set_backlog(1024)?;
+        socket.set_reconnect_ivl_max(millis(self.reconnect_interval_max))
+    }
+}
+
+fn bind(socket: &zmq::Socket, endpoint: &str) -> Result<String, SocketError> {
+    let fail = |source| SocketError { what: "bind", endpoint: endpoint.to_owned(), source };
+    socket.bind(endpoint).map_err(fail)?;
+    let bound = socket.get_last_endpoint().map_err(fail)?;
+    Ok(bound.unwrap_or_else(|_| endpoint.to_owned()))
+}
+
+fn connect(socket: &zmq::Socket, endpoint: &str) -> Result<(), SocketError> {
+    socket.connect(endpoint).map_err(|source| SocketError { what: "connect to", endpoint: endpoint.to_owned(), source })
+}
+
+/// The controller's port for requests: a ROUTER, so that answers may come late and in any order.
+pub struct RepPort {
+    socket: zmq::Socket,
+    /// Where it is bound, with the port that was taken for 0.
+    pub endpoint: String,
+}
+
+impl RepPort {
+    /// Binds it.
+    ///
+    /// # Errors
+    /// When the address is in use or is not ours.
+    pub fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
+        let socket = context.socket(zmq::ROUTER, limits, endpoint)?;
+        // Without it, an answer to a peer that is gone would vanish without a word.
+        socket.set_router_mandatory(true).map_err(|source| SocketError {
+            what: "set up",
+            endpoint: endpoint.to_owned(),
+            source,
+        })?;
+        let endpoint = bind(&socket, endpoint)?;
+        Ok(Self { socket, endpoint })
+    }
+
+    /// The next message, if there is one. Frames beyond the bound are read away, all but one, so that the caller sees
+    /// that there were too many.
+    pub fn receive(&self) -> Option<Vec<Vec<u8>>> {
+        let mut frames = Vec::with_capacity(3);
+        loop {
+            // Whatever goes wrong here concerns one message of a stranger; the next wait shows what is left.
+            let frame = self.socket.recv_bytes(zmq::DONTWAIT).ok()?;
+            if frames.len() <= FRAMES_MAX {
+                frames.push(frame);
+            }
+            if !self.socket.get_rcvmore().unwrap_or(false) {
+                return Some(frames);
+            }
+        }
+    }
+
+    /// Sends without waiting.
+    ///
+    /// # Errors
+    /// When the peer is gone or does not read.
+    pub fn send(&self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+        self.socket.send_multipart(frames, zmq::DONTWAIT).map_err(|error| match error {
+            zmq::Error::EAGAIN => Unsendable::Full,
+            _ => Unsendable::NoPeer,
+        })
+    }
+}
+
+/// The controller's port for broadcasts: an XPUB, which knows what it is asked for.
+pub struct PubPort {
+    socket: zmq::Socket,
+    /// Where it is bound.
+    pub endpoint: String,
+    /// The beginning of the messages that are made only when somebody asks for them.
+    watchable: String,
+    subscriptions: BTreeSet<Vec<u8>>,
+    watched: bool,
+}
+
+/// A subscription is the beginning of a message that we send; a longer one can only be there to cost memory.
+const SUBSCRIPTION_BYTES_MAX: usize = 256;
+const SUBSCRIPTIONS_MAX: usize = 10_000;
+
+impl PubPort {
+    /// Binds it. Messages that begin with `watchable` are worth making only while [`PubPort::is_watched`] says so.
+    ///
+    /// # Errors
+    /// When the address is in use or is not ours.
+    pub fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
+        let socket = context.socket(zmq::XPUB, limits, endpoint)?;
+        let endpoint = bind(&socket, endpoint)?;
+        Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), watched: false })
+    }
+
+    /// Notes what is asked for.
+    pub fn receive(&mut self) {
+        while let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) {
+            match frame.split_first() {
+                Some((1, prefix))
+                    if prefix.len() <= SUBSCRIPTION_BYTES_MAX && self.subscriptions.len() < SUBSCRIPTIONS_MAX =>
+                {
+                    self.subscriptions.insert(prefix.to_vec());
+                }
+                Some((0, prefix)) => {
+                    self.subscriptions.remove(prefix);
+                }
+                _ => {}
+            }
+        }
+        let watchable = self.watchable.as_bytes();
+        let asks = |prefix: &Vec<u8>| prefix.starts_with(watchable) || watchable.starts_with(prefix);
+        self.watched = self.subscriptions.iter().any(asks);
+    }
+
+    /// Whether anybody asks for the messages that are made on demand.
+    #[must_use]
+    pub const fn is_watched(&self) -> bool {
+        self.watched
+    }
+
+    /// Sends to whoever asks for it and reads; PUB may lose.
+    pub fn send(&self, frame: Vec<u8>) {
+        if let Err(error) = self.socket.send(frame, zmq::DONTWAIT) {
+            log::debug!("a broadcast is lost: {error}");
+        }
+    }
+}
+
+/// An agent's connection to its controller.
+pub struct AgentLink {
+    requests: zmq::Socket,
+    broadcasts: zmq::Socket,
+}
+
+impl AgentLink {
+    /// Connects; whether anybody is there shows when an answer comes.
+    ///
+    /// # Errors
+    /// When an endpoint is malformed, or descriptors have run out.
+    pub fn connect(
+        context: &Context,
+        rep_endpoint: &str,
+        pub_endpoint: &str,
+        prefixes: &[String],
+        limits: &Limits,
+    ) -> Result<Self, SocketError> {
+        let requests = context.socket(zmq::DEALER, limits, rep_endpoint)?;
+        connect(&requests, rep_endpoint)?;
+        let broadcasts = context.socket(zmq::SUB, limits, pub_endpoint)?;
+        for prefix in prefixes {
+            broadcasts.set_subscribe(prefix.as_bytes()).map_err(|source| SocketError {
+                what: "subscribe at",
+                endpoint: pub_endpoint.to_owned(),
+                source,
+            })?;
+        }
+        connect(&broadcasts, pub_endpoint)?;
+        Ok(Self { requests, broadcasts })
+    }
+
+    /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
+    pub fn send(&self, body: Vec<u8>) {
+        if let Err(error) = self.requests.send_multipart([Vec::new(), body], zmq::DONTWAIT) {
+            log::debug!("a message to the controller is lost: {error}");
+        }
+    }
+
+    /// The body of the next answer, if there is one.
+    pub fn receive_answer(&self) -> Option<Vec<u8>> {
+        loop {
+            let mut frames = self.requests.recv_multipart(zmq::DONTWAIT).ok()?;
+            if let (Some(body), 1) = (frames.pop(), frames.len()) {
+                return Some(body);
+            }
+        }
+    }
+
+    /// The next broadcast, if there is one.
+    pub fn receive_broadcast(&self) -> Option<Vec<u8>> {
+        self.broadcasts.recv_bytes(zmq::DONTWAIT).ok()
+    }
+}
+
+/// What a loop waits for.
+#[derive(Default)]
+pub struct Wait<'a> {
+    items: Vec<zmq::PollItem<'a>>,
+}
+
+impl<'a> Wait<'a> {
+    /// Requests.
+    pub fn on_requests(&mut self, port: &'a RepPort) {
+        self.items.push(port.socket.as_poll_item(zmq::POLLIN));
+    }
+
+    /// Subscriptions.
+    pub fn on_subscriptions(&mut self, port: &'a PubPort) {
+        self.items.push(port.socket.as_poll_item(zmq::POLLIN));
+    }
+
+    /// Answers and broadcasts.
+    pub fn on_link(&mut self, link: &'a AgentLink) {
+        self.items.push(link.requests.as_poll_item(zmq::POLLIN));
+        self.items.push(link.broadcasts.as_poll_item(zmq::POLLIN));
+    }
+
+    /// Anything that is readable as a descriptor.
+    pub fn on_fd(&mut self, fd: &'a impl AsFd) {
+        self.items.push(zmq::PollItem::from_fd(fd.as_fd().as_raw_fd(), zmq::POLLIN));
+    }
+
+    /// Waits until one of them is ready or the deadline has come; says which are ready, in the order of the calls.
+    pub fn until(mut self, now: Mono, deadline: Option<Mono>) -> Vec<bool> {
+        // Rounded up: a deadline must have come when the wait is over, or the loop would spin.
+        let millis =
+            deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
+        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+        let _ = zmq::poll(&mut self.items, millis);
+        self.items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()
+    }
+}

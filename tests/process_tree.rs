@@ -1,0 +1,558 @@
+//! HAZARDS rows P1 to P5, P9 and A8 against real processes: a run is started, ended and leaves nothing behind.
+
+mod scenario;
+
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
+use llts::shell::process::{
+    ChildExit, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Tree, any_left,
+    become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
+};
+use llts::types::{ExitCode, Round, Session, TaskId, Wall};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
+use scenario::{COOKIE, PATIENCE, alone, alone_without_rights};
+
+/// A folder with a run.sh, and what it writes to its standard output.
+struct Tool {
+    folder: tempfile::TempDir,
+    plan: SpawnPlan,
+    output: File,
+}
+
+impl Tool {
+    fn new(script: &str) -> Self {
+        let tool = Self::without_program();
+        tool.write("run.sh", &format!("#!/bin/sh\n{script}\n"));
+        tool
+    }
+
+    fn without_program() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (output, stdout) = std::io::pipe().expect("a pipe");
+        let (name, value) = cookie_entry();
+        let environment =
+            vec![(name.into(), value.into()), (OsString::from("PATH"), OsString::from("/usr/local/bin:/usr/bin:/bin"))];
+        let plan = SpawnPlan {
+            folder: folder.path().to_owned(),
+            arguments: Vec::new(),
+            environment,
+            stdout: File::from(std::os::fd::OwnedFd::from(stdout)),
+            stderr: File::create(folder.path().join("stderr")).expect("a new file"),
+        };
+        Self { folder, plan, output: File::from(std::os::fd::OwnedFd::from(output)) }
+    }
+
+    fn write(&self, name: &str, content: &str) {
+        let path = self.folder.path().join(name);
+        fs::write(&path, content).expect("a new file");
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    }
+
+    fn start(&self) -> RunningChild {
+        spawn(&self.plan).expect("it starts")
+    }
+
+    /// Waits for one line of output.
+    fn line(&self) -> String {
+        let mut line = Vec::new();
+        loop {
+            wait_readable(&self.output);
+            let mut byte = [0];
+            match (&self.output).read(&mut byte).expect("a pipe can be read") {
+                1 if byte != *b"\n" => line.extend(byte),
+                _ => return String::from_utf8(line).expect("our scripts write text"),
+            }
+        }
+    }
+
+    /// Whether there is output that nobody has read.
+    fn has_output(&self) -> bool {
+        let mut fds = [PollFd::new(self.output.as_fd(), PollFlags::POLLIN)];
+        poll(&mut fds, PollTimeout::ZERO) == Ok(1)
+    }
+
+    /// Runs to the end and returns how it ended and all that it wrote. Nobody but us may hold the output open.
+    fn run(mut self) -> (ChildExit, String) {
+        let exit = wait(&mut self.start());
+        drop(self.plan);
+        let mut text = String::new();
+        self.output.read_to_string(&mut text).expect("our scripts write text");
+        (exit, text)
+    }
+}
+
+/// The entry of the environment that marks what a scenario starts.
+fn cookie_entry() -> (String, String) {
+    (COOKIE.to_owned(), std::env::var(COOKIE).expect("inside of a scenario"))
+}
+
+/// Waits until the descriptor is readable or its other side is gone.
+fn wait_readable(fd: impl AsFd) {
+    let timeout = PollTimeout::try_from(PATIENCE).expect("fits");
+    let ready = poll(&mut [PollFd::new(fd.as_fd(), PollFlags::POLLIN)], timeout);
+    assert_eq!(ready, Ok(1), "nothing happened for {PATIENCE:?}");
+}
+
+fn wait(child: &mut RunningChild) -> ChildExit {
+    wait_readable(&*child);
+    child.try_wait().expect("nobody else reaps it").expect("its descriptor said that it has ended")
+}
+
+/// Waits until these processes have ended, and reaps them.
+fn wait_for_end(processes: &[ProcessId]) {
+    for process in processes {
+        if let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) {
+            wait_readable(pidfd);
+        }
+    }
+    reap_orphans(&[]);
+}
+
+/// Kills until nothing is left, as an agent does; returns how often it had to.
+fn kill_all(tree: Tree, siblings: &[Pid]) -> u32 {
+    for round in 0..200 {
+        reap_orphans(siblings);
+        if !any_left(siblings) {
+            return round;
+        }
+        let found = stragglers(siblings);
+        tree.kill(siblings);
+        wait_for_end(&found);
+    }
+    panic!("the tree outlived 200 kills: {:?}", stragglers(siblings));
+}
+
+/// Starts the script, waits for `lines` lines of output and for the end of run.sh.
+fn run_and_leave(script: &str, lines: usize) -> (Tool, Tree) {
+    become_subreaper().expect("this kernel can");
+    let tool = Tool::new(script);
+    let mut child = tool.start();
+    for _ in 0..lines {
+        assert_eq!(tool.line(), "ready");
+    }
+    assert_eq!(wait(&mut child).exit, ExitCode::SUCCESS);
+    (tool, Tree::of(child.id()))
+}
+
+#[test]
+fn a_run_that_leaves_nothing_is_known_to_be_over_without_a_scan() {
+    alone("a_run_that_leaves_nothing_is_known_to_be_over_without_a_scan", || {
+        let (_tool, tree) = run_and_leave("sh -c 'exit 3'\nexit 0", 0);
+        assert!(!any_left(&[]));
+        assert_eq!(tree.kill(&[]).found, 0);
+    });
+}
+
+/// P1: what the ladder must end, with SIGTERM where that is heard.
+#[test]
+fn nobody_gets_away_from_sigterm() {
+    alone("nobody_gets_away_from_sigterm", || {
+        for (script, count) in [
+            ("echo ready; sleep 300 & exit 0", 1),
+            ("setsid sleep 300 & echo ready; exit 0", 1),
+            ("(setsid sh -c 'sleep 300 & sleep 300 & echo ready' &) ; exit 0", 2),
+            ("sleep 300 & setsid sh -c 'sleep 300 & echo ready; wait' & exit 0", 3),
+        ] {
+            let (_tool, tree) = run_and_leave(script, 1);
+            assert!(any_left(&[]), "{script}");
+            let found = stragglers(&[]);
+            let signalled = tree.terminate(&[]);
+            assert!(signalled.settled && signalled.refused == 0, "{script}: {signalled:?}");
+            // The shell that double-forks may or may not have ended by then.
+            assert!(signalled.found >= count, "{script}: {signalled:?}");
+            wait_for_end(&found);
+            assert_eq!(kill_all(tree, &[]), 0, "{script}: SIGTERM was not enough");
+        }
+    });
+}
+
+/// P1: SIGTERM is ignored; SIGKILL is not.
+#[test]
+fn a_process_that_ignores_sigterm_is_killed() {
+    alone("a_process_that_ignores_sigterm_is_killed", || {
+        let script = "setsid sh -c 'trap \"\" TERM; echo ready; sleep 300 & wait' & exit 0";
+        let (_tool, tree) = run_and_leave(script, 1);
+        assert!(tree.terminate(&[]).found >= 1);
+        assert!(any_left(&[]));
+        assert!(kill_all(tree, &[]) >= 1);
+    });
+}
+
+/// P1: a stopped process can act on SIGTERM, because SIGCONT follows it.
+#[test]
+fn a_stopped_process_hears_sigterm() {
+    alone("a_stopped_process_hears_sigterm", || {
+        let script = "setsid sh -c 'trap \"echo heard; exit 0\" TERM; echo ready; kill -STOP $$; sleep 300' & exit 0";
+        let (tool, tree) = run_and_leave(script, 1);
+        wait_until_stopped(stragglers(&[]).first().expect("it is there").pid);
+        tree.terminate(&[]);
+        assert_eq!(tool.line(), "heard");
+        kill_all(tree, &[]);
+    });
+}
+
+fn wait_until_stopped(pid: Pid) {
+    // The parent is told of a stopped child; P_PID leaves all others alone.
+    let options = rustix::process::WaitIdOptions::STOPPED | rustix::process::WaitIdOptions::NOWAIT;
+    rustix::process::waitid(rustix::process::WaitId::Pid(pid), options).expect("it is our child");
+}
+
+/// P1: the tree doubles while it is killed.
+#[test]
+fn a_fork_bomb_is_outrun() {
+    alone("a_fork_bomb_is_outrun", || {
+        become_subreaper().expect("this kernel can");
+        let tool = Tool::new("./bomb.sh 7 & ./bomb.sh 7 & wait");
+        tool.write("bomb.sh", "#!/bin/sh\n[ $1 -gt 0 ] || { echo ready; exec sleep 300; }\nsetsid ./bomb.sh $(($1-1)) & setsid ./bomb.sh $(($1-1)) & wait\n");
+        let mut child = tool.start();
+        assert_eq!(tool.line(), "ready");
+        let tree = Tree::of(child.id());
+        tree.kill(&[]);
+        assert_eq!(wait(&mut child).exit, ExitCode(-9));
+        kill_all(tree, &[]);
+    });
+}
+
+/// P1: each process starts one in a session of its own and ends, so that there is never more than one to catch.
+#[test]
+fn a_process_that_moves_on_for_ever_is_caught() {
+    alone("a_process_that_moves_on_for_ever_is_caught", || {
+        become_subreaper().expect("this kernel can");
+        let tool = Tool::new("echo ready; ./move.sh 100000 & exit 0");
+        tool.write("move.sh", "#!/bin/sh\n[ $1 -gt 0 ] && setsid ./move.sh $(($1-1)) &\n");
+        let mut child = tool.start();
+        assert_eq!(tool.line(), "ready");
+        wait(&mut child);
+        kill_all(Tree::of(child.id()), &[]);
+    });
+}
+
+/// P2: a daemon that holds stdout open does not hold up the end of the run.
+#[test]
+fn the_end_of_a_run_is_the_end_of_run_sh_and_not_of_its_output() {
+    alone("the_end_of_a_run_is_the_end_of_run_sh_and_not_of_its_output", || {
+        let (tool, tree) = run_and_leave("setsid sleep 300 & exit 0", 0);
+        drop(tool.plan.stdout);
+        let mut hangs = [PollFd::new(tool.output.as_fd(), PollFlags::POLLIN)];
+        assert_eq!(poll(&mut hangs, PollTimeout::ZERO), Ok(0), "the daemon holds it");
+        assert!(any_left(&[]));
+        kill_all(tree, &[]);
+    });
+}
+
+/// P3: codes and signals as documented.
+#[test]
+fn exit_codes_are_told_as_documented() {
+    alone("exit_codes_are_told_as_documented", || {
+        for (script, code) in [
+            ("exit 0", 0),
+            ("exit 1", 1),
+            ("exit 255", 255),
+            ("exit 256", 0),
+            ("kill -9 $$", -9),
+            ("kill -15 $$", -15),
+            ("kill -11 $$", -11),
+            ("kill -40 $$", -40),
+        ] {
+            let tool = Tool::new(script);
+            let mut child = tool.start();
+            let exit = wait(&mut child);
+            assert_eq!(exit.exit, ExitCode(code), "{script}");
+            assert_eq!(child.try_wait().unwrap(), Some(exit), "told again");
+            assert!(exit.max_rss_kib > 0);
+        }
+    });
+}
+
+/// P4: everything that runs.
+#[test]
+fn a_program_that_a_shell_would_run_is_run() {
+    alone("a_program_that_a_shell_would_run_is_run", || {
+        for (content, mode, output) in [
+            ("#!/bin/sh\necho $0", 0o755, "./run.sh\n"),
+            ("echo no first line", 0o755, "no first line\n"),
+            ("", 0o755, ""),
+            ("#!/bin/sh\necho made executable", 0o644, "made executable\n"),
+            ("#!/bin/sh\necho made readable", 0o000, "made readable\n"),
+            ("#!/bin/sh\necho $PWD", 0o755, "cwd"),
+        ] {
+            let tool = Tool::without_program();
+            tool.write("run.sh", content);
+            fs::set_permissions(tool.folder.path().join("run.sh"), fs::Permissions::from_mode(mode)).unwrap();
+            let output = if output == "cwd" { format!("{}\n", tool.folder.path().display()) } else { output.into() };
+            let (exit, text) = tool.run();
+            assert_eq!((exit.exit, text), (ExitCode::SUCCESS, output), "{content:?}");
+        }
+    });
+}
+
+/// P4: everything that does not, with a sentence that says why.
+#[test]
+fn a_program_that_cannot_run_is_explained() {
+    type Make = fn(&Path);
+    alone("a_program_that_cannot_run_is_explained", || {
+        let cases: [(Make, &str); 8] = [
+            (|_| {}, "the tool has no run.sh"),
+            (|path| fs::create_dir(path).unwrap(), "run.sh is a folder, not a regular file"),
+            (
+                |path| rustix::fs::mkfifoat(rustix::fs::CWD, path, rustix::fs::Mode::RWXU).unwrap(),
+                "run.sh is a named pipe, not a regular file",
+            ),
+            (
+                |path| std::os::unix::fs::symlink("/bin/true", path).unwrap(),
+                "run.sh is a symbolic link, not a regular file",
+            ),
+            (
+                |path| drop(std::os::unix::net::UnixListener::bind(path).unwrap()),
+                "run.sh is a socket, not a regular file",
+            ),
+            (
+                |path| fs::write(path, "#!/bin/sh\r\necho\r\n").unwrap(),
+                "the interpreter that the first line of run.sh names does not exist: \"#!/bin/sh\\r\"",
+            ),
+            (
+                |path| fs::write(path, "#!/no/such/thing -x\n").unwrap(),
+                "the interpreter that the first line of run.sh names does not exist: \"#!/no/such/thing -x\"",
+            ),
+            (
+                |path| fs::write(path, "#!/etc/passwd\n").unwrap(),
+                "run.sh may not be executed: \"#!/etc/passwd\" is no executable program, or the file system is mounted noexec",
+            ),
+        ];
+        for (make, sentence) in cases {
+            let tool = Tool::without_program();
+            make(&tool.folder.path().join("run.sh"));
+            assert_eq!(spawn(&tool.plan).expect_err(sentence).to_string(), sentence);
+        }
+        assert!(!any_left(&[]), "a failed start leaves no process");
+        let mut tool = Tool::new("exit 0");
+        tool.plan.environment.push(("A".into(), "b\0c".into()));
+        assert!(matches!(spawn(&tool.plan), Err(SpawnError::Unpassable(name)) if name.ends_with(" A")));
+        tool.plan.environment = vec![("A".into(), "x".repeat(1 << 20).into())];
+        assert!(matches!(spawn(&tool.plan), Err(SpawnError::TooLong)));
+        tool.plan.folder.push("gone");
+        assert!(matches!(spawn(&tool.plan), Err(SpawnError::Folder { .. })));
+    });
+}
+
+/// P5: a run.sh that is still open for writing is reported as such, and the same plan works a moment later.
+#[test]
+fn a_busy_program_can_be_tried_again() {
+    alone("a_busy_program_can_be_tried_again", || {
+        let tool = Tool::new("exit 7");
+        let writer = File::options().append(true).open(tool.folder.path().join("run.sh")).unwrap();
+        for _ in 0..llts::shell::process::BUSY_RETRIES_MAX {
+            assert!(matches!(spawn(&tool.plan), Err(SpawnError::Busy)));
+        }
+        drop(writer);
+        assert_eq!(wait(&mut tool.start()).exit, ExitCode(7));
+    });
+}
+
+/// P9: a run has three descriptors, the environment of its plan, its arguments, and a group of its own.
+#[test]
+fn a_run_gets_what_its_plan_says_and_nothing_else() {
+    alone("a_run_gets_what_its_plan_says_and_nothing_else", || {
+        let leak = File::open("/dev/null").unwrap();
+        rustix::io::fcntl_setfd(&leak, rustix::io::FdFlags::empty()).unwrap();
+        // The fourth one is the folder that ls itself reads.
+        let (_, text) = Tool::new("exec ls /proc/self/fd").run();
+        assert_eq!(text, "0\n1\n2\n3\n");
+
+        let (_, text) = Tool::new("readlink /proc/self/fd/0").run();
+        assert_eq!(text, "/dev/null\n");
+
+        let mut tool = Tool::new("tr '\\0' '|' < /proc/$$/environ");
+        let (name, value) = cookie_entry();
+        tool.plan.environment = vec![
+            (name.clone().into(), value.clone().into()),
+            ("PATH".into(), "/bin".into()),
+            ("B".into(), "a\nb=c".into()),
+        ];
+        assert_eq!(tool.run().1, format!("{name}={value}|PATH=/bin|B=a\nb=c|"));
+
+        let mut tool =
+            Tool::new("echo \"$# $1 $2\"; read -r pid _ _ _ group _ < /proc/self/stat; echo $((pid - group))");
+        tool.plan.arguments = vec!["a b".into(), "$(id)".into()];
+        assert_eq!(tool.run().1, "2 a b $(id)\n0\n");
+    });
+}
+
+/// P9: an agent that reads its signals from a descriptor has them blocked, and Rust ignores SIGPIPE: no tool may inherit that.
+#[test]
+fn a_run_starts_with_default_signals() {
+    alone("a_run_starts_with_default_signals", || {
+        nix::sys::signal::SigSet::all().thread_block().unwrap();
+        let own = fs::read_to_string("/proc/thread-self/status").unwrap();
+        let fields = |status: &str| -> Vec<String> {
+            let wanted = |line: &&str| line.starts_with("SigBlk") || line.starts_with("SigIgn");
+            status.lines().filter(wanted).map(str::to_owned).collect()
+        };
+        assert!(fields(&own).iter().all(|line| !line.ends_with("\t0000000000000000")), "the test is vain: {own}");
+        let (_, text) = Tool::new("while read -r line; do echo \"$line\"; done < /proc/$$/status").run();
+        // glibc's posix_spawn leaves its two internal signals, 32 and 33, ignored in whatever it starts.
+        let text = text.replace("0000000180000000", "0000000000000000");
+        assert_eq!(fields(&text), ["SigBlk:\t0000000000000000", "SigIgn:\t0000000000000000"]);
+    });
+}
+
+/// The limit is inherited, cannot be raised again, and a start beyond it is explained.
+#[test]
+fn the_limit_of_processes_holds_for_a_run() {
+    alone_without_rights("the_limit_of_processes_holds_for_a_run", || {
+        let before = limit_processes(0).unwrap();
+        assert_eq!(limit_processes(0).unwrap(), before, "0 changes nothing");
+        let expected = before.map_or(4000, |present| present.min(4000));
+        assert_eq!(limit_processes(4000).unwrap(), Some(expected));
+        let (_, text) = Tool::new("grep 'Max processes' /proc/$$/limits").run();
+        let words: Vec<&str> = text.split_ascii_whitespace().collect();
+        assert_eq!(words[2..4], [expected.to_string(), expected.to_string()], "soft and hard: {text}");
+        assert_eq!(limit_processes(u64::MAX).unwrap(), Some(expected), "cannot be raised");
+
+        limit_processes(1).unwrap();
+        assert!(matches!(spawn(&Tool::new("exit 0").plan), Err(SpawnError::TooManyProcesses)));
+    });
+}
+
+/// A supervisor ends the orphans of a dead agent, and none of the agents that live nor what they run.
+#[test]
+fn siblings_and_what_they_run_are_left_alone() {
+    alone("siblings_and_what_they_run_are_left_alone", || {
+        become_subreaper().unwrap();
+        let agent = Tool::new("sleep 300 & echo ready; read -r line < go; kill $!; wait; exit 5");
+        rustix::fs::mkfifoat(rustix::fs::CWD, agent.folder.path().join("go"), rustix::fs::Mode::RWXU).unwrap();
+        let mut sibling = agent.start();
+        assert_eq!(agent.line(), "ready");
+        let siblings = [sibling.id().pid];
+        assert!(!any_left(&siblings));
+
+        let (_tool, tree) = run_and_leave("setsid sleep 300 & echo ready; exit 0", 1);
+        assert!(any_left(&siblings));
+        assert!(kill_all(tree, &siblings) >= 1);
+        assert_eq!(Tree::of_orphans().kill(&siblings).found, 0);
+        assert!(sibling.id().is_alive() && sibling.try_wait().unwrap().is_none());
+
+        // It ends: its status must be there for its owner although orphans are reaped meanwhile.
+        fs::write(agent.folder.path().join("go"), "\n").unwrap();
+        wait_readable(&sibling);
+        let (_tool, orphans) = run_and_leave("setsid sh -c 'echo ready' & exit 0", 1);
+        wait_for_children_except(&siblings);
+        assert_eq!(kill_all(orphans, &siblings), 0);
+        assert_eq!(sibling.try_wait().unwrap().unwrap().exit, ExitCode(5));
+        assert!(!any_left(&[]));
+    });
+}
+
+fn wait_for_children_except(siblings: &[Pid]) {
+    for process in stragglers(siblings) {
+        if let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) {
+            wait_readable(pidfd);
+        }
+    }
+}
+
+/// A number that was given to somebody else is not signalled, neither as a process nor as a group.
+#[test]
+fn a_reused_pid_is_not_signalled() {
+    alone("a_reused_pid_is_not_signalled", || {
+        become_subreaper().unwrap();
+        let mut tool = Tool::new("echo ready; exec sleep 300");
+        tool.plan.environment.remove(0);
+        let mut stranger = tool.start();
+        assert_eq!(tool.line(), "ready");
+        let id = stranger.id();
+        let reused = ProcessId { start_time: id.start_time - 1, ..id };
+        assert_eq!(Tree::of(reused).kill(&[id.pid]).found, 0);
+
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let record = RunRecord { run: Some(reused), ..record_of_dead_agent(0) };
+        records.write(&record).unwrap();
+        assert!(!record.is_same_process());
+        let swept = records.sweep().unwrap();
+        assert_eq!((swept.len(), swept[0].killed, swept[0].left), (1, 0, 0));
+        assert_eq!(records.list().unwrap(), []);
+
+        assert!(stranger.try_wait().unwrap().is_none() && id.is_alive(), "it was killed");
+        Tree::of(id).kill(&[]);
+        assert_eq!(wait(&mut stranger).exit, ExitCode(-9));
+    });
+}
+
+fn record_of_dead_agent(round: u32) -> RunRecord {
+    let tool = Tool::new("exit 0");
+    let mut agent = tool.start();
+    wait(&mut agent);
+    let (name, value) = cookie_entry();
+    RunRecord {
+        task: TaskId::new(Wall::from_micros(7), [0; 5]),
+        round: Round(round),
+        run: None,
+        agent: agent.id(),
+        session: Session(1),
+        cookie: Cookie::new([format!("{name}={value}"), format!("ROUND={round}")]),
+    }
+}
+
+/// A8: the next agent ends what a dead one has left, wherever init has put it, and not the next round of the same task.
+#[test]
+fn the_run_of_a_dead_agent_is_swept() {
+    alone("the_run_of_a_dead_agent_is_swept", || {
+        // No subreaper: the orphans leave our tree, as those of a dead agent do.
+        let script =
+            "setsid sh -c 'sleep 300 & echo ready; wait' & env -i sh -c 'echo ready; sleep 300' & exec sleep 300";
+        let start = |round: &str| {
+            let mut tool = Tool::new(script);
+            tool.plan.environment.push(("ROUND".into(), round.into()));
+            let child = tool.start();
+            assert_eq!([tool.line(), tool.line()], ["ready", "ready"]);
+            (tool, child)
+        };
+        let (_old_tool, mut old) = start("0");
+        let (_new_tool, mut new) = start("1");
+
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let stale = RunRecord { run: Some(old.id()), ..record_of_dead_agent(0) };
+        let live = RunRecord { run: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
+        records.write(&stale).unwrap();
+        records.write(&live).unwrap();
+
+        let swept = records.sweep().unwrap();
+        assert_eq!(swept.len(), 1);
+        assert_eq!((swept[0].round, swept[0].left, swept[0].superseded), (Round(0), 0, true));
+        // run.sh, a shell and its sleep in a session of their own, a shell and its sleep without environment.
+        assert_eq!(swept[0].killed, 5);
+        assert_eq!(wait(&mut old).exit, ExitCode(-9));
+        assert_eq!(records.list().unwrap(), [live]);
+        assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
+
+        let round_1 = Cookie::new(["ROUND=1".to_owned(), record_of_dead_agent(1).cookie.entries()[0].clone()]);
+        let (killed, left) = sweep_by_cookie(&round_1);
+        assert_eq!(left, 0);
+        assert!(killed >= 4, "{killed}");
+        assert_eq!(wait(&mut new).exit, ExitCode(-9));
+    });
+}
+
+/// A sweep may be started from inside of the run that it ends: it goes on to its end.
+#[test]
+fn a_sweep_spares_itself_and_its_ancestors() {
+    alone("a_sweep_spares_itself_and_its_ancestors", || {
+        let tool = Tool::new("echo ready; exec sleep 300");
+        let mut child = tool.start();
+        assert_eq!(tool.line(), "ready");
+        // Our own environment has this entry as well.
+        let (name, value) = cookie_entry();
+        let (killed, left) = sweep_by_cookie(&Cookie::new([format!("{name}={value}")]));
+        assert_eq!((killed, left), (1, 0));
+        assert_eq!(wait(&mut child).exit, ExitCode(-9));
+        assert!(!tool.has_output());
+    });
+}

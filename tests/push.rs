@@ -1,0 +1,462 @@
+//! Pushing to real receivers: sockets bound on loopback that read, read late, never read, talk nonsense, or are not there.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+use std::io::{Read, Write};
+use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use llts::shell::clock;
+use llts::shell::push::{AckSink, AddressPolicy, PushAddress, PushConfig, PushCounts, Pusher};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+
+/// Longer than any condition takes on a loaded machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn policy() -> AddressPolicy {
+    AddressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()], own: vec![] }
+}
+
+/// Generous limits: a test narrows the one that it is about.
+fn config() -> PushConfig {
+    PushConfig {
+        sockets_max: 512,
+        queue_max: 10_000,
+        queue_bytes_max: 16_000_000,
+        connect_timeout: PATIENCE,
+        idle_timeout: PATIENCE,
+        linger: Duration::from_secs(1),
+        policy: policy(),
+    }
+}
+
+fn start(config: PushConfig) -> Pusher {
+    Pusher::start(config, None).unwrap()
+}
+
+fn address(text: &str) -> Arc<PushAddress> {
+    Arc::new(PushAddress::parse(text, &policy()).unwrap())
+}
+
+/// A bound socket with its address. The context goes last, and waits until the port is free again.
+struct Receiver {
+    socket: zmq::Socket,
+    address: Arc<PushAddress>,
+    _context: zmq::Context,
+}
+
+impl Receiver {
+    fn bind() -> Self {
+        Self::bind_to(&zmq::Context::new(), "tcp://127.0.0.1:*", zmq::DEALER)
+    }
+
+    fn bind_to(context: &zmq::Context, endpoint: &str, kind: zmq::SocketType) -> Self {
+        let socket = context.socket(kind).unwrap();
+        socket.set_linger(0).unwrap();
+        socket.set_rcvhwm(10).unwrap();
+        socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+        socket.set_sndtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+        // The port may be held for a moment by a context that is being taken down.
+        wait_until(|| socket.bind(endpoint).is_ok());
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        Self { socket, address: address(&endpoint), _context: context.clone() }
+    }
+
+    fn text(&self) -> String {
+        self.socket.recv_string(0).expect("a frame in time").unwrap()
+    }
+
+    fn expect(&self, frames: impl Iterator<Item = usize>) {
+        for frame in frames {
+            assert_eq!(self.text(), frame.to_string(), "{}", self.address);
+        }
+    }
+}
+
+/// A port that nobody listens on and that nobody else gets: the client's end of a connection has it.
+struct DeadPort {
+    // The order matters: the end that is closed second leaves its port free at once.
+    _server: TcpStream,
+    _client: TcpStream,
+    port: u16,
+}
+
+impl DeadPort {
+    fn new() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (server, _) = listener.accept().unwrap();
+        let port = client.local_addr().unwrap().port();
+        Self { _server: server, _client: client, port }
+    }
+
+    /// One of many addresses that refuse each connection.
+    fn address(&self, number: usize) -> Arc<PushAddress> {
+        let ip = Ipv4Addr::from_bits(Ipv4Addr::LOCALHOST.to_bits() + u32::try_from(number).unwrap());
+        address(&format!("tcp://{ip}:{}", self.port))
+    }
+}
+
+/// Looks at a condition that no event announces.
+#[track_caller]
+fn wait_until(condition: impl Fn() -> bool) {
+    let (_keep, never) = mpsc::channel::<()>();
+    let start = clock::now().mono;
+    while !condition() {
+        assert!(clock::now().mono.since(start) < PATIENCE, "the condition did not come true");
+        let _ = never.recv_timeout(Duration::from_millis(2));
+    }
+}
+
+#[track_caller]
+fn wait_for(pusher: &Pusher, condition: impl Fn(PushCounts) -> bool) {
+    wait_until(|| condition(pusher.counts()));
+}
+
+fn push(pusher: &mut Pusher, address: &Arc<PushAddress>, frames: impl Iterator<Item = usize>) {
+    for frame in frames {
+        pusher.push(address, frame.to_string().into_bytes());
+    }
+    pusher.flush();
+}
+
+fn dropped(counts: PushCounts) -> u64 {
+    counts.dropped_unreachable + counts.dropped_full + counts.dropped_evicted
+}
+
+#[test]
+fn frames_arrive_in_order() {
+    let receiver = Receiver::bind();
+    let mut pusher = start(config());
+    for turn in 0..100 {
+        push(&mut pusher, &receiver.address, turn * 100..turn * 100 + 100);
+    }
+    receiver.expect(0..10_000);
+    let counts = pusher.stop();
+    assert_eq!((counts.sent, dropped(counts)), (10_000, 0));
+}
+
+// F4: more addresses than sockets, half of them dead. Each round of pushes goes over all addresses.
+#[test]
+fn the_living_of_a_thousand_addresses_get_everything() {
+    let context = zmq::Context::new();
+    let live: Vec<Receiver> = (0..500).map(|_| Receiver::bind_to(&context, "tcp://127.0.0.1:*", zmq::DEALER)).collect();
+    let dead = DeadPort::new();
+    // A tenth of the time limit is what an address may try while others wait for its socket.
+    let mut pusher = start(PushConfig { connect_timeout: Duration::from_secs(20), ..config() });
+    for frame in 0..3 {
+        for (number, receiver) in live.iter().enumerate() {
+            push(&mut pusher, &dead.address(number), frame..=frame);
+            push(&mut pusher, &receiver.address, frame..=frame);
+        }
+    }
+    for receiver in &live {
+        receiver.expect(0..3);
+    }
+    assert!(pusher.counts().open_sockets <= 512, "{:?}", pusher.counts());
+    let counts = pusher.stop();
+    assert_eq!((counts.sent, dropped(counts)), (1500, 1500), "{counts:?}");
+}
+
+#[test]
+fn a_receiver_that_binds_late_gets_what_waited() {
+    let dead = DeadPort::new();
+    let late = dead.address(0);
+    let mut pusher = start(config());
+    push(&mut pusher, &late, 0..300);
+    wait_for(&pusher, |counts| counts.open_sockets == 1);
+    drop(dead);
+    let receiver = Receiver::bind_to(&zmq::Context::new(), &late.to_string(), zmq::DEALER);
+    receiver.expect(0..300);
+}
+
+// F5: the queue of a receiver that never reads is bounded; the others do not notice.
+#[test]
+fn a_receiver_that_does_not_read_loses_the_oldest_and_costs_nobody_else() {
+    let (lazy, busy) = (Receiver::bind(), Receiver::bind());
+    let mut pusher = start(PushConfig { queue_max: 50, ..config() });
+    let mut pushed = 0;
+    while pusher.counts().dropped_full < 100 {
+        assert!(pushed < 10_000, "the queue is not bounded");
+        pusher.push(&lazy.address, format!("{pushed:60000}").into_bytes());
+        push(&mut pusher, &busy.address, pushed..=pushed);
+        busy.expect(pushed..=pushed);
+        pushed += 1;
+    }
+    // It reads after all: the beginning and the end are there, in order.
+    let mut numbers = vec![];
+    while numbers.last() != Some(&(pushed - 1)) {
+        numbers.push(lazy.text().trim().parse::<usize>().unwrap());
+    }
+    assert!(numbers.is_sorted() && numbers[..10] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9], "{numbers:?}");
+    let counts = pusher.stop();
+    assert_eq!(counts.sent, (numbers.len() + pushed) as u64);
+    assert_eq!(dropped(counts), (pushed - numbers.len()) as u64);
+}
+
+#[test]
+fn a_receiver_that_takes_nothing_for_long_is_given_up() {
+    let lazy = Receiver::bind();
+    let mut pusher = start(PushConfig { idle_timeout: Duration::from_millis(200), ..config() });
+    for _ in 0..1000 {
+        pusher.push(&lazy.address, vec![b'x'; 65_536]);
+    }
+    pusher.flush();
+    wait_for(&pusher, |counts| counts.dropped_unreachable > 0 && counts.open_sockets == 0);
+}
+
+#[test]
+fn a_receiver_may_restart() {
+    let receiver = Receiver::bind();
+    let address = Arc::clone(&receiver.address);
+    let mut pusher = start(config());
+    push(&mut pusher, &address, 0..1);
+    receiver.expect(0..1);
+    drop(receiver);
+    wait_for(&pusher, |counts| counts.open_sockets == 0);
+    push(&mut pusher, &address, 1..200);
+    wait_for(&pusher, |counts| counts.open_sockets == 1);
+    let receiver = Receiver::bind_to(&zmq::Context::new(), &address.to_string(), zmq::DEALER);
+    receiver.expect(1..200);
+}
+
+// The connection breaks while more waits than libzmq has taken: the rest goes to the next receiver.
+#[test]
+fn what_still_waits_outlives_a_lost_connection() {
+    let receiver = Receiver::bind();
+    let address = Arc::clone(&receiver.address);
+    let mut pusher = start(config());
+    for frame in 0..1000 {
+        pusher.push(&address, format!("{frame:60000}").into_bytes());
+    }
+    pusher.flush();
+    assert_eq!(receiver.text().trim(), "0");
+    drop(receiver);
+    let receiver = Receiver::bind_to(&zmq::Context::new(), &address.to_string(), zmq::DEALER);
+    let mut number = 0;
+    while number < 999 {
+        let next: usize = receiver.text().trim().parse().unwrap();
+        assert!(next > number, "{next} after {number}");
+        number = next;
+    }
+}
+
+#[test]
+fn an_unused_socket_is_closed_and_opened_again() {
+    let receiver = Receiver::bind();
+    let mut pusher = start(PushConfig { idle_timeout: Duration::from_millis(100), ..config() });
+    for frame in 0..3 {
+        push(&mut pusher, &receiver.address, frame..=frame);
+        receiver.expect(frame..=frame);
+        wait_for(&pusher, |counts| counts.open_sockets == 0);
+    }
+    assert_eq!(dropped(pusher.stop()), 0);
+}
+
+#[test]
+fn the_longest_unused_socket_makes_room() {
+    let receivers: Vec<Receiver> = (0..5).map(|_| Receiver::bind()).collect();
+    let mut pusher = start(PushConfig { sockets_max: 2, ..config() });
+    for frame in 0..4 {
+        for receiver in &receivers {
+            push(&mut pusher, &receiver.address, frame..=frame);
+        }
+        assert!(pusher.counts().open_sockets <= 2);
+    }
+    for receiver in &receivers {
+        receiver.expect(0..4);
+    }
+    let counts = pusher.stop();
+    assert_eq!((counts.sent, dropped(counts)), (20, 0), "{counts:?}");
+}
+
+#[test]
+fn a_dead_address_makes_room_for_a_living_one() {
+    let dead = DeadPort::new();
+    let receiver = Receiver::bind();
+    let mut pusher = start(PushConfig { sockets_max: 1, ..config() });
+    push(&mut pusher, &dead.address(0), 0..3);
+    push(&mut pusher, &receiver.address, 0..3);
+    receiver.expect(0..3);
+    let counts = pusher.counts();
+    assert_eq!((counts.dropped_evicted, dropped(counts)), (3, 3), "{counts:?}");
+}
+
+#[test]
+fn the_line_for_a_socket_is_bounded() {
+    let dead = DeadPort::new();
+    let mut pusher = start(PushConfig { sockets_max: 1, linger: Duration::from_millis(10), ..config() });
+    for number in 0..100 {
+        push(&mut pusher, &dead.address(number), 0..2);
+    }
+    wait_for(&pusher, |counts| counts.dropped_evicted == 2 * 96);
+    let counts = pusher.stop();
+    assert_eq!(dropped(counts), 200, "{counts:?}");
+}
+
+#[test]
+fn all_queues_together_are_bounded() {
+    let dead = DeadPort::new();
+    let receiver = Receiver::bind();
+    let mut pusher = start(PushConfig {
+        queue_bytes_max: 100_000,
+        linger: Duration::from_millis(10),
+        connect_timeout: PATIENCE,
+        ..config()
+    });
+    for number in 0..40 {
+        for _ in 0..9 {
+            pusher.push(&dead.address(number), vec![0; 10_000]);
+        }
+        pusher.flush();
+        wait_for(&pusher, |counts| counts.open_sockets == number + 1);
+    }
+    assert!(pusher.counts().dropped_full > 100, "{:?}", pusher.counts());
+    push(&mut pusher, &receiver.address, 0..100);
+    receiver.expect(0..100);
+}
+
+// F5, measured with a linger of 0: of 200 frames none arrived.
+#[test]
+fn stopping_delivers_what_waits() {
+    let receivers = [Receiver::bind(), Receiver::bind()];
+    let dead = DeadPort::new();
+    let mut pusher = start(PushConfig { linger: Duration::from_secs(3), ..config() });
+    for frame in 0..200 {
+        for receiver in &receivers {
+            pusher.push(&receiver.address, frame.to_string().into_bytes());
+        }
+        pusher.push(&dead.address(0), vec![]);
+    }
+    let counts = pusher.stop();
+    for receiver in &receivers {
+        receiver.expect(0..200);
+    }
+    assert_eq!((counts.sent, counts.dropped_unreachable, counts.open_sockets), (400, 200, 0), "{counts:?}");
+}
+
+// F6: without a reader of acknowledgements all that comes back is thrown away.
+#[test]
+fn an_echo_of_garbage_is_thrown_away_and_costs_nobody_else() {
+    let context = zmq::Context::new();
+    let chatty = Receiver::bind_to(&context, "tcp://127.0.0.1:*", zmq::ROUTER);
+    let quiet = Receiver::bind();
+    let mut pusher = start(config());
+    push(&mut pusher, &chatty.address, 0..1);
+    let peer = chatty.socket.recv_multipart(0).unwrap().swap_remove(0);
+    let garbage: [&[u8]; 4] = [b"{", &[0xff; 300], &[0; 5_000], &[b'x'; 200_000]];
+    for round in 0..1000 {
+        for frame in garbage {
+            chatty.socket.send_multipart([&peer[..], frame], 0).unwrap();
+        }
+        push(&mut pusher, &quiet.address, round..=round);
+        quiet.expect(round..=round);
+    }
+    wait_for(&pusher, |counts| counts.discarded == 4000);
+    assert_eq!((pusher.counts().received, dropped(pusher.counts())), (0, 0));
+    push(&mut pusher, &chatty.address, 1..2);
+    assert_eq!(chatty.socket.recv_multipart(0).unwrap()[1], b"1");
+}
+
+// A frame beyond the limit of libzmq breaks the connection for good; the address must not stay dead.
+#[test]
+fn a_receiver_that_was_cut_for_a_huge_frame_is_reached_again() {
+    let context = zmq::Context::new();
+    let rude = Receiver::bind_to(&context, "tcp://127.0.0.1:*", zmq::ROUTER);
+    let mut pusher = start(config());
+    push(&mut pusher, &rude.address, 0..1);
+    let peer = rude.socket.recv_multipart(0).unwrap().swap_remove(0);
+    rude.socket.send_multipart([&peer[..], &vec![0; 1_000_000]], 0).unwrap();
+    wait_for(&pusher, |counts| counts.open_sockets == 0);
+    push(&mut pusher, &rude.address, 1..2);
+    assert_eq!(rude.socket.recv_multipart(0).unwrap()[1], b"1");
+}
+
+#[test]
+fn acknowledgements_are_handed_on_as_far_as_there_is_room() {
+    let receiver = Receiver::bind();
+    let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC).unwrap());
+    let (sender, acks) = mpsc::sync_channel(10);
+    let mut pusher = Pusher::start(config(), Some(AckSink { sender, wake: Arc::clone(&wake) })).unwrap();
+    push(&mut pusher, &receiver.address, 0..1);
+    receiver.expect(0..1);
+    // A receiver of another kind sends a delimiter first; it is no frame of its own.
+    receiver.socket.send_multipart([&b""[..], b"ack"], 0).unwrap();
+    wake.read().unwrap();
+    let ack = acks.recv_timeout(PATIENCE).unwrap();
+    assert_eq!((ack.from, ack.frame), (Arc::clone(&receiver.address), b"ack".to_vec()));
+    receiver.socket.send(vec![0; 4097], 0).unwrap();
+    for _ in 0..19 {
+        receiver.socket.send("ack", 0).unwrap();
+    }
+    wait_for(&pusher, |counts| counts.received + counts.discarded == 21);
+    assert_eq!(pusher.counts().received, 11, "one before, ten that fit");
+    assert_eq!(acks.try_iter().count(), 10);
+}
+
+#[test]
+fn a_listener_that_never_answers_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent = address(&format!("tcp://{}", listener.local_addr().unwrap()));
+    let mut pusher = start(PushConfig { connect_timeout: Duration::from_millis(200), ..config() });
+    push(&mut pusher, &silent, 0..5);
+    wait_for(&pusher, |counts| counts.dropped_unreachable == 5 && counts.open_sockets == 0);
+    // It was really connected to: the greeting came.
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.read_exact(&mut [0; 10]).unwrap();
+    push(&mut pusher, &silent, 0..2);
+    wait_for(&pusher, |counts| counts.dropped_unreachable == 7 && counts.open_sockets == 0);
+}
+
+// libzmq takes a server that speaks first for a ZMTP 1.0 peer and sends to it; nothing but those frames may be lost.
+#[test]
+fn a_server_of_another_protocol_costs_nobody_else() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let http = address(&format!("tcp://{}", listener.local_addr().unwrap()));
+    let receiver = Receiver::bind();
+    let mut pusher = start(PushConfig { connect_timeout: Duration::from_millis(500), ..config() });
+    push(&mut pusher, &http, 0..5);
+    let (mut stream, _) = listener.accept().unwrap();
+    stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap();
+    drop((stream, listener));
+    wait_for(&pusher, |counts| counts.sent + counts.dropped_unreachable == 5 && counts.open_sockets == 0);
+    push(&mut pusher, &receiver.address, 0..5);
+    receiver.expect(0..5);
+}
+
+#[test]
+fn a_flood_for_a_dead_address_does_not_put_off_its_end() {
+    let dead = DeadPort::new();
+    let mut pusher = start(PushConfig { queue_max: 2, connect_timeout: Duration::from_millis(200), ..config() });
+    // The oldest frame is always a new one; the address is given up all the same.
+    let start = clock::now().mono;
+    while pusher.counts().dropped_unreachable == 0 {
+        assert!(clock::now().mono.since(start) < PATIENCE, "{:?}", pusher.counts());
+        push(&mut pusher, &dead.address(0), 0..1);
+    }
+    assert!(pusher.counts().dropped_full > 0);
+}
+
+#[test]
+fn a_name_that_does_not_exist_is_given_up_and_costs_nobody_else() {
+    let receiver = Receiver::bind();
+    let mut pusher = start(config());
+    push(&mut pusher, &address("tcp://nowhere.invalid:80"), 0..5);
+    push(&mut pusher, &receiver.address, 0..5);
+    receiver.expect(0..5);
+    wait_for(&pusher, |counts| counts.dropped_unreachable == 5);
+}
+
+#[test]
+fn receivers_on_ipv6_are_reached() {
+    let context = zmq::Context::new();
+    let socket = context.socket(zmq::DEALER).unwrap();
+    socket.set_ipv6(true).unwrap();
+    socket.set_rcvtimeo(i32::try_from(PATIENCE.as_millis()).unwrap()).unwrap();
+    socket.bind("tcp://[::1]:*").unwrap();
+    let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+    let mut pusher = start(config());
+    push(&mut pusher, &address(&endpoint), 0..1);
+    assert_eq!(socket.recv_string(0).unwrap().unwrap(), "0");
+}

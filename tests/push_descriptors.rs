@@ -1,0 +1,53 @@
+//! Pushing while the process has no descriptors left. Alone in its process, because the limit holds for all of it.
+
+use std::fs;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use llts::shell::push::{AddressPolicy, PushAddress, PushConfig, Pusher};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+#[test]
+fn frames_wait_until_descriptors_come_back() {
+    let context = zmq::Context::new();
+    let receiver = context.socket(zmq::DEALER).unwrap();
+    receiver.bind("tcp://127.0.0.1:*").unwrap();
+    let policy = AddressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap()], own: vec![] };
+    let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
+    let address = Arc::new(PushAddress::parse(&endpoint, &policy).unwrap());
+    let config = PushConfig {
+        sockets_max: 10,
+        queue_max: 100,
+        queue_bytes_max: 100_000,
+        connect_timeout: Duration::from_millis(500),
+        idle_timeout: Duration::from_secs(60),
+        linger: Duration::from_millis(100),
+        policy,
+    };
+    let mut pusher = Pusher::start(config, None).unwrap();
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+
+    // With none left no socket can be made; with one left it cannot connect.
+    for left in [0, 1] {
+        let before = pusher.counts();
+        let used = fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+        setrlimit(Resource::RLIMIT_NOFILE, used + left, hard).unwrap();
+        pusher.push(&address, b"lost".to_vec());
+        pusher.flush();
+        let (_keep, never) = mpsc::channel::<()>();
+        for _ in 0..30_000 {
+            if pusher.counts().dropped_unreachable > before.dropped_unreachable {
+                break;
+            }
+            let _ = never.recv_timeout(Duration::from_millis(2));
+        }
+        setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+        let counts = pusher.counts();
+        assert_eq!((counts.sent, counts.dropped_unreachable), (before.sent, before.dropped_unreachable + 1));
+    }
+
+    pusher.push(&address, b"kept".to_vec());
+    pusher.flush();
+    receiver.set_rcvtimeo(60_000).unwrap();
+    assert_eq!(receiver.recv_bytes(0).unwrap(), b"kept");
+}
