@@ -8,7 +8,8 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use llts::shell::clock;
-use llts::shell::push::{AckSink, AddressPolicy, PushAddress, PushConfig, PushCounts, Pusher};
+use llts::shell::push::{AckSink, PushConfig, PushCounts, Pusher};
+use llts::types::{AddressPolicy, PushAddress};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 /// Longer than any condition takes on a loaded machine.

@@ -4,7 +4,8 @@ use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use llts::shell::push::{AddressPolicy, PushAddress, PushConfig, Pusher};
+use llts::shell::push::{PushConfig, Pusher};
+use llts::types::{AddressPolicy, PushAddress};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 #[test]

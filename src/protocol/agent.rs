@@ -100,14 +100,7 @@ fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::ROUND, round);
     }
     writer.text(words::STATUS, words::phase(report.phase));
-    let PhaseTimes { prepare, run, end, finish } = report.times;
-    for (name, wall) in
-        [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
-    {
-        if let Some(wall) = wall {
-            writer.literal(name, wall);
-        }
-    }
+    write_times(report.times, writer);
     if let Some(result) = &report.result {
         write_result(result, writer);
     }
@@ -116,7 +109,18 @@ fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
+pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
+    let PhaseTimes { prepare, run, end, finish } = times;
+    for (name, wall) in
+        [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
+    {
+        if let Some(wall) = wall {
+            writer.literal(name, wall);
+        }
+    }
+}
+
+pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.literal(words::EXIT_CODE, result.exit_code);
     for (name, text) in [
         (words::REASON, &result.error),

@@ -312,6 +312,15 @@ pub fn has_member(members: &str, wanted: &str) -> bool {
     MemberSlices { rest: members }.any(|member| member == wanted)
 }
 
+/// The member with this name, which needs no escapes, among `members` (as [`members`] makes them).
+#[must_use]
+pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
+    let is_named = |member: &&str| {
+        member.strip_prefix('"').and_then(|rest| rest.strip_prefix(name)).is_some_and(|rest| rest.starts_with("\":"))
+    };
+    MemberSlices { rest: members }.find(is_named)
+}
+
 /// The members of our own canonical text: no white space, commas only between members and inside texts.
 struct MemberSlices<'a> {
     rest: &'a str,

@@ -10,6 +10,7 @@
 //! | [`publish`] | what the PUB port sends |
 //! | [`agent`] | the agent's side of the conversation |
 //! | [`client`] | the client's side of it |
+//! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
 
 pub mod agent;
@@ -19,6 +20,7 @@ pub mod envelope;
 pub mod info;
 pub mod json;
 pub mod publish;
+pub mod record;
 pub mod reply;
 pub mod request;
 pub mod task;

@@ -69,13 +69,6 @@ pub struct Submit {
 }
 
 impl Submit {
-    /// The given id as JSON: what [`Filter::given_id`] looks for.
-    #[must_use]
-    pub fn given_id(&self) -> Option<String> {
-        let value = self.fields.get(words::GIVEN_ID)?;
-        Filter::new(&Fields::new().with(words::GIVEN_ID, value.clone())).given_id().map(str::to_owned)
-    }
-
     /// Takes the father out: nobody knows it.
     pub fn forget_parent(&mut self) {
         self.parent = None;
@@ -290,12 +283,7 @@ struct Reader {
 
 impl Reader {
     fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
-        let Some(value) = self.fields.get(name) else { return Ok(None) };
-        value.as_u64().map(Some).ok_or_else(|| bad(name, value, "a whole number that is not negative"))
-    }
-
-    fn text(&self, name: &str) -> String {
-        self.fields.get(name).and_then(Scalar::as_text).unwrap_or_default().to_owned()
+        number(&self.fields, name)
     }
 
     fn moment(&self, name: &str) -> Result<Option<Wall>, Refusal> {
@@ -359,25 +347,32 @@ impl Reader {
             end: self.moment(words::END_TIME)?,
             finish: self.moment(words::FINISH_TIME)?,
         };
-        let result = if phase >= Phase::Ended { self.result()? } else { None };
+        let result = if phase >= Phase::Ended { result(&self.fields)? } else { None };
         Ok(Report { task, round: self.round()?, phase, times, result, wait: self.wait()? })
     }
+}
 
-    fn result(&self) -> Result<Option<RunResult>, Refusal> {
-        let Some(value) = self.fields.get(words::EXIT_CODE) else { return Ok(None) };
-        let exit_code = value.as_i64().and_then(|code| i32::try_from(code).ok()).map(ExitCode);
-        let exit_code = exit_code.ok_or_else(|| bad(words::EXIT_CODE, value, "a whole number"))?;
-        Ok(Some(RunResult {
-            exit_code,
-            error: self.text(words::REASON),
-            report_tail: self.text(words::REPORT_LOG),
-            stdout_tail: self.text(words::STDOUT),
-            stderr_tail: self.text(words::STDERR),
-            cpu_seconds: self.fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
-            max_rss_kib: self.number(words::MAX_RSS_KB)?.unwrap_or_default(),
-            reaped: count_up_to(&self.fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
-        }))
-    }
+/// What is told of the end of a run, if anything is.
+pub(super) fn result(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
+    let Some(value) = fields.get(words::EXIT_CODE) else { return Ok(None) };
+    let text = |name| fields.get(name).and_then(Scalar::as_text).unwrap_or_default().to_owned();
+    let exit_code = value.as_i64().and_then(|code| i32::try_from(code).ok()).map(ExitCode);
+    let exit_code = exit_code.ok_or_else(|| bad(words::EXIT_CODE, value, "a whole number"))?;
+    Ok(Some(RunResult {
+        exit_code,
+        error: text(words::REASON),
+        report_tail: text(words::REPORT_LOG),
+        stdout_tail: text(words::STDOUT),
+        stderr_tail: text(words::STDERR),
+        cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
+        max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
+        reaped: count_up_to(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
+    }))
+}
+
+fn number(fields: &Fields, name: &str) -> Result<Option<u64>, Refusal> {
+    let Some(value) = fields.get(name) else { return Ok(None) };
+    value.as_u64().map(Some).ok_or_else(|| bad(name, value, "a whole number that is not negative"))
 }
 
 /// The refusal of an id that names no task.

@@ -33,6 +33,13 @@ pub fn is_ours(name: &str) -> bool {
     of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name)
 }
 
+/// The given id of a task as JSON: what [`Filter::given_id`] looks for.
+#[must_use]
+pub fn given_id(record: &TaskRecord) -> Option<String> {
+    let member = json::member(&record.submitted, words::GIVEN_ID)?;
+    member.split_once(':').map(|(_, value)| value.to_owned())
+}
+
 /// The fields that a task must have to be meant: all of them, with equal type and value (document, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
@@ -109,7 +116,6 @@ impl Value<'_> {
         }
     }
 
-    #[expect(clippy::float_cmp, reason = "a query asks for the very value that it was shown")]
     fn equals(&self, wanted: &Scalar) -> bool {
         match self {
             Self::Text(text) => wanted.as_text() == Some(text),

@@ -80,6 +80,8 @@ pub(crate) const END_TIME: &str = "__END_TIME__";
 pub(crate) const FINISH_TIME: &str = "__FINISH_TIME__";
 pub(crate) const KILLED: &str = "__KILLED__";
 pub(crate) const KILL_TIME: &str = "__KILL_TIME__";
+pub(crate) const KILLED_BY: &str = "__KILLED_BY__";
+pub(crate) const END_OF_LIFE_TIME: &str = "__END_OF_LIFE_TIME__";
 pub(crate) const HEARD_TIME: &str = "__HEARD_TIME__";
 
 use crate::types::{Outcome, Phase};
@@ -112,4 +114,11 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Killed => "KILLED",
         Outcome::Lost => "LOST",
     }
+}
+
+/// The outcome that a word names.
+#[must_use]
+pub fn outcome_of(word: &str) -> Option<Outcome> {
+    let all = [Outcome::Succeeded, Outcome::Failed, Outcome::Killed, Outcome::Lost];
+    all.into_iter().find(|&candidate| outcome(candidate) == word)
 }

@@ -1,6 +1,8 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
+pub mod agent;
 pub mod clock;
+pub mod controller;
 pub mod limits;
 pub mod lock;
 pub mod logging;
@@ -8,5 +10,6 @@ pub mod process;
 pub mod push;
 pub mod signals;
 pub mod supervisor;
+pub mod tools;
 pub mod workspace;
 pub mod zmq;

@@ -10,7 +10,9 @@ mod task;
 mod time;
 mod tool;
 
-pub use address::{AddressError, AddressPolicy, PushAddress};
+pub use address::Refusal as AddressRefusal;
+pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
+pub(crate) use address::{Host, endpoint};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};

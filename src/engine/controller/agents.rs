@@ -30,7 +30,8 @@ pub(super) enum Slot {
 
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    pub(super) session: Session,
+    /// Which life of it is known; `None` while it is known only from stored tasks and has not been heard since.
+    pub(super) session: Option<Session>,
     pub(super) slot: Slot,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
@@ -58,7 +59,7 @@ impl Agents {
         self.agents.len()
     }
 
-    pub(super) fn register(&mut self, now: Now, id: AgentId, session: Session) {
+    pub(super) fn register(&mut self, now: Now, id: AgentId, session: Option<Session>) {
         let agent = Agent { session, slot: Slot::Free, heard: now.mono, heard_wall: now.wall, ip: None };
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
@@ -74,6 +75,13 @@ impl Agents {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.heard = now.mono;
             agent.heard_wall = now.wall;
+        }
+    }
+
+    /// Notes which life of a restored agent has come back.
+    pub(super) fn adopt(&mut self, id: &AgentId, session: Session) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.session = Some(session);
         }
     }
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agents::Slot;
+use super::agents::{Agent, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
-use crate::protocol::{Code, Refusal};
+use crate::protocol::{Code, Refusal, words};
 use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, Session, TaskId, TaskState};
 
 impl Controller {
@@ -19,6 +19,7 @@ impl Controller {
         if let Err(refusal) = self.welcome(now, sender, replaces) {
             return Answer::Now(Reply::Refused(refusal));
         }
+        self.reunite(now, sender, &message);
         match message {
             FromAgent::Heartbeat(heartbeat) => self.heartbeat(&sender.agent, heartbeat).into(),
             FromAgent::Exit => {
@@ -52,10 +53,11 @@ impl Controller {
     /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
     fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
-        if let Some(agent) = self.agents.get(id).filter(|agent| agent.session != sender.session) {
-            let gone = agent.slot == Slot::Lost || replaces == Some(agent.session);
+        let other = |agent: &&Agent| agent.session.is_some_and(|session| session != sender.session);
+        if let Some(agent) = self.agents.get(id).filter(other) {
+            let gone = agent.slot == Slot::Lost || replaces == agent.session;
             if !gone {
-                let message = format!("__AGENT_ID__ {id} belongs to another running agent; choose another name");
+                let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
             self.leave(now, id);
@@ -66,7 +68,7 @@ impl Controller {
                 return Err(Refusal::new(Code::LimitReached, message));
             }
             log::info!("agent {id} is here");
-            self.agents.register(now, id.clone(), sender.session);
+            self.agents.register(now, id.clone(), Some(sender.session));
         }
         self.agents.hear(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
@@ -78,6 +80,29 @@ impl Controller {
             self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
         }
         Ok(())
+    }
+
+    /// The first word of an agent that had a task when the controller was started again. If it speaks of that very run, it
+    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller.
+    fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
+        if self.agents.get(id).is_none_or(|agent| agent.session.is_some()) {
+            return;
+        }
+        self.agents.adopt(id, sender.session);
+        let spoken_of = match message {
+            FromAgent::Heartbeat(heartbeat) => heartbeat.run,
+            FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
+            FromAgent::Apply(_) | FromAgent::Exit => None,
+        };
+        let Slot::Busy(task) = agent_slot(self, id) else { return };
+        let present = self.tasks.get(task).map(|record| (task, record.round));
+        if spoken_of != present {
+            log::info!("agent {id} has come back without task {task}");
+            self.agents.set_slot(id, Slot::Free);
+            self.requeue(now, task);
+            self.dispatch(now);
+        }
     }
 
     pub(super) fn silence_max(&self) -> Duration {

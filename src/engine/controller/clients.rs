@@ -6,8 +6,8 @@ use super::Controller;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
-use crate::protocol::task::Filter;
-use crate::protocol::{Code, Refusal};
+use crate::protocol::task::{self, Filter};
+use crate::protocol::{Code, Refusal, code, words};
 use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
@@ -42,7 +42,6 @@ impl Controller {
         }
         let parent = self.parent(&mut submit, &mut warnings)?;
         let id = self.new_id(now.wall);
-        let given_id = submit.given_id();
         let record = TaskRecord {
             id,
             submitted: submit.members(),
@@ -60,6 +59,7 @@ impl Controller {
         if let Some(parent) = parent {
             self.families.add(id, parent);
         }
+        let given_id = task::given_id(&record);
         self.tasks.insert(record, given_id);
         self.dispatch(now);
         if self.tasks.get(id).is_some_and(|record| record.phase() == Phase::Waiting) {
@@ -78,12 +78,13 @@ impl Controller {
         };
         match parent {
             Ok(parent) if parent.phase() >= Phase::Ended || parent.kill.is_some() => {
-                let message = format!("__FATHER_ID__ {} is ending or has ended: it gets no more children", parent.id);
+                let message =
+                    format!("{} {} is ending or has ended: it gets no more children", words::FATHER_ID, parent.id);
                 Err(Refusal::new(Code::NotAllowed, message))
             }
             Ok(parent) => Ok(Some(parent.id)),
             Err(unknown) => {
-                let warning = format!("__FATHER_ID__ {} is unknown; dropped", crate::protocol::code::shown(&unknown));
+                let warning = format!("{} {} is unknown; dropped", words::FATHER_ID, code::shown(&unknown));
                 log::warn!("{warning}");
                 warnings.push(warning);
                 submit.forget_parent();
@@ -133,7 +134,7 @@ impl Controller {
         match wait_until {
             Some(until) if record.phase() < Phase::Finished => {
                 if self.waits.len() >= self.settings.parked_max {
-                    let message = format!("{} queries with __WAIT__ are parked already", self.waits.len());
+                    let message = format!("{} queries with {} are parked already", self.waits.len(), words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
                 self.waits.insert(ticket, (task, matches));

@@ -20,6 +20,7 @@ mod clients;
 mod effect;
 mod family;
 mod report;
+mod restore;
 mod retention;
 mod scan;
 mod tasks;

@@ -10,7 +10,7 @@ use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Report, Sender};
-use crate::protocol::{Code, Refusal};
+use crate::protocol::{Code, Refusal, words};
 use crate::types::{ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
 
 impl Controller {
@@ -52,7 +52,7 @@ impl Controller {
             return not_allowed(format!("task {task} is {present:?} and does not go back to {told:?}"));
         }
         if told == Phase::Finished && report.result.is_none() && record.result().is_none() {
-            let message = format!("task {task} is reported FINISHED without __EXIT_CODE__");
+            let message = format!("task {task} is reported FINISHED without {}", words::EXIT_CODE);
             return Err(Refusal::new(Code::BadField, message));
         }
         Ok(())
@@ -68,7 +68,7 @@ impl Controller {
             }
             match &record.state {
                 TaskState::Dispatched(_) => {
-                    self.tasks.change(task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)))
+                    self.tasks.change(task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
                 }
                 TaskState::Preparing(_) if times.run.is_some() || phase == Phase::Running => {
                     self.tasks.change(task, TaskEvent::Run(reached(now, times, Phase::Running)));
@@ -104,7 +104,7 @@ impl Controller {
     /// What follows from the end of a task, whichever way it came.
     pub(super) fn finished(&mut self, now: Now, task: TaskId) {
         self.answer_waiters(task);
-        self.keep(now, task);
+        self.keep(now, task, now.wall);
     }
 
     /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.

@@ -36,13 +36,13 @@ impl Kept {
 }
 
 impl Controller {
-    /// A task has finished; if its whole family has, the family is kept from here on.
-    pub(super) fn keep(&mut self, now: Now, task: TaskId) {
+    /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
+    pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
         let bytes = self.tasks.get(task).and_then(|record| record.result()).map_or(0, |result| result.bytes());
         self.kept.bytes_of.insert(task, bytes);
         self.kept.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
-            self.kept.until.insert((now.wall + self.settings.keep, root));
+            self.kept.until.insert((at + self.settings.keep, root));
             let over = self.kept.bytes > self.settings.keep_bytes_max;
             if over {
                 self.timers.set(Timer::Retention, now.mono);

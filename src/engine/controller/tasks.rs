@@ -59,6 +59,12 @@ impl Tasks {
 
     /// Takes a new task in.
     pub(super) fn insert(&mut self, record: TaskRecord, given_id: Option<String>) {
+        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
+        self.restore(record, given_id);
+    }
+
+    /// Takes a task in that is stored already.
+    pub(super) fn restore(&mut self, record: TaskRecord, given_id: Option<String>) {
         let id = record.id;
         if let Some(given_id) = given_id {
             let given_id: Arc<str> = given_id.into();
@@ -66,7 +72,6 @@ impl Tasks {
             self.given_ids.insert(id, given_id);
         }
         self.note_phase(id, record.phase());
-        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
         let before = self.records.insert(id, record);
         assert!(before.is_none(), "task {id} exists twice");
     }

@@ -1,4 +1,5 @@
 //! Stories of an agent, each on virtual time, with a shell that does what a scenario says.
+#![cfg(test)]
 
 use std::time::Duration;
 

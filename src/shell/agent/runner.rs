@@ -6,8 +6,8 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::preparation::{Outcome, Preparation, Prepared, Preparer, failure};
 use super::AgentError;
+use super::preparation::{Outcome, Preparation, Prepared, Preparer, failure};
 use crate::config::{AgentSection, Config};
 use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;

@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::PushAddress;
 use crate::types::Mono;
+use crate::types::PushAddress;
 
 /// How long an address is named once only.
 const WINDOW: Duration = Duration::from_secs(60);
@@ -65,8 +65,8 @@ impl Complaints {
 
 #[cfg(test)]
 mod tests {
-    use super::super::policy::AddressPolicy;
     use super::*;
+    use crate::types::AddressPolicy;
 
     #[test]
     fn an_address_is_named_once_and_few_are_named() {

@@ -5,8 +5,8 @@ use std::sync::mpsc::SyncSender;
 
 use nix::sys::eventfd::EventFd;
 
-use super::address::PushAddress;
 use super::counts::{Counters, add};
+use crate::types::PushAddress;
 
 /// A longer frame is no acknowledgement: that holds an id and a number.
 const ACK_BYTES_MAX: usize = 4096;

@@ -1,6 +1,6 @@
 //! Pushes states of tasks to the addresses that submitters named.
 //!
-//! [`PushAddress`] is what a submitter may name, under an [`AddressPolicy`]; [`Pusher`] delivers to it from a thread and a
+//! [`PushAddress`](crate::types::PushAddress) is what a submitter may name, under a policy; [`Pusher`] delivers to it from a thread and a
 //! zmq context of its own, so that an address that is dead, slow or hostile costs the controller nothing, and the other
 //! addresses next to nothing. What a frame says is not looked at here.
 //!
@@ -14,12 +14,10 @@
 //!                                               \-----> resolve: names, on a thread
 //! ```
 
-mod address;
 mod complaints;
 mod counts;
 mod inbox;
 mod peer;
-mod policy;
 mod poller;
 mod pusher;
 mod queue;
@@ -29,10 +27,8 @@ mod table;
 mod wire;
 mod worker;
 
-pub use address::{AddressError, PushAddress, Refusal};
 pub use counts::PushCounts;
 pub use inbox::{AckSink, Received};
-pub use policy::{AddressPolicy, Cidr, CidrError};
 pub use pusher::{PushConfig, Pusher};
 
 /// Wakes whoever waits for the descriptor. It fails when the counter is full; then it is readable anyway.

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use super::address::PushAddress;
 use super::queue::FrameQueue;
 use super::table::Limits;
 use super::wire::{Flow, Wire};
 use crate::types::Mono;
+use crate::types::PushAddress;
 
 /// Names a peer for the poller and the timers. It is never used again, so that a late event finds nobody.
 pub(super) type PeerId = u64;

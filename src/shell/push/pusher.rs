@@ -9,15 +9,15 @@ use std::time::Duration;
 
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
-use super::address::PushAddress;
 use super::counts::{Counters, PushCounts, add};
 use super::inbox::{AckSink, Inbox};
-use super::policy::AddressPolicy;
 use super::poller::Poller;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
 use super::table::{Limits, Parts, Table};
 use super::worker::{Batch, Worker};
+use crate::types::AddressPolicy;
+use crate::types::PushAddress;
 
 /// libzmq allows 1,023 sockets in a context; the rest is for closed ones that linger.
 const SOCKETS_MAX: usize = 900;
@@ -177,8 +177,8 @@ impl From<&PushConfig> for Limits {
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
-    use super::super::address::Host;
     use super::*;
+    use crate::types::Host;
 
     #[test]
     fn frames_for_a_name_wait_until_it_is_resolved() {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
 
-use super::policy::AddressPolicy;
+use crate::types::AddressPolicy;
 use crate::types::Mono;
 
 /// Names that wait for the thread.

@@ -9,11 +9,11 @@
 
 use std::net::IpAddr;
 
-use super::address::Host;
 use super::peer::{Link, Peer, PeerId, Reason};
 use super::resolve::Lookup;
 use super::table::{Limits, Table};
 use super::wire::{Flow, Wire, WireTimes};
+use crate::types::Host;
 use crate::types::Mono;
 
 impl Limits {

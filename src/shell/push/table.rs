@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use super::address::{Host, PushAddress};
 use super::complaints::Complaints;
 use super::counts::{Counters, add};
 use super::inbox::Inbox;
@@ -17,6 +16,7 @@ use super::queue::QueueLimits;
 use super::resolve::Resolver;
 use super::wire::{Flow, Outcome, Wire};
 use crate::types::Mono;
+use crate::types::{Host, PushAddress};
 
 /// Pause before an address that lost its connection, or got no socket, tries again.
 pub(super) const REST: Duration = Duration::from_millis(100);

@@ -8,10 +8,10 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::address::{PushAddress, endpoint};
 use super::inbox::Inbox;
 use super::queue::FrameQueue;
 use crate::types::Mono;
+use crate::types::{PushAddress, endpoint};
 
 /// Frames inside libzmq at the most. Our own queue stands before it, and a lost connection loses what is inside.
 const SEND_HWM: i32 = 100;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
 
-use super::address::PushAddress;
 use super::table::Table;
 use crate::shell::clock;
 use crate::types::Mono;
+use crate::types::PushAddress;
 
 /// Frames taken over in one turn; the sockets get their turn before the next ones.
 const FRAMES_PER_TURN: usize = 256;

@@ -1,13 +1,13 @@
 //! Which addresses a submitter may make the controller connect to.
 //!
 //! The check is made on numbers: on the IP that stands in the text of an address, and again on each IP that a host name
-//! resolves to. How the text is read is [`super::address`]'s concern.
+//! resolves to. How the text is read is [`super::PushAddress`]'s concern.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::str::FromStr;
 
-use super::address::Refusal;
+use super::Refusal;
 
 /// A network such as `10.0.0.0/8` or `fd00::/8`; a single address stands for itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl FromStr for Cidr {
     type Err = CidrError;
 
     fn from_str(text: &str) -> Result<Self, CidrError> {
-        let short = || super::address::shortened(text);
+        let short = || super::shortened(text);
         let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
         let Ok(ip) = address.parse::<IpAddr>() else { return Err(CidrError::Address { text: short() }) };
         let bits_max = if ip.is_ipv4() { 32 } else { 128 };

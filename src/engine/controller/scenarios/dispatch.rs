@@ -1,0 +1,144 @@
+//! Stories of a task on its way: submit, dispatch, report.
+#![cfg(test)]
+
+use super::*;
+
+#[test]
+fn a_task_goes_through_all_phases_and_each_is_pushed_once() {
+    let mut world = World::new();
+    let task = world.task();
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    for phase in [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Finished] {
+        assert_eq!(world.report("a", task, Round(0), phase), None);
+        assert_eq!(world.phase(task), phase);
+    }
+    let pushed: Vec<_> = world.pushes.iter().map(|record| (record.phase(), record.pushes)).collect();
+    let expected = [(Phase::Preparing, 1), (Phase::Running, 2), (Phase::Ended, 3), (Phase::Finished, 4)];
+    assert_eq!(pushed, expected);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+    assert_eq!(world.counts(), AgentCounts { total: 1, free: 1, busy: 0, lost: 0 });
+}
+
+/// Design, section 6: a report may carry several phases at once, and ask for the next task.
+#[test]
+fn one_report_may_carry_all_phases_and_the_next_apply() {
+    let mut world = World::new();
+    let (first, second) = (world.task(), world.task());
+    world.apply("a");
+    let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
+    let wait = Some(INTERVAL);
+    let report =
+        Report { task: first, round: Some(Round(0)), phase: Phase::Finished, times, result: Some(result(7)), wait };
+    let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
+    assert!(matches!(answer, Answer::NowAndLater(Reply::Reported { refusal: None, .. })), "{answer:?}");
+    let phases: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
+    assert_eq!(phases, [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Finished]);
+    assert_eq!(world.outcome(first), Outcome::Failed);
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(record))] if *t == ticket && record.id == second));
+}
+
+/// Promise 1: what is promised comes after the records that it rests on.
+#[test]
+fn a_promise_never_precedes_its_record() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.order.clear();
+    world.report("a", task, Round(0), Phase::Finished);
+    assert_eq!(world.order.last(), Some(&"record"), "the shell commits records before promises, in one turn");
+    assert_eq!(world.order.iter().filter(|what| **what == "promise").count(), 1, "{:?}", world.order);
+    assert!(reply_is_promise(&Reply::Submitted { task, warning: None }));
+    let record = Box::new(world.record(task));
+    assert!(!reply_is_promise(&Reply::Assigned(record)), "a dispatch never waits for the disk");
+}
+
+#[test]
+fn parked_agents_get_tasks_in_the_order_in_which_they_came() {
+    let mut world = World::new();
+    let (a, b) = (world.park("a"), world.park("b"));
+    let (first, second) = (world.task(), world.task());
+    let assigned: Vec<_> = std::mem::take(&mut world.replies)
+        .into_iter()
+        .map(|(ticket, reply)| match reply {
+            Reply::Assigned(record) => (ticket, record.id),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(assigned, [(a, first), (b, second)]);
+    assert!(!world.published.contains(&Published::Inform), "nobody else needs to wake up");
+}
+
+#[test]
+fn a_parked_agent_is_told_when_its_time_is_over() {
+    let mut world = World::new();
+    let ticket = world.park("a");
+    world.pass(INTERVAL);
+    world.beat("a", None);
+    world.pass(INTERVAL);
+    assert!(matches!(&world.replies[..], [(t, Reply::Refused(r))] if *t == ticket && r.code == Code::NoTask));
+}
+
+/// An agent that does not park learns from PUB that there is work, also when it missed the first word.
+#[test]
+fn agents_that_do_not_park_are_informed() {
+    let mut world = World::new();
+    assert_eq!(world.apply("a"), None);
+    world.task();
+    assert_eq!(std::mem::take(&mut world.published), [Published::Inform]);
+    world.beat("a", None);
+    assert_eq!(world.published, [Published::Inform]);
+}
+
+/// HAZARDS row A5: an agent that never saw the answer to its APPLY gets the same task again.
+#[test]
+fn an_apply_that_is_repeated_gets_the_same_task() {
+    let mut world = World::new();
+    let (task, _) = (world.task(), world.task());
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+}
+
+#[test]
+fn a_task_that_could_not_be_delivered_waits_again_in_the_same_round() {
+    let mut world = World::new();
+    world.park("a");
+    let task = world.task();
+    world.controller.handle_undelivered(world.now, task, Round(0));
+    world.settle();
+    assert_eq!(world.phase(task), Phase::Waiting);
+    assert_eq!(world.apply("b"), Some((task, Round(0))));
+}
+
+/// A simple agent of any language (facts, 1.2): no session, no round, the result with FINISHED only.
+#[test]
+fn a_simple_agent_is_understood() {
+    let mut world = World::new();
+    let task = world.task();
+    let mut say = |message| world.say_as("simple", 0, message).1;
+    let report = |phase, result| {
+        let times = PhaseTimes::default();
+        FromAgent::Report(Box::new(Report { task, round: None, phase, times, result, wait: None }))
+    };
+    assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_))));
+    for phase in [Phase::Preparing, Phase::Running, Phase::Ended] {
+        let answer = say(report(phase, None));
+        assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
+    }
+    let answer = say(report(Phase::Finished, None));
+    assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: Some(r), .. }) if r.code == Code::BadField));
+    let _ = say(report(Phase::Finished, Some(result(3))));
+    assert_eq!(world.record(task).result().map(|result| result.exit_code), Some(ExitCode(3)));
+}
+
+/// The same seed and the same events give the same run, byte for byte.
+#[test]
+fn the_same_seed_replays_the_same_run() {
+    let run = || {
+        let mut world = World::new();
+        let tasks: Vec<_> = (0..3).map(|_| world.task()).collect();
+        world.apply("a");
+        world.report("a", tasks[0], Round(0), Phase::Finished);
+        format!("{:?} {:?}", world.pushes, tasks)
+    };
+    assert_eq!(run(), run());
+}

@@ -1,0 +1,68 @@
+//! Stories of limits: floods, retention, the end of the service.
+#![cfg(test)]
+
+use super::*;
+
+/// HAZARDS row F9.
+#[test]
+fn a_flood_of_submits_meets_a_limit() {
+    let mut world = World::with(|settings| settings.waiting_max = 2);
+    world.task();
+    world.task();
+    assert_eq!(refused(&world.submit(&Fields::new())), Code::LimitReached);
+    world.apply("a");
+    world.task();
+}
+
+/// Document, section 4.3: TASK_KEEP_HOURS; facts, 1.7: whole families only.
+#[test]
+fn finished_families_are_forgotten_in_their_time() {
+    let mut world = World::new();
+    let (alone, father) = (world.task(), world.task());
+    world.apply("a");
+    world.report("a", alone, Round(0), Phase::Finished);
+    world.apply("a");
+    let child = world.child(father);
+    world.ask(Request::Kill(child));
+    let left = |world: &mut World| {
+        world.beat("a", Some((father, Round(0))));
+        match world.ask(Request::TaskDetails(Filter::default(), Page { offset: 0, limit: None })) {
+            Reply::Tasks { total, .. } => total,
+            other => panic!("{other:?}"),
+        }
+    };
+    for _ in 0..1_250 {
+        left(&mut world);
+        world.pass(INTERVAL);
+    }
+    assert_eq!(left(&mut world), 2, "the family of a running father stays");
+    world.report("a", father, Round(0), Phase::Finished);
+    world.pass(Duration::from_secs(3700));
+    assert_eq!(left(&mut world), 0);
+}
+
+#[test]
+fn results_are_kept_within_a_bound() {
+    let mut world = World::with(|settings| settings.keep_bytes_max = 3 * result(0).bytes());
+    for _ in 0..5 {
+        let task = world.task();
+        world.apply("a");
+        world.report("a", task, Round(0), Phase::Finished);
+        world.pass(Duration::from_millis(1));
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 3]));
+}
+
+#[test]
+fn a_stopping_controller_answers_everyone() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("b");
+    let parked = world.park("a");
+    let (waiting, _) = world.ask_later(Request::Query(filter(words::TASK_ID, &task.to_string()), Some(INTERVAL)));
+    world.controller.handle_stop();
+    world.settle();
+    let tickets: Vec<_> = world.replies.iter().map(|(ticket, _)| *ticket).collect();
+    assert_eq!(tickets, [parked, waiting]);
+    assert_eq!(refused(&world.submit(&Fields::new())), Code::Stopping);
+}

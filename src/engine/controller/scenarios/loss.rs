@@ -1,0 +1,117 @@
+//! Stories of agents that come, go, fall silent and come back.
+#![cfg(test)]
+
+use super::*;
+
+/// HAZARDS row A1; design, section 10.7.
+#[test]
+fn a_silent_agent_is_lost_and_its_task_goes_to_the_next_round() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Running);
+    world.pass(INTERVAL * 2 - Duration::from_millis(1));
+    assert_eq!(world.counts().lost, 0);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.counts(), AgentCounts { total: 1, free: 0, busy: 0, lost: 1 });
+    let record = world.record(task);
+    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 1));
+    assert_eq!(world.pushes.last().map(TaskRecord::phase), Some(Phase::Waiting));
+}
+
+/// HAZARDS row A2; promise 3.
+#[test]
+fn what_an_old_round_says_is_refused() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.phase(task), Phase::Dispatched);
+    assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
+    assert_eq!(world.beat("a", None), None);
+    assert_eq!(world.counts().free, 1, "once its slot is free, the agent takes tasks again");
+}
+
+/// HAZARDS row A9.
+#[test]
+fn a_task_that_loses_every_agent_ends_as_lost() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 1u32));
+    for agent in ["a", "b"] {
+        assert!(world.apply(agent).is_some());
+        world.pass(INTERVAL * 2);
+    }
+    assert_eq!(world.outcome(task), Outcome::Lost);
+    assert_eq!(world.pushes.last().map(TaskRecord::phase), Some(Phase::Finished));
+    assert_eq!(world.apply("c"), None);
+}
+
+/// A result that is known is not thrown away because its agent dies while it cleans up.
+#[test]
+fn an_agent_lost_after_the_end_does_not_void_the_result() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Ended);
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+}
+
+#[test]
+fn heartbeats_keep_an_agent_and_a_lost_one_comes_back() {
+    let mut world = World::new();
+    for _ in 0..5 {
+        world.beat("a", None);
+        world.pass(INTERVAL);
+    }
+    assert_eq!(world.counts().free, 1);
+    world.pass(INTERVAL);
+    assert_eq!(world.counts().lost, 1);
+    world.beat("a", None);
+    assert_eq!(world.counts(), AgentCounts { total: 1, free: 1, busy: 0, lost: 0 });
+}
+
+/// HAZARDS row D7: a jump of the wall clock makes nobody lost, and ids stay unique and in order.
+#[test]
+fn a_jump_of_the_wall_clock_changes_nothing() {
+    let mut world = World::new();
+    world.beat("a", None);
+    let before = world.task();
+    world.now.wall = Wall::from_micros(START - 86_400_000_000);
+    let after = world.task();
+    assert!(before < after);
+    world.now.wall = Wall::from_micros(START + 86_400_000_000);
+    world.controller.handle_timeout(world.now);
+    world.settle();
+    assert_eq!(world.counts().lost, 0);
+    assert_eq!(world.phase(before), Phase::Waiting);
+}
+
+/// HAZARDS row A10.
+#[test]
+fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    let (_, answer) = world.say_as("a", 2, FromAgent::Apply(None));
+    assert!(matches!(&answer, Answer::Now(reply) if refused(reply) == Code::NotAllowed), "{answer:?}");
+    assert_eq!(world.report("a", task, Round(0), Phase::Running), None);
+    let replaces = Some(Session(1));
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces };
+    let _ = world.say_as("a", 2, FromAgent::Heartbeat(heartbeat));
+    assert_eq!((world.phase(task), world.counts().free), (Phase::Waiting, 1), "its successor has taken over");
+}
+
+#[test]
+fn an_agent_that_leaves_gives_its_task_back_without_a_loss() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    let _ = world.say("a", FromAgent::Exit);
+    let record = world.record(task);
+    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 0));
+    assert_eq!(world.counts().total, 0);
+}

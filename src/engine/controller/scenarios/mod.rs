@@ -1,0 +1,253 @@
+//! Stories of the controller, each on virtual time and with every invariant checked after every step.
+#![cfg(test)]
+
+mod dispatch;
+mod family;
+mod limits;
+mod loss;
+mod query;
+mod restart;
+
+use std::time::Duration;
+
+use super::*;
+use crate::protocol::publish::Published;
+use crate::protocol::reply::{AgentCounts, Reply, Wanted};
+use crate::protocol::request::{self, FromAgent, Heartbeat, Message, Page, Report, Request, Rules, Sender};
+use crate::protocol::task::Filter;
+use crate::protocol::{Code, words};
+use crate::types::{
+    AgentId, ExitCode, Fields, Outcome, Phase, PhaseTimes, Round, RunResult, Session, TaskRecord, TaskState, Wall,
+};
+
+const INTERVAL: Duration = Duration::from_secs(3);
+const START: u64 = 1_480_000_000_000_000;
+
+struct World {
+    controller: Controller,
+    now: Now,
+    tickets: u64,
+    replies: Vec<(Ticket, Reply)>,
+    pushes: Vec<TaskRecord>,
+    published: Vec<Published>,
+    /// What a disk would hold.
+    stored: BTreeMap<TaskId, TaskRecord>,
+    settings: Settings,
+    /// Records and promises in the order in which they came.
+    order: Vec<&'static str>,
+}
+
+impl World {
+    fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    fn with(change: impl FnOnce(&mut Settings)) -> Self {
+        let mut settings = Settings {
+            heartbeat_interval: INTERVAL,
+            waiting_max: 100,
+            losses_max: 3,
+            keep: Duration::from_secs(3600),
+            keep_bytes_max: 1_000_000,
+            page_max: 10,
+            agents_max: 100,
+            parked_max: 10,
+            scans_max: 2,
+        };
+        change(&mut settings);
+        let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(START) };
+        Self {
+            controller: Controller::new(settings.clone(), 1),
+            stored: BTreeMap::new(),
+            settings,
+            now,
+            tickets: 0,
+            replies: Vec::new(),
+            pushes: Vec::new(),
+            published: Vec::new(),
+            order: Vec::new(),
+        }
+    }
+
+    fn settle(&mut self) {
+        while let Some(effect) = self.controller.poll_effect() {
+            self.order.push(match &effect {
+                Effect::Record(_) => "record",
+                effect if effect.is_promise() => "promise",
+                _ => "other",
+            });
+            match effect {
+                Effect::Record(Record::Put(record)) => {
+                    self.stored.insert(record.id, *record);
+                }
+                Effect::Record(Record::Remove(task)) => {
+                    self.stored.remove(&task);
+                }
+                Effect::Reply(ticket, reply) => self.replies.push((ticket, reply)),
+                Effect::Publish(message) => self.published.push(message),
+                Effect::Push(record) => self.pushes.push(*record),
+            }
+        }
+        self.controller.sanity_check();
+    }
+
+    /// The controller dies and starts again from what was stored.
+    fn restart(&mut self) {
+        let stored = self.stored.values().cloned();
+        self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
+        self.settle();
+    }
+
+    fn pass(&mut self, duration: Duration) {
+        let end = Now { mono: self.now.mono + duration, wall: self.now.wall + duration };
+        while let Some((at, _)) = self.controller.poll_timeout().filter(|(at, _)| *at <= end.mono) {
+            let step = at.since(self.now.mono);
+            self.now = Now { mono: self.now.mono + step, wall: self.now.wall + step };
+            self.controller.handle_timeout(self.now);
+            self.settle();
+        }
+        self.now = end;
+    }
+
+    fn ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    fn ask(&mut self, request: Request) -> Reply {
+        match self.ask_later(request) {
+            (_, Answer::Now(reply)) => reply,
+            (ticket, answer) => panic!("{ticket:?}: {answer:?}"),
+        }
+    }
+
+    fn ask_later(&mut self, request: Request) -> (Ticket, Answer) {
+        let ticket = self.ticket();
+        let answer = self.controller.handle_request(self.now, ticket, request);
+        self.settle();
+        (ticket, answer)
+    }
+
+    fn submit(&mut self, fields: &Fields) -> Reply {
+        let fields = fields.clone().with(words::TYPE, words::kind::TASK_SUBMIT);
+        let fields = if fields.get(words::OPERATION).is_some() { fields } else { fields.with(words::OPERATION, "t") };
+        let message = request::parse(&crate::protocol::json::to_vec(&fields), &rules()).unwrap().1;
+        let Message::Client(request) = message else { panic!() };
+        self.ask(request)
+    }
+
+    fn submitted(&mut self, fields: &Fields) -> TaskId {
+        match self.submit(fields) {
+            Reply::Submitted { task, .. } => task,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn task(&mut self) -> TaskId {
+        self.submitted(&Fields::new())
+    }
+
+    fn child(&mut self, parent: TaskId) -> TaskId {
+        self.submitted(&Fields::new().with(words::FATHER_ID, parent.to_string()))
+    }
+
+    fn say(&mut self, agent: &str, message: FromAgent) -> (Ticket, Answer) {
+        self.say_as(agent, 1, message)
+    }
+
+    fn say_as(&mut self, agent: &str, session: u64, message: FromAgent) -> (Ticket, Answer) {
+        let ticket = self.ticket();
+        let sender = Sender { agent: AgentId::new(agent).unwrap(), session: Session(session) };
+        let answer = self.controller.handle_agent(self.now, ticket, &sender, message);
+        self.settle();
+        (ticket, answer)
+    }
+
+    fn apply(&mut self, agent: &str) -> Option<(TaskId, Round)> {
+        match self.say(agent, FromAgent::Apply(None)).1 {
+            Answer::Now(Reply::Assigned(record)) => Some((record.id, record.round)),
+            Answer::Now(Reply::Refused(refusal)) if refusal.code == Code::NoTask => None,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn park(&mut self, agent: &str) -> Ticket {
+        let (ticket, answer) = self.say(agent, FromAgent::Apply(Some(INTERVAL * 2)));
+        assert_eq!(answer, Answer::Later);
+        ticket
+    }
+
+    fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
+        let result = (phase >= Phase::Ended).then(|| result(0));
+        let report = Report { task, round: Some(round), phase, times: PhaseTimes::default(), result, wait: None };
+        match self.say(agent, FromAgent::Report(Box::new(report))).1 {
+            Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
+        let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, replaces: None };
+        match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
+            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn record(&mut self, task: TaskId) -> TaskRecord {
+        match self.ask(Request::Query(filter(words::TASK_ID, &task.to_string()), None)) {
+            Reply::Task { record, .. } => *record,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn phase(&mut self, task: TaskId) -> Phase {
+        self.record(task).phase()
+    }
+
+    fn outcome(&mut self, task: TaskId) -> Outcome {
+        match self.record(task).state {
+            TaskState::Finished { outcome, .. } => outcome,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn counts(&mut self) -> AgentCounts {
+        match self.ask(Request::AgentQuery) {
+            Reply::AgentCounts(counts) => counts,
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+fn rules() -> Rules {
+    Rules {
+        limits: crate::protocol::json::FieldLimits::TRUSTED,
+        addresses: crate::types::AddressPolicy::default(),
+        wait_max: Duration::from_secs(3600),
+    }
+}
+
+fn filter(name: &str, value: &str) -> Filter {
+    Filter::new(&Fields::new().with(name, value))
+}
+
+fn result(exit_code: i32) -> RunResult {
+    RunResult {
+        exit_code: ExitCode(exit_code),
+        error: String::new(),
+        report_tail: "report".to_owned(),
+        stdout_tail: String::new(),
+        stderr_tail: String::new(),
+        cpu_seconds: 0.0,
+        max_rss_kib: 0,
+        reaped: 0,
+    }
+}
+
+fn refused(reply: &Reply) -> Code {
+    match reply {
+        Reply::Refused(refusal) => refusal.code,
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,108 @@
+//! Stories of questions: what is found, and how it is shown.
+#![cfg(test)]
+
+use super::*;
+
+/// HAZARDS row W12.
+#[test]
+fn what_the_service_sets_itself_is_not_believed() {
+    let mut world = World::new();
+    let forged = Fields::new().with(words::TASK_ID, "x").with(words::STATUS, "FINISHED").with(words::CODE, 5u32);
+    let Reply::Submitted { task, warning: Some(warning) } = world.submit(&forged) else { panic!() };
+    assert!(warning.contains(words::STATUS), "{warning}");
+    assert_eq!(*world.record(task).submitted, format!("\"{}\":\"t\"", words::OPERATION));
+}
+
+/// Document, section 2.3; the newest of several matches.
+#[test]
+fn a_query_finds_by_all_fields_the_newest() {
+    let mut world = World::new();
+    let old = world.submitted(&Fields::new().with(words::GIVEN_ID, "g").with("x", 1u32));
+    let new = world.submitted(&Fields::new().with(words::GIVEN_ID, "g").with("x", 2u32));
+    let mut found = |fields: Fields| match world.ask(Request::Query(Filter::new(&fields), None)) {
+        Reply::Task { record, matches } => Some((record.id, matches)),
+        Reply::Refused(_) => None,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(found(Fields::new().with(words::GIVEN_ID, "g")), Some((new, 2)));
+    assert_eq!(found(Fields::new().with(words::GIVEN_ID, "g").with("x", 1u32)), Some((old, 1)));
+    assert_eq!(found(Fields::new().with("x", 1u32)), Some((old, 1)));
+    assert_eq!(found(Fields::new().with("x", "1")), None, "the type must be equal too");
+    assert_eq!(found(Fields::new().with(words::STATUS, "WAITING")), Some((new, 2)));
+    assert_eq!(found(Fields::new().with(words::TASK_ID, old.to_string()).with("x", 2u32)), None);
+    assert_eq!(found(Fields::new().with(words::TASK_ID, "nonsense")), None);
+    assert_eq!(found(Fields::new()), Some((new, 2)));
+}
+
+#[test]
+fn a_query_can_wait_for_the_end() {
+    let mut world = World::new();
+    let task = world.task();
+    let wait = |task: TaskId| Request::Query(filter(words::TASK_ID, &task.to_string()), Some(INTERVAL));
+    let (first, answer) = world.ask_later(wait(task));
+    assert_eq!(answer, Answer::Later);
+    world.pass(INTERVAL);
+    assert!(
+        matches!(&world.replies[..], [(t, Reply::Task { record, .. })] if *t == first && record.phase() == Phase::Waiting)
+    );
+    world.replies.clear();
+    let (second, _) = world.ask_later(wait(task));
+    world.ask(Request::Kill(task));
+    assert!(
+        matches!(&world.replies[..], [(t, Reply::Task { record, .. })] if *t == second && record.phase() == Phase::Finished)
+    );
+    assert!(matches!(world.ask(wait(task)), Reply::Task { .. }), "what has finished is answered at once");
+}
+
+/// HAZARDS row W11: a search over many tasks leaves room for others.
+#[test]
+fn a_search_goes_slice_by_slice() {
+    let mut world = World::with(|settings| settings.waiting_max = 10_000);
+    // Without the checks of `settle` after each of thousands of submits.
+    let wanted = world.submitted(&Fields::new().with("x", 1u32));
+    for _ in 0..5_000 {
+        let ticket = world.ticket();
+        let fields = Fields::new().with(words::OPERATION, "t");
+        let submit = crate::protocol::request::Submit {
+            tool: crate::types::ToolName::new("t").unwrap(),
+            fields,
+            address: None,
+            parent: None,
+            losses_max: None,
+            ignored: Vec::new(),
+        };
+        let _ = world.controller.handle_request(world.now, ticket, Request::Submit(Box::new(submit)));
+        while world.controller.poll_effect().is_some() {}
+    }
+    let (search, answer) = world.ask_later(Request::Query(Filter::new(&Fields::new().with("x", 1u32)), None));
+    assert_eq!(answer, Answer::Later);
+    let page = Page { offset: 3, limit: Some(2) };
+    let (list, _) = world.ask_later(Request::TaskDetails(filter(words::STATUS, "WAITING"), page));
+    let refusal = world.ask_later(Request::TaskDetails(filter("y", "z"), page)).1;
+    assert!(matches!(refusal, Answer::Now(reply) if refused(&reply) == Code::LimitReached));
+    assert_eq!(world.phase(wanted), Phase::Waiting, "others are answered in between");
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.replies.len(), 2);
+    for (ticket, reply) in &world.replies {
+        match reply {
+            Reply::Task { record, matches } => assert_eq!((*ticket, record.id, *matches), (search, wanted, 1)),
+            Reply::Tasks { records, total } => assert_eq!((*ticket, records.len(), *total), (list, 2, 5_001)),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn details_come_by_pages_newest_first() {
+    let mut world = World::new();
+    let tasks: Vec<_> = (0..15).map(|_| world.task()).collect();
+    let mut page = |offset, limit| match world.ask(Request::TaskDetails(Filter::default(), Page { offset, limit })) {
+        Reply::Tasks { records, total } => (records.iter().map(|record| record.id).collect::<Vec<_>>(), total),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(page(0, Some(2)), (vec![tasks[14], tasks[13]], 15));
+    assert_eq!(page(13, None), (vec![tasks[1], tasks[0]], 15));
+    assert_eq!(page(0, None).0.len(), 10, "the limit of a page holds whatever is asked for");
+    assert_eq!(page(20, None), (vec![], 15));
+    assert_eq!(page(0, Some(0)), (vec![], 15));
+}

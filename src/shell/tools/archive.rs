@@ -1,0 +1,150 @@
+//! Unpacks one tool archive, which may be hostile (design, section 7).
+//!
+//! The rules:
+//!
+//! - All or nothing: the tool's folder appears with one rename when the archive has been read to its last byte.
+//! - Nothing is skipped. What may not be unpacked makes the whole archive fail: absolute paths, `..`, links that leave the
+//!   tool's folder, devices, FIFOs, sparse files, names that are there twice (a folder may be), anything beyond [`Limits`].
+//! - Symbolic links are relative, with `..` only at the beginning. Hard links name a regular file that came before.
+//! - Files get at least u+rw and folders u+rwx; setuid, setgid, sticky and writing by others are dropped.
+//! - Several gzip members are one stream (RFC 1952). Behind the tar's end mark only zeros may come, behind gzip nothing.
+//! - Layout: either every entry is in one folder named as the tool, or run.sh and the rest stand at the top. With a run.sh
+//!   at the top, a folder named as the tool is a subfolder like any other. `./` in front is ignored.
+
+mod error;
+mod header;
+mod input;
+mod members;
+mod path;
+mod stage;
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+pub use error::{ArchiveError, Fault};
+use input::Input;
+pub(super) use input::{Packed, Watch};
+use members::Members;
+use stage::Stage;
+
+use crate::types::ToolName;
+
+/// Bytes of a GNU long name or a PAX header. The paths in it may have a few KiB at the most; other readers were measured to
+/// take 593 MiB of memory for what a 509 KiB archive can claim here.
+pub const EXTENSION_BYTES_MAX: u64 = 64 * 1024;
+
+/// How much of everything an archive may have; the keys ARCHIVE_*, UNPACKED_BYTES_MAX and UNPACK_TIMEOUT of the
+/// configuration, with their defaults and reasons there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes of the archive.
+    pub packed_bytes: u64,
+    /// Bytes that the decompressor gives, headers and padding included; also the bytes of all files, hard links counted again.
+    pub unpacked_bytes: u64,
+    /// Entries, and folders that are only implied by a path.
+    pub entries: u64,
+    /// Unpacked bytes per packed byte.
+    pub ratio: u64,
+    /// Unpacked bytes before [`Limits::ratio`] is looked at: small texts may compress well.
+    pub ratio_free_bytes: u64,
+    /// Bytes of a path, and of the target of a link.
+    pub path_bytes: u64,
+    /// Names in a path.
+    pub depth: u64,
+    /// How long unpacking may take.
+    pub timeout: Duration,
+}
+
+impl Limits {
+    /// The usual [`Limits::ratio_free_bytes`]: 16 MiB.
+    pub const RATIO_FREE_BYTES: u64 = 16 * 1024 * 1024;
+}
+
+/// What was unpacked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unpacked {
+    /// Files, folders and links that were made.
+    pub entries: u64,
+    /// Bytes of all files, hard links counted again.
+    pub bytes: u64,
+}
+
+/// Unpacks `archive` to `into/<tool>/`, from its first byte, without moving its cursor. `into` must exist and belong to
+/// the caller alone; on an error nothing is left in it. `stop` is looked at for each entry and each 64 KiB.
+///
+/// # Errors
+/// [`ArchiveError::fault`] says whether the archive, its run.sh, the system or `stop` is the reason.
+pub fn unpack(
+    archive: &File,
+    tool: &ToolName,
+    into: &Path,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<Unpacked, ArchiveError> {
+    unpack_and_digest(archive, tool, into, limits, stop).map(|(unpacked, _)| unpacked)
+}
+
+/// Like [`unpack`]; also returns [`Packed::digest`] of exactly the bytes that were unpacked.
+pub(super) fn unpack_and_digest(
+    archive: &File,
+    tool: &ToolName,
+    into: &Path,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<(Unpacked, u64), ArchiveError> {
+    let input = Input::new(archive, limits, Watch::start(limits.timeout, stop))?;
+    let mut members = Members::new(input, limits);
+    let mut stage = Stage::create(into, tool, limits)?;
+    while let Some(member) = members.next()? {
+        stage.add(member, &mut members)?;
+    }
+    let digest = members.input.finish()?;
+    Ok((stage.finish()?, digest))
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The defaults of the configuration.
+    pub(in crate::shell::tools) fn limits() -> Limits {
+        Limits {
+            packed_bytes: 268_435_456,
+            unpacked_bytes: 2_147_483_648,
+            entries: 20_000,
+            ratio: 200,
+            ratio_free_bytes: Limits::RATIO_FREE_BYTES,
+            path_bytes: 1024,
+            depth: 32,
+            timeout: Duration::from_mins(1),
+        }
+    }
+
+    /// HAZARDS row X4: a long name is refused by what its header claims, before the decompressor gives more than one chunk.
+    #[test]
+    fn an_extended_header_bomb_is_refused_before_it_is_read() {
+        for kind in [b'L', b'K', b'x', b'g'] {
+            let mut header = tar::Header::new_gnu();
+            header.set_path("bomb").unwrap();
+            header.set_entry_type(tar::EntryType::new(kind));
+            header.set_size(600 << 20);
+            header.set_cksum();
+            let mut gzip = flate2::write::GzEncoder::new(tempfile::tempfile().unwrap(), flate2::Compression::fast());
+            gzip.write_all(header.as_bytes()).unwrap();
+            for _ in 0..64 {
+                gzip.write_all(&[b'a'; 1 << 16]).unwrap();
+            }
+            let file = gzip.finish().unwrap();
+            let (limits, stop) = (limits(), AtomicBool::new(false));
+            let input = Input::new(&file, &limits, Watch::start(limits.timeout, &stop)).unwrap();
+            let mut members = Members::new(input, &limits);
+            let error = members.next().unwrap_err();
+            assert!(matches!(error, ArchiveError::ExtensionBytes { bytes: 629_145_600, limit: 65_536 }), "{error}");
+            assert!(members.input.decompressed() <= 64 * 1024, "{}", members.input.decompressed());
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! What can be wrong with an archive. Each text is a lower-case fragment with the value that was too much.
+
+use std::io;
+use std::time::Duration;
+
+/// Why an archive was not unpacked. Paths are shortened and lossy: they are for reading, not for opening.
+#[derive(Debug, thiserror::Error)]
+pub enum ArchiveError {
+    /// The archive is a folder, a FIFO, a device or a socket.
+    #[error("it is not a regular file")]
+    NotFile,
+    /// More packed bytes than [`Limits::packed_bytes`](super::Limits::packed_bytes).
+    #[error("it has {bytes} packed bytes, {limit} are allowed")]
+    PackedBytes {
+        /// Packed bytes.
+        bytes: u64,
+        /// Packed bytes that are allowed.
+        limit: u64,
+    },
+    /// More unpacked bytes than [`Limits::unpacked_bytes`](super::Limits::unpacked_bytes).
+    #[error("it unpacks to more than the {limit} bytes that are allowed")]
+    UnpackedBytes {
+        /// Unpacked bytes that are allowed.
+        limit: u64,
+    },
+    /// More unpacked bytes per packed byte than [`Limits::ratio`](super::Limits::ratio).
+    #[error("its {packed} packed bytes unpack to more than {limit} times as many")]
+    Ratio {
+        /// Packed bytes.
+        packed: u64,
+        /// Unpacked bytes per packed byte that are allowed.
+        limit: u64,
+    },
+    /// More entries than [`Limits::entries`](super::Limits::entries).
+    #[error("it has more than the {limit} entries that are allowed")]
+    Entries {
+        /// Entries that are allowed.
+        limit: u64,
+    },
+    /// Unpacking took longer than [`Limits::timeout`](super::Limits::timeout).
+    #[error("it is not unpacked after {limit:?}")]
+    TimedOut {
+        /// The time that is allowed.
+        limit: Duration,
+    },
+    /// A path longer than [`Limits::path_bytes`](super::Limits::path_bytes).
+    #[error("the path {path:?} has {bytes} bytes, {limit} are allowed")]
+    PathBytes {
+        /// Its beginning.
+        path: String,
+        /// Its bytes.
+        bytes: usize,
+        /// Bytes that are allowed.
+        limit: u64,
+    },
+    /// A path with more names than [`Limits::depth`](super::Limits::depth).
+    #[error("the path {path:?} is {depth} names deep, {limit} are allowed")]
+    Depth {
+        /// The path.
+        path: String,
+        /// Its names.
+        depth: usize,
+        /// Names that are allowed.
+        limit: u64,
+    },
+    /// A GNU long name or a PAX header longer than [`EXTENSION_BYTES_MAX`](super::EXTENSION_BYTES_MAX).
+    #[error("it has an extended header of {bytes} bytes, {limit} are allowed")]
+    ExtensionBytes {
+        /// Bytes that the header claims.
+        bytes: u64,
+        /// Bytes that are allowed.
+        limit: u64,
+    },
+    /// A path that would leave the folder, or that no file system takes.
+    #[error("the path {path:?} {why}")]
+    Path {
+        /// The path.
+        path: String,
+        /// What is wrong, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// A link that would leave the tool's folder.
+    #[error("the link {path:?} to {target:?} {why}")]
+    Link {
+        /// The link.
+        path: String,
+        /// Where it points.
+        target: String,
+        /// What is wrong, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// A device, a FIFO, a sparse file or an unknown kind.
+    #[error("{path:?} is {kind}, which a tool may not hold")]
+    Kind {
+        /// The path.
+        path: String,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Two entries that cannot both be.
+    #[error("{path:?} is there twice")]
+    Duplicate {
+        /// The path.
+        path: String,
+    },
+    /// Neither all in one folder nor run.sh at the top.
+    #[error("{beside:?} stands beside the folder {tool}/, which holds run.sh")]
+    Layout {
+        /// The first entry outside the folder.
+        beside: String,
+        /// The folder.
+        tool: String,
+    },
+    /// A header that no reader would agree on.
+    #[error("the header at byte {offset} {why}")]
+    Header {
+        /// Unpacked bytes before it.
+        offset: u64,
+        /// What is wrong, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// Not gzip, or its checksum does not match.
+    #[error("it is not gzip or is damaged: {cause}")]
+    Gzip {
+        /// What the decompressor said.
+        cause: io::Error,
+    },
+    /// It ends too early.
+    #[error("it is cut off")]
+    Truncated,
+    /// Something stands behind the end.
+    #[error("it goes on behind its end")]
+    Trailing,
+    /// There is no run.sh where the layout wants it.
+    #[error("there is no run.sh in it")]
+    NoScript,
+    /// run.sh is a folder or a link.
+    #[error("its run.sh is not a regular file")]
+    ScriptNotFile,
+    /// The folder could not be written.
+    #[error("cannot write {path}: {cause}")]
+    Write {
+        /// The path.
+        path: String,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The archive could not be read.
+    #[error("cannot read it: {cause}")]
+    Read {
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The caller's flag was set.
+    #[error("stopped")]
+    Stopped,
+}
+
+/// Whose fault an [`ArchiveError`] is; it decides the exit code.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The archive must not be unpacked.
+    Archive,
+    /// The archive is sound, but there is nothing to start.
+    Script,
+    /// The file system or the machine.
+    System,
+    /// The caller wanted it to end.
+    Stop,
+}
+
+impl ArchiveError {
+    /// Whose fault it is.
+    #[must_use]
+    pub const fn fault(&self) -> Fault {
+        match self {
+            Self::NoScript | Self::ScriptNotFile => Fault::Script,
+            Self::Write { .. } | Self::Read { .. } => Fault::System,
+            Self::Stopped => Fault::Stop,
+            _ => Fault::Archive,
+        }
+    }
+
+    pub(super) fn write(path: &[u8], cause: impl Into<io::Error>) -> Self {
+        Self::Write { path: shown(path), cause: cause.into() }
+    }
+
+    pub(super) fn path(path: &[u8], why: &'static str) -> Self {
+        Self::Path { path: shown(path), why }
+    }
+
+    pub(super) fn link(path: &[u8], target: &[u8], why: &'static str) -> Self {
+        Self::Link { path: shown(path), target: shown(target), why }
+    }
+
+    pub(super) fn duplicate(path: &[u8]) -> Self {
+        Self::Duplicate { path: shown(path) }
+    }
+}
+
+/// Our own errors travel through `Read` wrapped in an `io::Error`.
+impl From<ArchiveError> for io::Error {
+    fn from(error: ArchiveError) -> Self {
+        Self::other(error)
+    }
+}
+
+impl From<io::Error> for ArchiveError {
+    fn from(error: io::Error) -> Self {
+        match error.downcast::<Self>() {
+            Ok(ours) => ours,
+            Err(cause) => match cause.kind() {
+                io::ErrorKind::UnexpectedEof => Self::Truncated,
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Gzip { cause },
+                _ => Self::Read { cause },
+            },
+        }
+    }
+}
+
+/// A path for a message: readable, and short even when the archive names something long.
+pub(super) fn shown(path: &[u8]) -> String {
+    const CHARS_MAX: usize = 200;
+    String::from_utf8_lossy(path).chars().take(CHARS_MAX).collect()
+}

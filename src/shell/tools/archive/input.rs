@@ -1,0 +1,214 @@
+//! From the bytes on disk to the bytes of the tar, with every limit on amount and time in between.
+//!
+//! Two readers do the guarding: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
+//! without output is stopped too, and [`Meter`] above it, which counts what really came out and not what a header claims.
+
+use std::fs::File;
+use std::hash::{DefaultHasher, Hasher};
+use std::io::{self, BufRead, BufReader, Read};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use flate2::bufread::MultiGzDecoder;
+
+use super::{ArchiveError, Limits};
+use crate::shell::clock;
+use crate::types::Mono;
+
+/// What is read, unpacked and written in one go, so also how often the flag and the clock are looked at.
+pub(super) const CHUNK_BYTES: usize = 64 * 1024;
+
+/// The caller's flag and the deadline.
+#[derive(Clone, Copy)]
+pub(in crate::shell::tools) struct Watch<'a> {
+    stop: &'a AtomicBool,
+    deadline: Mono,
+    timeout: Duration,
+}
+
+impl<'a> Watch<'a> {
+    pub(in crate::shell::tools) fn start(timeout: Duration, stop: &'a AtomicBool) -> Self {
+        Self { stop, deadline: clock::now().mono + timeout, timeout }
+    }
+
+    pub(super) fn check(&self) -> Result<(), ArchiveError> {
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(ArchiveError::Stopped);
+        }
+        if clock::now().mono > self.deadline {
+            return Err(ArchiveError::TimedOut { limit: self.timeout });
+        }
+        Ok(())
+    }
+}
+
+/// The bytes of the file as it was when it was opened: never more than its size then, read without moving its cursor.
+pub(in crate::shell::tools) struct Packed<'a> {
+    file: &'a File,
+    size: u64,
+    at: u64,
+    hasher: DefaultHasher,
+    watch: Watch<'a>,
+}
+
+impl<'a> Packed<'a> {
+    pub(in crate::shell::tools) fn new(
+        file: &'a File,
+        limits: &Limits,
+        watch: Watch<'a>,
+    ) -> Result<Self, ArchiveError> {
+        let metadata = file.metadata().map_err(|cause| ArchiveError::Read { cause })?;
+        if !metadata.is_file() {
+            return Err(ArchiveError::NotFile);
+        }
+        let size = metadata.size();
+        if size > limits.packed_bytes {
+            return Err(ArchiveError::PackedBytes { bytes: size, limit: limits.packed_bytes });
+        }
+        Ok(Self { file, size, at: 0, hasher: DefaultHasher::new(), watch })
+    }
+
+    /// A number that differs, but for one chance in 2^64, when the bytes read so far differ. Only comparable between
+    /// readers that are read with the same chunk size, and between programs built with the same standard library.
+    pub(in crate::shell::tools) fn digest(&self) -> u64 {
+        self.hasher.finish()
+    }
+
+    /// Reads all of it and returns the digest that unpacking it would return.
+    pub(in crate::shell::tools) fn digest_all(mut self) -> Result<u64, ArchiveError> {
+        let mut chunk = vec![0; CHUNK_BYTES];
+        while self.read(&mut chunk)? > 0 {}
+        Ok(self.digest())
+    }
+}
+
+impl Read for Packed<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.check()?;
+        let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(left);
+        let mut filled = 0;
+        // Filled as far as possible, so that the hasher is fed the same pieces each time.
+        while filled < wanted {
+            match self.file.read_at(&mut buffer[filled..wanted], self.at + filled as u64) {
+                Ok(0) => break,
+                Ok(n) => filled += n,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(cause) => return Err(ArchiveError::Read { cause }.into()),
+            }
+        }
+        self.hasher.write(&buffer[..filled]);
+        self.at += filled as u64;
+        Ok(filled)
+    }
+}
+
+/// The decompressor, and the count of what it gave.
+struct Meter<'a> {
+    // Several gzip members are one stream, as RFC 1952 and `gzip -d` have it. What stands behind the last member and is not
+    // a member is an error of the decoder.
+    gzip: MultiGzDecoder<BufReader<Packed<'a>>>,
+    limits: &'a Limits,
+    watch: Watch<'a>,
+    unpacked: u64,
+}
+
+impl<'a> Meter<'a> {
+    fn packed(&self) -> &Packed<'a> {
+        self.gzip.get_ref().get_ref()
+    }
+}
+
+impl Read for Meter<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.watch.check()?;
+        let n = self.gzip.read(buffer)?;
+        self.unpacked += n as u64;
+        let limits = self.limits;
+        if self.unpacked > limits.unpacked_bytes {
+            return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes }.into());
+        }
+        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
+        let packed = self.packed().size;
+        if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
+            return Err(ArchiveError::Ratio { packed, limit: limits.ratio }.into());
+        }
+        Ok(n)
+    }
+}
+
+/// The unpacked bytes of an archive.
+pub(super) struct Input<'a> {
+    reader: BufReader<Meter<'a>>,
+    offset: u64,
+}
+
+impl<'a> Input<'a> {
+    pub(super) fn new(file: &'a File, limits: &'a Limits, watch: Watch<'a>) -> Result<Self, ArchiveError> {
+        let packed = BufReader::with_capacity(CHUNK_BYTES, Packed::new(file, limits, watch)?);
+        let meter = Meter { gzip: MultiGzDecoder::new(packed), limits, watch, unpacked: 0 };
+        Ok(Self { reader: BufReader::with_capacity(CHUNK_BYTES, meter), offset: 0 })
+    }
+
+    /// Bytes handed out so far.
+    pub(super) const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(super) fn check(&self) -> Result<(), ArchiveError> {
+        self.reader.get_ref().watch.check()
+    }
+
+    /// Bytes that the decompressor may still give.
+    pub(super) fn left(&self) -> u64 {
+        self.reader.get_ref().limits.unpacked_bytes.saturating_sub(self.offset)
+    }
+
+    pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<(), ArchiveError> {
+        self.reader.read_exact(buffer)?;
+        self.offset += buffer.len() as u64;
+        Ok(())
+    }
+
+    /// Hands exactly `bytes` bytes to `take`, in chunks.
+    pub(super) fn each_chunk(
+        &mut self,
+        mut bytes: u64,
+        mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        while bytes > 0 {
+            let chunk = self.reader.fill_buf()?;
+            if chunk.is_empty() {
+                return Err(ArchiveError::Truncated);
+            }
+            let n = chunk.len().min(usize::try_from(bytes).unwrap_or(usize::MAX));
+            take(&chunk[..n])?;
+            self.reader.consume(n);
+            self.offset += n as u64;
+            bytes -= n as u64;
+        }
+        Ok(())
+    }
+
+    /// Reads to the end of the file, where only zeros may come, and returns the digest of the packed bytes.
+    pub(super) fn finish(mut self) -> Result<u64, ArchiveError> {
+        loop {
+            let chunk = self.reader.fill_buf()?;
+            if chunk.is_empty() {
+                return Ok(self.reader.get_ref().packed().digest());
+            }
+            if chunk.iter().any(|&byte| byte != 0) {
+                return Err(ArchiveError::Trailing);
+            }
+            let n = chunk.len();
+            self.reader.consume(n);
+        }
+    }
+
+    /// What the decompressor gave so far, including what nobody took yet.
+    #[cfg(test)]
+    pub(super) fn decompressed(&self) -> u64 {
+        self.reader.get_ref().unpacked
+    }
+}

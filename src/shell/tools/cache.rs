@@ -1,0 +1,258 @@
+//! Unpacked tools, kept for the next task: each archive is unpacked once per host, and each task gets a private copy.
+//!
+//! What is kept is found by the content of the archive. Reading it each time would be slow, so a process remembers under
+//! which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file written less than a
+//! few seconds ago is read again each time, because a second write could still hide in the same tick of the clock.
+//!
+//! Each run sees one whole version of its archive. It is opened once; the bytes that are unpacked must have the digest that
+//! the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a rename is
+//! always safe. Writing over it in place is not: a run in that moment may find it damaged.
+//!
+//! No tool learns the path of the cache folder, and the folder has mode 0700. A tool runs as the same user, so this keeps
+//! accidents away, not an attacker.
+
+mod copy;
+mod manifest;
+mod source;
+mod store;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use copy::{Copier, CopyError};
+use source::{Identity, Source};
+use store::{Entry, Store};
+
+use super::archive::unpack_and_digest;
+use super::{Limits, ToolError};
+use crate::shell::clock;
+use crate::types::{Mono, ToolName};
+
+/// How often a tool is loaded again when its archive or its entry changes underneath.
+const ATTEMPTS: usize = 8;
+
+/// How often the use of a tool is noted on disk. Finer times would not change what is evicted.
+const TOUCH_INTERVAL: Duration = Duration::from_mins(1);
+
+/// Tools that a process remembers. Each holds one descriptor; a forgotten one costs one read of the archive.
+const KNOWN_TOOLS_MAX: usize = 64;
+
+/// Files, folders and links that a process remembers, over all tools; about 100 bytes each.
+const KNOWN_ENTRIES_MAX: u64 = 200_000;
+
+/// How much an unpacked tool is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Files, folders and links in the tool's folder.
+    pub entries: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+}
+
+/// A tool that was placed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// How much was copied.
+    pub size: Size,
+    /// Whether the archive had to be unpacked for it.
+    pub unpacked: bool,
+}
+
+/// Why there is no cache.
+#[derive(Debug, thiserror::Error)]
+pub enum CacheError {
+    /// The folder belongs to somebody else, or somebody else may write to it.
+    #[error("the tool cache {} must belong to the user of the agent and be writable by nobody else", .dir.display())]
+    Writable {
+        /// The folder.
+        dir: PathBuf,
+    },
+    /// The folder cannot be made or read.
+    #[error("cannot use {} as tool cache: {cause}", .dir.display())]
+    Io {
+        /// The folder.
+        dir: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+}
+
+/// The tools of one host, as one process sees them. Any number of processes and threads may share the folder.
+pub struct ToolCache {
+    tools_dir: PathBuf,
+    limits: Limits,
+    store: Store,
+    copier: Copier,
+    known: Mutex<BTreeMap<ToolName, Known>>,
+}
+
+/// What a process remembers of a tool.
+struct Known {
+    identity: Identity,
+    /// Whether the identity stands for the content (see [`Source::settled`]).
+    settled: bool,
+    entry: Arc<Entry>,
+    used: Mono,
+    touched: Mono,
+}
+
+/// A tool that is there to be copied.
+struct Loaded {
+    entry: Arc<Entry>,
+    /// Keeps a fresh entry from being evicted before its first copy is made, by this process or another.
+    _lock: Option<OwnedFd>,
+    unpacked: bool,
+}
+
+impl ToolCache {
+    /// Opens the cache in `cache_dir`, making it if need be, and cleans up after processes that died. `tools_dir` is looked
+    /// at anew for each task and need not exist yet. `cache_bytes_max` is what may stay unpacked on disk, in bytes.
+    ///
+    /// # Errors
+    /// When the folder cannot be used, or others may write to it.
+    pub fn new(
+        cache_dir: PathBuf,
+        tools_dir: PathBuf,
+        limits: Limits,
+        cache_bytes_max: u64,
+    ) -> Result<Self, CacheError> {
+        let store = Store::open(cache_dir, cache_bytes_max)?;
+        Ok(Self { tools_dir, limits, store, copier: Copier::new(), known: Mutex::default() })
+    }
+
+    /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the archive as it is at this moment.
+    /// `stop` is looked at for each file, and while unpacking for each 64 KiB. On an error nothing is left in `into`.
+    ///
+    /// # Errors
+    /// See [`ToolError`]; [`ToolError::exit_code`] is what the run ends with.
+    pub fn place(&self, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<Placed, ToolError> {
+        if let Some(entry) = self.current(tool)
+            && self.copy(&entry, tool, into, stop)?
+        {
+            return Ok(Placed { size: entry.manifest.size, unpacked: false });
+        }
+        for _ in 0..ATTEMPTS {
+            let Loaded { entry, _lock, unpacked } = self.load(tool, stop)?;
+            if self.copy(&entry, tool, into, stop)? {
+                if unpacked && let Err(error) = self.store.evict() {
+                    log::warn!("cannot evict from {}: {error}", self.store.dir().display());
+                }
+                return Ok(Placed { size: entry.manifest.size, unpacked });
+            }
+        }
+        let cause = io::Error::other("what was unpacked disappears again and again");
+        Err(ToolError::io("keep a tool in", self.store.dir(), cause))
+    }
+
+    /// How much [`Self::place`] would copy, if this process knows the tool and its archive has not changed; `None` if it
+    /// would first have to look, and perhaps to unpack. Costs one `stat`. In the first seconds after the archive was written,
+    /// [`Self::place`] also reads the archive, though it does not unpack it.
+    #[must_use]
+    pub fn is_warm(&self, tool: &ToolName) -> Option<Size> {
+        let identity = self.identity(tool)?;
+        let known = self.known();
+        known.get(tool).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
+    }
+
+    fn identity(&self, tool: &ToolName) -> Option<Identity> {
+        Identity::of_path(&self.tools_dir.join(tool.archive_name()))
+    }
+
+    /// The entry that is certain to be that of the archive as it is.
+    fn current(&self, tool: &ToolName) -> Option<Arc<Entry>> {
+        let identity = self.identity(tool)?;
+        let now = clock::now().mono;
+        let mut known = self.known();
+        let known = known.get_mut(tool).filter(|known| known.settled && known.identity == identity)?;
+        known.used = now;
+        if now.since(known.touched) >= TOUCH_INTERVAL {
+            known.touched = now;
+            self.store.touch(&known.entry.name);
+        }
+        Some(Arc::clone(&known.entry))
+    }
+
+    /// Copies an entry; false when it is broken, and then forgotten.
+    fn copy(&self, entry: &Entry, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<bool, ToolError> {
+        match self.copier.copy(entry.root.as_fd(), &entry.manifest, tool, into, stop) {
+            Ok(()) => Ok(true),
+            Err(CopyError::Broken) => {
+                self.known().remove(tool);
+                self.store.discard(tool, &entry.name, &entry.root);
+                Ok(false)
+            }
+            Err(CopyError::Stopped) => Err(ToolError::Stopped),
+            Err(CopyError::Io(cause)) => Err(ToolError::io("copy the tool to", &into.join(tool.as_str()), cause)),
+        }
+    }
+
+    /// Opens the archive and finds what was unpacked from it, or unpacks it.
+    fn load(&self, tool: &ToolName, stop: &AtomicBool) -> Result<Loaded, ToolError> {
+        for _ in 0..ATTEMPTS {
+            let source = Source::open(&self.tools_dir, tool)?;
+            match self.load_from(&source, tool, stop) {
+                Ok(Some(loaded)) if source.is_unchanged() => {
+                    self.remember(tool, &source, &loaded.entry);
+                    return Ok(loaded);
+                }
+                Err(ToolError::Stopped) => return Err(ToolError::Stopped),
+                Err(error) if source.is_unchanged() => return Err(error),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Err(ToolError::Changing { archive: self.tools_dir.join(tool.archive_name()) })
+    }
+
+    /// `None` when something changed meanwhile.
+    fn load_from(&self, source: &Source, tool: &ToolName, stop: &AtomicBool) -> Result<Option<Loaded>, ToolError> {
+        let archive_error = |cause| ToolError::from_archive(&source.path, cause);
+        let cache_error = |cause: io::Error| ToolError::io("keep a tool in", self.store.dir(), cause);
+        let digest = source.digest(&self.limits, stop).map_err(archive_error)?;
+        let name = self.store.name(tool, source.identity.size, digest);
+        let known = self.known().get(tool).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);
+        let found = match known {
+            Some(entry) => Some(entry),
+            None => self.store.find(tool, &name).map_err(cache_error)?.map(Arc::new),
+        };
+        if let Some(entry) = found {
+            return Ok(Some(Loaded { entry, _lock: None, unpacked: false }));
+        }
+        let scratch = self.store.scratch().map_err(cache_error)?;
+        let unpacked = unpack_and_digest(&source.file, tool, scratch.path(), &self.limits, stop);
+        let (_, unpacked_digest) = unpacked.map_err(archive_error)?;
+        if unpacked_digest != digest {
+            return Ok(None);
+        }
+        let published = self.store.publish(scratch, tool, &name).map_err(cache_error)?;
+        Ok(published.map(|(entry, lock)| Loaded { entry: Arc::new(entry), _lock: lock, unpacked: true }))
+    }
+
+    fn remember(&self, tool: &ToolName, source: &Source, entry: &Arc<Entry>) {
+        self.store.touch(&entry.name);
+        let now = clock::now().mono;
+        let (identity, settled) = (source.identity, source.settled);
+        let mut known = self.known();
+        known.insert(tool.clone(), Known { identity, settled, entry: Arc::clone(entry), used: now, touched: now });
+        let entries = |known: &BTreeMap<ToolName, Known>| -> u64 {
+            known.values().map(|known| known.entry.manifest.size.entries).sum()
+        };
+        while known.len() > 1 && (known.len() > KNOWN_TOOLS_MAX || entries(&known) > KNOWN_ENTRIES_MAX) {
+            let oldest = known.iter().filter(|(name, _)| *name != tool).min_by_key(|(_, known)| known.used);
+            let Some(oldest) = oldest.map(|(name, _)| name.clone()) else { break };
+            known.remove(&oldest);
+        }
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<ToolName, Known>> {
+        // Nothing that could panic leaves the map half changed.
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests;

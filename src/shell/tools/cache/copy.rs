@@ -1,0 +1,191 @@
+//! Copies an unpacked tool into a task's folder: by reflink where the file system can, else byte by byte.
+//!
+//! Never by hard link: the copy belongs to the task, which may write to it.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use rustix::fs::{Mode, OFlags, copy_file_range, ioctl_ficlone, mkdirat, openat, symlinkat};
+use rustix::io::{Errno, read, write};
+
+use super::manifest::{Item, Manifest};
+use crate::shell::tools::scratch;
+use crate::types::ToolName;
+
+/// Files up to this size are read and written in one go: faster than asking the kernel to share or to copy.
+const SMALL_BYTES: u64 = 128 * 1024;
+
+/// How much is copied between two looks at the stop flag.
+const RANGE_BYTES: usize = 8 * 1024 * 1024;
+
+/// How much is read and written in one go where the kernel cannot copy by itself.
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Why a tool was not copied.
+pub(super) enum CopyError {
+    /// The unpacked tool is not what the manifest says: it was evicted or touched.
+    Broken,
+    /// The stop flag was set.
+    Stopped,
+    /// The file system refused, most likely to write.
+    Io(io::Error),
+}
+
+impl From<Errno> for CopyError {
+    fn from(errno: Errno) -> Self {
+        Self::Io(errno.into())
+    }
+}
+
+/// Copies, and remembers what the file systems cannot do.
+pub(super) struct Copier {
+    reflink: AtomicBool,
+    copy_range: AtomicBool,
+}
+
+impl Copier {
+    pub(super) const fn new() -> Self {
+        Self { reflink: AtomicBool::new(true), copy_range: AtomicBool::new(true) }
+    }
+
+    /// Copies the tree below `from` to `into/<tool>`, which must not exist. On an error nothing is left of it.
+    pub(super) fn copy(
+        &self,
+        from: BorrowedFd<'_>,
+        manifest: &Manifest,
+        tool: &ToolName,
+        into: &Path,
+        stop: &AtomicBool,
+    ) -> Result<(), CopyError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let parent = openat(rustix::fs::CWD, into, flags, Mode::empty())?;
+        mkdirat(&parent, tool.as_str(), manifest.mode)?;
+        let copied = openat(&parent, tool.as_str(), flags | OFlags::NOFOLLOW, Mode::empty())
+            .map_err(CopyError::from)
+            .and_then(|to| self.copy_items(from, manifest, to.as_fd(), stop));
+        if copied.is_err() {
+            scratch::remove(&into.join(tool.as_str()));
+        }
+        copied
+    }
+
+    fn copy_items(
+        &self,
+        from: BorrowedFd<'_>,
+        manifest: &Manifest,
+        to: BorrowedFd<'_>,
+        stop: &AtomicBool,
+    ) -> Result<(), CopyError> {
+        // One byte more than the largest small file, so that a file that grew shows in one read.
+        let mut buffer = vec![0; usize::try_from(manifest.largest.min(SMALL_BYTES)).unwrap_or_default() + 1];
+        for item in &manifest.items {
+            if stop.load(Ordering::Relaxed) {
+                return Err(CopyError::Stopped);
+            }
+            match item {
+                Item::Folder { path, mode } => mkdirat(to, path, *mode)?,
+                Item::Symlink { path, target } => symlinkat(target, to, path)?,
+                Item::File { path, mode, bytes } => {
+                    let source = openat(from, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
+                    let source = source.map_err(broken)?;
+                    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+                    let target = openat(to, path, flags, *mode)?;
+                    if *bytes <= SMALL_BYTES {
+                        copy_small(&source, &target, *bytes, &mut buffer)?;
+                    } else {
+                        self.copy_large(&source, &target, *bytes, stop)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn copy_large(&self, from: &OwnedFd, to: &OwnedFd, bytes: u64, stop: &AtomicBool) -> Result<(), CopyError> {
+        if self.reflink.load(Ordering::Relaxed) {
+            match ioctl_ficlone(to, from) {
+                Ok(()) => return same_size(to, bytes),
+                // The file system cannot: it says so in many ways, and will say so for every file.
+                Err(_) => self.reflink.store(false, Ordering::Relaxed),
+            }
+        }
+        let (mut copied, mut buffer) = (0, Vec::new());
+        loop {
+            if stop.load(Ordering::Relaxed) {
+                return Err(CopyError::Stopped);
+            }
+            match self.copy_chunk(from, to, &mut buffer)? {
+                0 if copied == bytes => return Ok(()),
+                0 => return Err(CopyError::Broken),
+                n => copied += n as u64,
+            }
+        }
+    }
+
+    /// Copies some bytes from where the two files stand; 0 at the end.
+    fn copy_chunk(&self, from: &OwnedFd, to: &OwnedFd, buffer: &mut Vec<u8>) -> Result<usize, CopyError> {
+        if self.copy_range.load(Ordering::Relaxed) {
+            match retry(|| copy_file_range(from, None, to, None, RANGE_BYTES)) {
+                Err(Errno::XDEV | Errno::NOSYS | Errno::OPNOTSUPP | Errno::INVAL | Errno::PERM) => {
+                    self.copy_range.store(false, Ordering::Relaxed);
+                }
+                copied => return Ok(copied?),
+            }
+        }
+        buffer.resize(BUFFER_BYTES, 0);
+        let n = retry(|| read(from, buffer.as_mut_slice()))?;
+        write_all(to, &buffer[..n])?;
+        Ok(n)
+    }
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            result => return result,
+        }
+    }
+}
+
+fn same_size(file: &OwnedFd, bytes: u64) -> Result<(), CopyError> {
+    let size = u64::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or_default();
+    if size == bytes { Ok(()) } else { Err(CopyError::Broken) }
+}
+
+fn copy_small(from: &OwnedFd, to: &OwnedFd, bytes: u64, buffer: &mut [u8]) -> Result<(), CopyError> {
+    let wanted = usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len() - 1);
+    let mut filled = 0;
+    while filled <= wanted {
+        let n = retry(|| read(from, &mut buffer[filled..=wanted]))?;
+        filled += n;
+        // A regular file gives less than asked for at its end only.
+        if n == 0 || filled == wanted {
+            break;
+        }
+    }
+    if filled != wanted {
+        return Err(CopyError::Broken);
+    }
+    write_all(to, &buffer[..filled])
+}
+
+fn write_all(to: &OwnedFd, mut data: &[u8]) -> Result<(), CopyError> {
+    while !data.is_empty() {
+        match retry(|| write(to, data))? {
+            0 => return Err(CopyError::Io(io::ErrorKind::WriteZero.into())),
+            n => data = &data[n..],
+        }
+    }
+    Ok(())
+}
+
+/// What the source says when somebody removed or replaced it.
+fn broken(errno: Errno) -> CopyError {
+    match errno {
+        Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE | Errno::ACCESS => CopyError::Broken,
+        errno => errno.into(),
+    }
+}

@@ -1,0 +1,90 @@
+//! Why a tool could not be placed for a run, and the exit code that the run then ends with.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::archive::{ArchiveError, Fault};
+use crate::types::ExitCode;
+
+/// A tool that could not be placed. The text names the file and the cause; [`ToolError::exit_code`] is what the client sees.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// There is no archive of that name.
+    #[error("there is no {}", .archive.display())]
+    Missing {
+        /// Where it was looked for.
+        archive: PathBuf,
+    },
+    /// The archive is a symbolic link to a place outside the tools folder.
+    #[error("{} is a link that leaves the tools folder", .archive.display())]
+    Outside {
+        /// The link.
+        archive: PathBuf,
+    },
+    /// The archive is damaged, hostile or beyond a limit.
+    #[error("cannot unpack {}: {cause}", .archive.display())]
+    Unpack {
+        /// The archive.
+        archive: PathBuf,
+        /// What is wrong with it.
+        cause: ArchiveError,
+    },
+    /// The archive is sound, but it holds no run.sh that could be started.
+    #[error("{}: {cause}", .archive.display())]
+    NoScript {
+        /// The archive.
+        archive: PathBuf,
+        /// [`ArchiveError::NoScript`] or [`ArchiveError::ScriptNotFile`].
+        cause: ArchiveError,
+    },
+    /// The archive was rewritten during each of several attempts to read it.
+    #[error("{} changes while it is read; replace it with a rename", .archive.display())]
+    Changing {
+        /// The archive.
+        archive: PathBuf,
+    },
+    /// The file system refused.
+    #[error("cannot {what} {}: {cause}", .path.display())]
+    Io {
+        /// What was being done, as a verb.
+        what: &'static str,
+        /// To which file.
+        path: PathBuf,
+        /// What the system said.
+        cause: io::Error,
+    },
+    /// The run was stopped while the tool was being placed.
+    #[error("stopped while the tool was being placed")]
+    Stopped,
+}
+
+impl ToolError {
+    /// The exit code of a run that ends because of this (document, section 2.7).
+    #[must_use]
+    pub const fn exit_code(&self) -> ExitCode {
+        match self {
+            Self::Missing { .. } | Self::Outside { .. } => ExitCode::TOOL_MISSING,
+            Self::Unpack { .. } => ExitCode::UNPACK_FAILED,
+            Self::NoScript { .. } | Self::Changing { .. } | Self::Io { .. } => ExitCode::PREPARE_FAILED,
+            Self::Stopped => ExitCode::KILLED_PREPARING,
+        }
+    }
+
+    pub(super) fn io(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> Self {
+        Self::Io { what, path: path.to_owned(), cause: cause.into() }
+    }
+
+    pub(super) fn from_archive(archive: &Path, cause: ArchiveError) -> Self {
+        let archive = archive.to_owned();
+        match cause.fault() {
+            Fault::Archive => Self::Unpack { archive, cause },
+            Fault::Script => Self::NoScript { archive, cause },
+            Fault::Stop => Self::Stopped,
+            Fault::System => match cause {
+                ArchiveError::Write { path, cause } => Self::Io { what: "write", path: path.into(), cause },
+                ArchiveError::Read { cause } => Self::Io { what: "read", path: archive, cause },
+                cause => Self::Unpack { archive, cause },
+            },
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! Tools on disk: `<operation>.tar.gz` in the tools folder (document, section 3), unpacked once per host and copied per task.
+//!
+//! [`archive`] unpacks an archive that may be hostile. [`cache`] keeps unpacked tools and gives each task a private copy.
+//! [`mod@pack`], [`mod@check`] and [`mod@create`] are what a person who writes tools uses. Starting run.sh is left to others.
+
+pub mod archive;
+pub mod cache;
+pub mod check;
+pub mod create;
+mod error;
+pub mod pack;
+mod scratch;
+
+pub use archive::{ArchiveError, Limits, Unpacked, unpack};
+pub use cache::{CacheError, Placed, Size, ToolCache};
+pub use check::{CheckError, Checked, check};
+pub use create::{CreateError, create};
+pub use error::ToolError;
+pub use pack::{PackError, Packed, pack};
+
+/// The script that starts a tool (document, section 3.1).
+pub const RUN_SCRIPT: &str = "run.sh";

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Runs the Python tests against target/debug/llts, or against the program that SERVICE_BINARY names.
+#
+#   tests/python/run.sh [pytest arguments; paths start in this folder]
+#
+# SOAK_TASKS=2000 makes the soak test a long one: so many tasks on 30 agents.
+set -eu
+
+case ${SERVICE_BINARY:-/} in /*) ;; *) export SERVICE_BINARY="$PWD/$SERVICE_BINARY" ;; esac
+cd "$(dirname "$0")"
+venv=../../target/python-venv
+
+[ -x "$venv/bin/python" ] || python3 -m venv "$venv"
+# The copy says what is installed: no network access as long as the requirements stay the same.
+cmp -s requirements.txt "$venv/requirements.txt" || {
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --requirement requirements.txt
+    cp requirements.txt "$venv/requirements.txt"
+}
+exec "$venv/bin/python" -m pytest -q "$@"

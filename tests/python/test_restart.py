@@ -1,0 +1,50 @@
+"""A plain client whose controller goes away and comes back on the same ports (what survives is not asked here)."""
+
+import json
+
+import zmq
+
+from harness.client import parse
+from harness.service import port_of
+from harness.waiting import LIMIT_MS
+
+
+def restart(service):
+    """Ends the controller as a crash does, and starts it again on the same ports."""
+    service.controller.kill()
+    service.start_controller(port_of(service.rep), port_of(service.pub))
+
+
+def test_request_sent_while_the_controller_is_away(lone):
+    """2, note: a connected REQ socket sends again and again; its request waits for the controller to come back."""
+    address = lone.service.rep
+    assert lone.client.code("AGENT/QUERY") == 0
+    lone.service.controller.kill()
+    lone.client.send("AGENT/QUERY")
+    lone.service.start_controller(port_of(lone.service.rep), port_of(lone.service.pub))
+    assert lone.service.rep == address
+    assert lone.client.receive()["__CODE__"] == 0
+
+
+def test_client_in_the_middle_of_a_request(lone):
+    """HAZARDS 2.8: with REQ_RELAXED and REQ_CORRELATE a client asks again on the same socket."""
+    task = lone.submit_quietly("restart")
+    client = zmq.Context.instance().socket(zmq.REQ)
+    client.linger, client.req_relaxed, client.req_correlate = 0, True, True
+    client.connect(lone.service.rep)
+    client.send(json.dumps({"__TYPE__": "TASK/QUERY", "__TASK_ID__": task.id, "__WAIT__": LIMIT_MS}).encode())
+    # The second query is answered after the first has been parked: both came to the controller.
+    assert task.query()["__STATUS__"] == "WAITING"
+    restart(lone.service)
+    client.send(b'{"__TYPE__":"AGENT/QUERY"}')
+    assert client.poll(LIMIT_MS), "no reply after the restart"
+    reply = parse(client.recv())
+    assert (reply["__TYPE__"], reply["__CODE__"]) == ("AGENT/QUERY", 0)
+    client.close()
+
+
+def test_agents_come_back(start_service):
+    """HAZARDS A6 (light): free agents find the restarted controller by themselves and take tasks."""
+    llts = start_service(agents=1, AGENT_HEARTBEAT_INTERVAL=1000, AGENT_RECONNECT_INTERVAL_MAX=200)
+    restart(llts.service)
+    assert llts.run_script("back", "exit 3\n")["__EXIT_CODE__"] == 3
