@@ -257,15 +257,14 @@ impl Runner {
 
 fn limits(config: &Config) -> Limits {
     let archive = &config.archive;
-    let number = |size: usize| u64::try_from(size).unwrap_or(u64::MAX);
     Limits {
         packed_bytes: archive.packed_bytes_max,
         unpacked_bytes: archive.unpacked_bytes_max,
         entries: archive.entries_max,
         ratio: archive.ratio_max,
         ratio_free_bytes: 16 << 20,
-        path_bytes: number(archive.path_bytes_max),
-        depth: number(archive.depth_max),
+        path_bytes: archive.path_bytes_max,
+        depth: archive.depth_max,
         timeout: archive.timeout,
     }
 }
