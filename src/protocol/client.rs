@@ -207,7 +207,7 @@ mod tests {
         let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
         assert_eq!(submit.tool.as_str(), "hello");
         assert_eq!(submit.parent, Some(Parent::Task(ID.parse().unwrap())));
-        assert_eq!(submit.given_id().as_deref(), Some("\"mine\""));
+        assert_eq!(submit.fields.get(words::GIVEN_ID), Some(&"mine".into()));
         assert_eq!(submit.fields.get("n"), Some(&Scalar::from(5u32)));
     }
 

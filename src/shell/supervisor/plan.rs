@@ -151,10 +151,16 @@ impl Plan {
         self.stop_next(now);
     }
 
+    /// Whether [`Self::handle_orphans_gone`] is waited for.
+    #[must_use]
+    pub const fn has_orphans(&self) -> bool {
+        self.orphans.is_some()
+    }
+
     /// The service shall stop. For the second time: at once.
     pub fn handle_stop(&mut self, now: Mono) {
         match &mut self.stage {
-            Stage::Starting { .. } => self.fail(now, "was stopped before it was up".to_owned()),
+            Stage::Starting { .. } => self.fail(now, "the service was stopped before it was up".to_owned()),
             Stage::Serving => self.stop(now),
             Stage::Stopping(stop) => stop.end_all(&self.slots, &mut self.effects),
             Stage::Gone => {}
@@ -177,7 +183,10 @@ impl Plan {
             Stage::Starting { until } if *until <= now => {
                 let missing = self.slots.iter().filter(|(_, slot)| !slot.is_ready()).map(|(role, _)| role.to_string());
                 let seconds = self.times.start_max.as_secs();
-                let sentence = format!("is not up after {seconds} s: {}", missing.collect::<Vec<_>>().join(", "));
+                let sentence = format!(
+                    "the service is not up after {seconds} s; missing: {}",
+                    missing.collect::<Vec<_>>().join(", ")
+                );
                 self.fail(now, sentence);
             }
             Stage::Stopping(stop) if stop.is_over(now) => stop.end_late(&self.slots, &mut self.effects),

@@ -124,7 +124,10 @@ fn a_start_that_takes_too_long_names_who_is_missing() {
     world.ended_cleanly(Role::Agent(1));
     world.ended_cleanly(Role::Agent(2));
     world.ended_cleanly(Role::Controller);
-    assert_eq!(world.effects().last(), Some(&Effect::Quit(Some("is not up after 60 s: agent-2".to_owned()))));
+    assert_eq!(
+        world.effects().last(),
+        Some(&Effect::Quit(Some("the service is not up after 60 s; missing: agent-2".to_owned())))
+    );
 }
 
 #[test]
@@ -247,5 +250,5 @@ fn a_stop_before_the_service_is_up_is_a_start_that_failed() {
     world.ended_cleanly(Role::Controller);
     let effects = world.effects();
     assert!(effects.contains(&Effect::Terminate(Role::Controller)));
-    assert_eq!(effects.last(), Some(&Effect::Quit(Some("was stopped before it was up".to_owned()))));
+    assert_eq!(effects.last(), Some(&Effect::Quit(Some("the service was stopped before it was up".to_owned()))));
 }
