@@ -4,7 +4,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Session;
-use super::exit::{self, Failure};
+use super::exit::Failure;
 use super::output::note;
 use crate::client::ClientError;
 
@@ -32,7 +32,6 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
             note(&format!("{id}: {}", failure.sentence));
             (failure.exit, failure.sentence.into())
         });
-        debug_assert!(code != exit::NO_CONTROLLER || error.is_string());
         worst = worst.max(code);
         values.push(json!({ "task": id, "error": error }));
     }
