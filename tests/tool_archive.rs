@@ -1,5 +1,5 @@
-//! What an agent makes of tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an agent
-//! calls it. Hostile archives are made by hand, block by block.
+//! What an agent makes of tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
+//! agent calls it. Hostile archives are made by hand, block by block.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]
 
@@ -313,8 +313,8 @@ fn x3_size_time_and_paths_have_limits() {
     assert!(matches!(host.defect(&deep.gz()), ArchiveError::Depth { depth: 33, limit: 32, .. }));
 }
 
-/// The headers claim much, and nothing follows them: a reader that first collected what they claim would find the archive cut
-/// off. That it is refused for the claim shows that nothing was collected.
+/// The headers claim much, and nothing follows them: a reader that first collected what they claim would find the
+/// archive cut off. That it is refused for the claim shows that nothing was collected.
 #[test]
 fn x4_a_long_name_bomb_is_refused_by_what_it_claims() {
     let host = Host::new();
@@ -467,7 +467,8 @@ fn x6_headers_that_readers_disagree_about_are_refused() {
     assert!(matches!(host.defect(&tar.gz()), ArchiveError::Header { why: "has a wrong checksum", .. }));
 }
 
-/// RUSTSEC-2026-0068: a reader that ignores the PAX size takes the content for headers, and finds other files than this one.
+/// RUSTSEC-2026-0068: a reader that ignores the PAX size takes the content for headers, and finds other files than this
+/// one.
 #[test]
 fn x6_the_pax_size_is_the_size() {
     let host = Host::new();
@@ -518,7 +519,8 @@ fn x7_an_archive_without_run_sh_is_no_damaged_archive() {
     }
 }
 
-/// Each version consists of files that all say the same number. One thread replaces the archive, two agents run the tool.
+/// Each version consists of files that all say the same number. One thread replaces the archive, two agents run the
+/// tool.
 #[test]
 fn p8_each_run_sees_one_whole_version() {
     let host = Host::new();
@@ -575,7 +577,8 @@ fn p8_an_archive_written_over_in_place_is_noticed() {
     }
 }
 
-/// HAZARDS row F1, the second wall: the name is checked elsewhere, and a link in the tools folder may not lead out of it.
+/// HAZARDS row F1, the second wall: the name is checked elsewhere, and a link in the tools folder may not lead out of
+/// it.
 #[test]
 fn f1_only_archives_in_the_tools_folder_are_opened() {
     let host = Host::new();

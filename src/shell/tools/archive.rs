@@ -3,13 +3,15 @@
 //! The rules:
 //!
 //! - All or nothing: the tool's folder appears with one rename when the archive has been read to its last byte.
-//! - Nothing is skipped. What may not be unpacked makes the whole archive fail: absolute paths, `..`, links that leave the
-//!   tool's folder, devices, FIFOs, sparse files, names that are there twice (a folder may be), anything beyond [`Limits`].
+//! - Nothing is skipped. What may not be unpacked makes the whole archive fail: absolute paths, `..`, links that leave
+//!   the tool's folder, devices, FIFOs, sparse files, names that are there twice (a folder may be), anything beyond
+//!   [`Limits`].
 //! - Symbolic links are relative, with `..` only at the beginning. Hard links name a regular file that came before.
 //! - Files get at least u+rw and folders u+rwx; setuid, setgid, sticky and writing by others are dropped.
-//! - Several gzip members are one stream (RFC 1952). Behind the tar's end mark only zeros may come, behind gzip nothing.
-//! - Layout: either every entry is in one folder named as the tool, or run.sh and the rest stand at the top. With a run.sh
-//!   at the top, a folder named as the tool is a subfolder like any other. `./` in front is ignored.
+//! - Several gzip members are one stream (RFC 1952). Behind the tar's end mark only zeros may come, behind gzip
+//!   nothing.
+//! - Layout: either every entry is in one folder named as the tool, or run.sh and the rest stand at the top. With a
+//!   run.sh at the top, a folder named as the tool is a subfolder like any other. `./` in front is ignored.
 
 mod error;
 mod header;
@@ -31,8 +33,8 @@ use stage::Stage;
 
 use crate::types::ToolName;
 
-/// Bytes of a GNU long name or a PAX header. The paths in it may have a few KiB at the most; other readers were measured to
-/// take 593 MiB of memory for what a 509 KiB archive can claim here.
+/// Bytes of a GNU long name or a PAX header. The paths in it may have a few KiB at the most; other readers were
+/// measured to take 593 MiB of memory for what a 509 KiB archive can claim here.
 pub const EXTENSION_BYTES_MAX: u64 = 64 * 1024;
 
 /// How much of everything an archive may have; the keys ARCHIVE_*, UNPACKED_BYTES_MAX and UNPACK_TIMEOUT of the
@@ -41,7 +43,8 @@ pub const EXTENSION_BYTES_MAX: u64 = 64 * 1024;
 pub struct Limits {
     /// Bytes of the archive.
     pub packed_bytes: u64,
-    /// Bytes that the decompressor gives, headers and padding included; also the bytes of all files, hard links counted again.
+    /// Bytes that the decompressor gives, headers and padding included; also the bytes of all files, hard links counted
+    /// again.
     pub unpacked_bytes: u64,
     /// Entries, and folders that are only implied by a path.
     pub entries: u64,
@@ -124,7 +127,8 @@ pub(super) mod tests {
         }
     }
 
-    /// HAZARDS row X4: a long name is refused by what its header claims, before the decompressor gives more than one chunk.
+    /// HAZARDS row X4: a long name is refused by what its header claims, before the decompressor gives more than one
+    /// chunk.
     #[test]
     fn an_extended_header_bomb_is_refused_before_it_is_read() {
         for kind in [b'L', b'K', b'x', b'g'] {

@@ -1,15 +1,16 @@
 //! Unpacked tools, kept for the next task: each archive is unpacked once per host, and each task gets a private copy.
 //!
-//! What is kept is found by the content of the archive. Reading it each time would be slow, so a process remembers under
-//! which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file written less than a
-//! few seconds ago is read again each time, because a second write could still hide in the same tick of the clock.
+//! What is kept is found by the content of the archive. Reading it each time would be slow, so a process remembers
+//! under which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file
+//! written less than a few seconds ago is read again each time: a second write could hide in the same tick of the
+//! clock.
 //!
-//! Each run sees one whole version of its archive. It is opened once; the bytes that are unpacked must have the digest that
-//! the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a rename is
-//! always safe. Writing over it in place is not: a run in that moment may find it damaged.
+//! Each run sees one whole version of its archive. It is opened once; the bytes that are unpacked must have the digest
+//! that the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a
+//! rename is always safe. Writing over it in place is not: a run in that moment may find it damaged.
 //!
-//! No tool learns the path of the cache folder, and the folder has mode 0700. A tool runs as the same user, so this keeps
-//! accidents away, not an attacker.
+//! No tool learns the path of the cache folder, and the folder has mode 0700. A tool runs as the same user, so this
+//! keeps accidents away, not an attacker.
 
 mod copy;
 mod manifest;
@@ -110,8 +111,9 @@ struct Loaded {
 }
 
 impl ToolCache {
-    /// Opens the cache in `cache_dir`, making it if need be, and cleans up after processes that died. `tools_dir` is looked
-    /// at anew for each task and need not exist yet. `cache_bytes_max` is what may stay unpacked on disk, in bytes.
+    /// Opens the cache in `cache_dir`, making it if need be, and cleans up after processes that died. `tools_dir` is
+    /// looked at anew for each task and need not exist yet. `cache_bytes_max` is what may stay unpacked on disk, in
+    /// bytes.
     ///
     /// # Errors
     /// When the folder cannot be used, or others may write to it.
@@ -125,8 +127,9 @@ impl ToolCache {
         Ok(Self { tools_dir, limits, store, copier: Copier::new(), known: Mutex::default() })
     }
 
-    /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the archive as it is at this moment.
-    /// `stop` is looked at for each file, and while unpacking for each 64 KiB. On an error nothing is left in `into`.
+    /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the archive as it is at this
+    /// moment. `stop` is looked at for each file, and while unpacking for each 64 KiB. On an error nothing is left in
+    /// `into`.
     ///
     /// # Errors
     /// See [`ToolError`]; [`ToolError::exit_code`] is what the run ends with.
@@ -149,8 +152,9 @@ impl ToolCache {
         Err(ToolError::io("keep a tool in", self.store.dir(), cause))
     }
 
-    /// How much [`Self::place`] would copy, if this process knows the tool and its archive has not changed; `None` if it
-    /// would first have to look, and perhaps to unpack. Costs one `stat`. In the first seconds after the archive was written,
+    /// How much [`Self::place`] would copy, if this process knows the tool and its archive has not changed; `None` if
+    /// it would first have to look, and perhaps to unpack. Costs one `stat`. In the first seconds after the archive was
+    /// written,
     /// [`Self::place`] also reads the archive, though it does not unpack it.
     #[must_use]
     pub fn is_warm(&self, tool: &ToolName) -> Option<Size> {

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use super::archive::{ArchiveError, Fault};
 use crate::types::ExitCode;
 
-/// A tool that could not be placed. The text names the file and the cause; [`ToolError::exit_code`] is what the client sees.
+/// A tool that could not be placed. The text names the file and the cause; [`ToolError::exit_code`] is what the client
+/// sees.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
     /// There is no archive of that name.

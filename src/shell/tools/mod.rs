@@ -1,7 +1,9 @@
-//! Tools on disk: `<operation>.tar.gz` in the tools folder (document, section 3), unpacked once per host and copied per task.
+//! Tools on disk: `<operation>.tar.gz` in the tools folder (document, section 3), unpacked once per host and copied per
+//! task.
 //!
-//! [`archive`] unpacks an archive that may be hostile. [`cache`] keeps unpacked tools and gives each task a private copy.
-//! [`mod@pack`], [`mod@check`] and [`mod@create`] are what a person who writes tools uses. Starting run.sh is left to others.
+//! [`archive`] unpacks an archive that may be hostile. [`cache`] keeps unpacked tools and gives each task a private
+//! copy. [`mod@pack`], [`mod@check`] and [`mod@create`] are what a person who writes tools uses. Starting run.sh is left
+//! to others.
 
 pub mod archive;
 pub mod cache;

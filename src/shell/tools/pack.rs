@@ -1,8 +1,8 @@
 //! Packs a tool's folder into an archive that is the same, byte for byte, whoever packs the same content when.
 //!
-//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755. Everything is
-//! in one folder named as the tool. Hard links become files. The archive is unpacked once before it gets its name, so that
-//! what an agent would refuse is refused here.
+//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755.
+//! Everything is in one folder named as the tool. Hard links become files. The archive is unpacked once before it gets
+//! its name, so that what an agent would refuse is refused here.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -85,8 +85,8 @@ pub enum PackError {
     },
 }
 
-/// Packs the folder `dir` into `out`, which must be named `<dir>.tar.gz`. The archive appears with one rename. When the one
-/// that is there has the same content it is not touched, so that no agent unpacks it again.
+/// Packs the folder `dir` into `out`, which must be named `<dir>.tar.gz`. The archive appears with one rename. When the
+/// one that is there has the same content it is not touched, so that no agent unpacks it again.
 ///
 /// # Errors
 /// See [`PackError`]; `out` is then as it was.

@@ -1,7 +1,8 @@
 //! From the bytes on disk to the bytes of the tar, with every limit on amount and time in between.
 //!
 //! Two readers do the guarding: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
-//! without output is stopped too, and [`Meter`] above it, which counts what really came out and not what a header claims.
+//! without output is stopped too, and [`Meter`] above it, which counts what really came out and not what a header
+//! claims.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -106,8 +107,8 @@ impl Read for Packed<'_> {
 
 /// The decompressor, and the count of what it gave.
 struct Meter<'a> {
-    // Several gzip members are one stream, as RFC 1952 and `gzip -d` have it. What stands behind the last member and is not
-    // a member is an error of the decoder.
+    // Several gzip members are one stream, as RFC 1952 and `gzip -d` have it. What stands behind the last member and is
+    // not a member is an error of the decoder.
     gzip: MultiGzDecoder<BufReader<Packed<'a>>>,
     limits: &'a Limits,
     watch: Watch<'a>,

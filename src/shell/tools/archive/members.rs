@@ -1,7 +1,7 @@
 //! The members of a tar stream, one after the other: ustar, GNU long names, and PAX `path`, `linkpath` and `size`.
 //!
-//! It reads the headers itself, because the crate's own iterator buffers an extended header of any length in memory before
-//! anyone can refuse it. Where two readers of tar could come to different results, the archive is refused.
+//! It reads the headers itself, because the crate's own iterator buffers an extended header of any length in memory
+//! before anyone can refuse it. Where two readers of tar could come to different results, the archive is refused.
 
 use std::borrow::Cow;
 
@@ -157,7 +157,8 @@ impl<'a> Members<'a> {
         Ok(twice)
     }
 
-    /// Reads a PAX header for all that follows. `git archive` writes one with a comment; a path for every entry is a trick.
+    /// Reads a PAX header for all that follows. `git archive` writes one with a comment; a path for every entry is a
+    /// trick.
     fn global(&mut self, header: &Header) -> Result<bool, ArchiveError> {
         self.count()?;
         let data = self.extension(header)?;

@@ -72,10 +72,12 @@ pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !matches!(name, [] | [b'.']))
 }
 
-/// Refuses a symbolic link that could lead out of the tool's folder. `depth` is how deep the link's own folder lies in it.
+/// Refuses a symbolic link that could lead out of the tool's folder. `depth` is how deep the link's own folder lies in
+/// it.
 ///
-/// `..` may stand only at the beginning of the target: there it climbs real folders, so counting is exact. Behind a name it
-/// would climb from wherever another link led. A target of leading `..` and names stays inside by induction over the links.
+/// `..` may stand only at the beginning of the target: there it climbs real folders, so counting is exact. Behind a
+/// name it would climb from wherever another link led. A target of leading `..` and names stays inside by induction
+/// over the links.
 pub(super) fn check_symlink(path: &[u8], target: &[u8], depth: usize, limits: &Limits) -> Result<(), ArchiveError> {
     let refuse = |why| Err(ArchiveError::link(path, target, why));
     if target.len() as u64 > limits.path_bytes {

@@ -1,8 +1,9 @@
 //! The folder that an archive is unpacked into, hidden until it is whole.
 //!
-//! While members arrive, the folder holds real folders and regular files only, made by this process: symbolic links are kept
-//! in memory and made last. So no path can lead through a link, whatever order the archive has. Every step is taken from an
-//! open folder with `O_NOFOLLOW` all the same. Nothing is ever chmodded by name, overwritten or removed for an entry.
+//! While members arrive, the folder holds real folders and regular files only, made by this process: symbolic links are
+//! kept in memory and made last. So no path can lead through a link, whatever order the archive has. Every step is
+//! taken from an open folder with `O_NOFOLLOW` all the same. Nothing is ever chmodded by name, overwritten or removed
+//! for an entry.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -89,8 +90,8 @@ impl<'a> Stage<'a> {
     pub(super) fn finish(mut self) -> Result<Unpacked, ArchiveError> {
         self.recent = None;
         let tool = self.tool.as_str();
-        // An archive is one folder named as the tool, or the content of that folder. The second holds unless every single
-        // entry is in such a folder: a tool may well have a subfolder of its own name beside its run.sh.
+        // An archive is one folder named as the tool, or the content of that folder. The second holds unless every
+        // single entry is in such a folder: a tool may well have a subfolder of its own name beside its run.sh.
         let wrapped = self.beside.is_none() && statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
         let tops = usize::from(wrapped);
         for (path, target) in std::mem::take(&mut self.symlinks) {
@@ -163,8 +164,8 @@ impl<'a> Stage<'a> {
             .map_err(|errno| made_error(path, errno))
     }
 
-    /// Opens a folder, making what is missing. Folders that no entry names count as entries too: one path of 32 names would
-    /// otherwise make 31 of them for nothing.
+    /// Opens a folder, making what is missing. Folders that no entry names count as entries too: one path of 32 names
+    /// would otherwise make 31 of them for nothing.
     fn folder(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, ArchiveError> {
         if path.is_empty() {
             return Ok(self.root.as_fd());

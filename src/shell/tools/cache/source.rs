@@ -13,8 +13,8 @@ use crate::shell::tools::archive::{Packed, Watch};
 use crate::shell::tools::{ArchiveError, Limits, ToolError};
 use crate::types::ToolName;
 
-/// Microseconds for which a file that was just written is not yet told apart by its times: clocks of file systems tick in
-/// 10 ms here and in 2 s elsewhere, and a second write within one tick leaves no trace in them.
+/// Microseconds for which a file that was just written is not yet told apart by its times: clocks of file systems tick
+/// in 10 ms here and in 2 s elsewhere, and a second write within one tick leaves no trace in them.
 const SETTLE_MICROS: u64 = 2_000_000;
 
 /// What changes when a file is replaced or written.
@@ -85,8 +85,8 @@ impl Source {
         Packed::new(&self.file, limits, Watch::start(limits.timeout, stop))?.digest_all()
     }
 
-    /// Whether nobody wrote to the open file since. The change time is left out: it moves when the file loses its name to a
-    /// newer version, and what is open here is a whole version all the same.
+    /// Whether nobody wrote to the open file since. The change time is left out: it moves when the file loses its name
+    /// to a newer version, and what is open here is a whole version all the same.
     pub(super) fn is_unchanged(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| {
             let now = Identity::new(&metadata);

@@ -1,11 +1,12 @@
 //! The cache folder, which many agent processes share without talking to one another.
 //!
-//! It holds `<tool>-<boot>-<size>-<digest>/` with the unpacked `<tool>/` and a file `size`. Such a folder appears whole, with
-//! one rename, and goes with one rename; nobody writes to it in between. The name says which bytes were unpacked, so that two
-//! processes that unpack the same archive make the same folder, and the second to finish drops its own.
+//! It holds `<tool>-<boot>-<size>-<digest>/` with the unpacked `<tool>/` and a file `size`. Such a folder appears
+//! whole, with one rename, and goes with one rename; nobody writes to it in between. The name says which bytes were
+//! unpacked, so that two processes that unpack the same archive make the same folder, and the second to finish drops
+//! its own.
 //!
-//! The boot is in the name because nothing is synced to the disk: after a crash of the machine the folders of the time before
-//! may hold empty files, and are not used again.
+//! The boot is in the name because nothing is synced to the disk: after a crash of the machine the folders of the time
+//! before may hold empty files, and are not used again.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -115,8 +116,8 @@ impl Store {
         }
     }
 
-    /// Gives an unpacked tool its name. Also returns the lock on it: until that is dropped it is not evicted. `None` when
-    /// another process was faster.
+    /// Gives an unpacked tool its name. Also returns the lock on it: until that is dropped it is not evicted. `None`
+    /// when another process was faster.
     pub(super) fn publish(
         &self,
         scratch: Scratch,
