@@ -58,6 +58,8 @@
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout
 
+pub mod cli;
+pub mod client;
 pub mod config;
 pub mod engine;
 pub mod protocol;

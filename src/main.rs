@@ -1,3 +1,7 @@
 //! The `llts` program: arguments in, exit code out.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    llts::cli::run().into()
+}

@@ -9,10 +9,12 @@
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | what the PUB port sends |
 //! | [`agent`] | the agent's side of the conversation |
+//! | [`client`] | the client's side of it |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
 
 pub mod agent;
+pub mod client;
 pub mod code;
 pub mod envelope;
 pub mod info;

@@ -9,6 +9,7 @@ pub mod logging;
 pub mod process;
 pub mod push;
 pub mod signals;
+pub mod supervisor;
 pub mod tools;
 pub mod workspace;
 pub mod zmq;

@@ -69,7 +69,7 @@ impl Runner {
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             config.paths.tools_dir.clone(),
-            limits(config),
+            Limits::from(&config.archive),
             config.agent.tool_cache_bytes_max,
         )?;
         let controller = config.controller.rep_endpoint();
@@ -252,20 +252,6 @@ impl Runner {
         if let Err(error) = self.records.remove(run.job.task, run.job.round) {
             log::error!("{error}");
         }
-    }
-}
-
-fn limits(config: &Config) -> Limits {
-    let archive = &config.archive;
-    Limits {
-        packed_bytes: archive.packed_bytes_max,
-        unpacked_bytes: archive.unpacked_bytes_max,
-        entries: archive.entries_max,
-        ratio: archive.ratio_max,
-        ratio_free_bytes: 16 << 20,
-        path_bytes: archive.path_bytes_max,
-        depth: archive.depth_max,
-        timeout: archive.timeout,
     }
 }
 

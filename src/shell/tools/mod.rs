@@ -12,6 +12,7 @@ pub mod create;
 mod error;
 pub mod pack;
 mod scratch;
+mod section;
 
 pub use archive::{ArchiveError, Limits, Unpacked, unpack};
 pub use cache::{CacheError, Placed, Size, ToolCache};

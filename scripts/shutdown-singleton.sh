@@ -1,0 +1,6 @@
+#!/bin/sh
+# Stops what startup-singleton.sh has started, and waits until nothing is left of it.
+set -eu
+cd "$(dirname "$0")/.."
+[ -x target/release/llts ] || cargo build --release
+exec target/release/llts down "$@"

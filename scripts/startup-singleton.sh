@@ -1,0 +1,7 @@
+#!/bin/sh
+# Starts a controller and agents in the background, once per STATE_DIR: startup-singleton.sh [N], 30 agents by default.
+# Returns when all of them are ready.
+set -eu
+cd "$(dirname "$0")/.."
+[ -x target/release/llts ] || cargo build --release
+exec target/release/llts up "$@"

@@ -1,0 +1,44 @@
+//! `llts agents`: all agents, by their ids.
+
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use super::output::to_value;
+use super::table::Table;
+use super::times;
+use crate::client::{Client, ClientError};
+use crate::protocol::client::AgentRow;
+use crate::shell::clock;
+
+/// Agents per request.
+const PAGE: u64 = 1000;
+
+pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
+    let agents = collect(&session.client()?)?;
+    if session.out.is_json() {
+        let agents: Vec<Value> = agents.iter().map(|agent| to_value(agent.fields())).collect();
+        session.out.value(&json!({ "total": agents.len(), "agents": agents }));
+        return Ok(0);
+    }
+    let now = clock::now().wall;
+    let mut table = Table::new(&["AGENT", "STATUS", "TASK", "IP", "HEARD"]);
+    for agent in &agents {
+        let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
+        table.row([agent.id(), agent.status(), agent.task(), agent.ip(), &heard.unwrap_or_default()]);
+    }
+    session.out.table(&table);
+    Ok(0)
+}
+
+fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
+    let mut agents: Vec<AgentRow> = Vec::new();
+    loop {
+        let page = client.agents(agents.len() as u64, PAGE)?;
+        let last = page.rows.is_empty();
+        agents.extend(page.rows);
+        if last || agents.len() as u64 >= page.total {
+            return Ok(agents);
+        }
+    }
+}

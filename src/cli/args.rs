@@ -1,0 +1,132 @@
+//! What the command line takes: global options and the list of subcommands. Their own arguments stand in their files.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use super::{agent, kill, list, query, run, submit, supervise, tool, up, wait};
+
+const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
+
+const EXIT_CODES: &str = "\
+Exit codes:
+    0    done
+    1    it failed; stderr says why
+    2    usage, or a bad configuration
+    3    no controller answers
+    4    the controller refused; stderr has the code and the sentence
+    5    no such task
+  124    the time of a wait is over
+  run and wait exit as the task did: its code, or 128 + n if signal n ended it";
+
+#[derive(Debug, Parser)]
+#[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
+pub(super) struct Arguments {
+    #[command(flatten)]
+    pub(super) global: Global,
+    #[command(subcommand)]
+    pub(super) command: Command,
+}
+
+#[derive(Args, Debug)]
+pub(super) struct Global {
+    /// Configuration file [default: ./config.toml if there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(super) config: Option<PathBuf>,
+    /// The controller to talk to [default: the one of the configuration]
+    #[arg(
+        long,
+        global = true,
+        value_name = "tcp://IP:PORT",
+        env = "CONTROLLER_ADDRESS",
+        hide_env_values = true,
+        help_heading = "Global options"
+    )]
+    controller: Option<String>,
+    /// Tables for people, or one JSON value on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "human|json",
+        hide_possible_values = true,
+        default_value_t = Format::Human,
+        help_heading = "Global options"
+    )]
+    pub(super) output: Format,
+}
+
+impl Global {
+    /// The controller, if one was named. A variable that is set but empty names none.
+    pub(super) fn controller(&self) -> Option<&str> {
+        self.controller.as_deref().filter(|endpoint| !endpoint.is_empty())
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Human,
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum Command {
+    /// Run a tool: submit a task, wait for its end, print its report, exit as it did
+    Run(run::RunArgs),
+    /// Submit a task and print its id
+    Submit(submit::SubmitArgs),
+    /// Wait until tasks have finished
+    Wait(wait::WaitArgs),
+    /// End tasks
+    Kill(kill::KillArgs),
+    /// Show all that is known of a task
+    Query(query::QueryArgs),
+    /// List tasks, newest first
+    List(list::ListArgs),
+    /// Count tasks and agents
+    Stats,
+    /// List agents
+    Agents,
+    /// Make, check and pack tools
+    Tool(tool::ToolArgs),
+    /// Start a controller and agents in the background
+    Up(up::UpArgs),
+    /// Stop what `up` has started
+    Down,
+    /// Run a controller in the foreground
+    Controller,
+    /// Run an agent in the foreground
+    Agent(agent::AgentArgs),
+    /// Run a controller and agents in the foreground
+    #[command(hide = true)]
+    Supervise(supervise::SuperviseArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_arguments_are_consistent() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn global_options_stand_before_and_after_the_command() {
+        for line in ["llts --output json stats", "llts stats --output json"] {
+            let arguments = Arguments::try_parse_from(line.split(' ')).unwrap();
+            assert_eq!(arguments.global.output, Format::Json, "{line}");
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_bounds_is_refused() {
+        for line in
+            ["llts up 0", "llts up 1001", "llts up -1", "llts wait", "llts kill", "llts submit", "llts list --status X"]
+        {
+            let refused = Arguments::try_parse_from(line.split(' ')).unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{line}");
+        }
+    }
+}

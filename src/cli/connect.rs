@@ -1,0 +1,99 @@
+//! Which controller is meant, and whether anybody listens there.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::time::Duration;
+
+use super::args::Global;
+use super::exit::{self, Failure};
+use crate::config::Config;
+use crate::shell::supervisor::{self, Service};
+
+/// What the configuration says of a controller.
+pub(super) enum Configured {
+    /// It is, or would be, here.
+    At(String),
+    /// Its port is free to choose, and no service of this STATE_DIR has chosen one.
+    Nowhere,
+}
+
+/// The endpoint that was named, else that of the configuration.
+pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
+    if let Some(endpoint) = global.controller() {
+        return Ok(endpoint.to_owned());
+    }
+    match configured(config) {
+        Configured::At(endpoint) => Ok(endpoint),
+        Configured::Nowhere => {
+            let state_dir = config.paths.state_dir.display();
+            let sentence = format!("no service runs in {state_dir} (STATE_DIR); start one with `llts up`");
+            Err(Failure::new(exit::NO_CONTROLLER, sentence))
+        }
+    }
+}
+
+/// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
+pub(super) fn configured(config: &Config) -> Configured {
+    let controller = &config.controller;
+    if controller.rep_port != 0 {
+        return Configured::At(format!("tcp://{}", SocketAddr::new(reachable(controller.ip), controller.rep_port)));
+    }
+    let state_dir = &config.paths.state_dir;
+    let service = supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
+    let address = service.and_then(|service| service.controller.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
+    match address {
+        Some(address) => Configured::At(format!("tcp://{}", SocketAddr::new(reachable(address.ip()), address.port()))),
+        None => Configured::Nowhere,
+    }
+}
+
+/// A controller that is bound to all addresses is reached at the loopback one.
+fn reachable(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    }
+}
+
+/// Whether a connection to this endpoint is refused at once: nobody listens there.
+pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
+    let Some(address) = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok()) else {
+        return false;
+    };
+    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
+    TcpStream::connect_timeout(&address, timeout).is_err_and(refused)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_TIME: Duration = Duration::from_secs(5);
+
+    #[test]
+    fn who_listens_does_not_refuse() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
+        assert!(!is_refused(&endpoint, NO_TIME));
+        drop(listener);
+        assert!(is_refused(&endpoint, NO_TIME));
+        assert!(!is_refused("ipc:///nowhere", NO_TIME));
+    }
+
+    #[test]
+    fn a_controller_on_all_addresses_is_reached_on_loopback() {
+        let mut config = Config::default();
+        config.controller.ip = Ipv4Addr::UNSPECIFIED.into();
+        let Configured::At(endpoint) = configured(&config) else { panic!() };
+        assert_eq!(endpoint, "tcp://127.0.0.1:15555");
+    }
+
+    #[test]
+    fn a_port_that_nobody_chose_is_nowhere() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut config = Config::default();
+        config.controller.rep_port = 0;
+        config.paths.state_dir = folder.path().to_owned();
+        assert!(matches!(configured(&config), Configured::Nowhere));
+    }
+}

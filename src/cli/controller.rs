@@ -1,0 +1,25 @@
+//! `llts controller`: a controller in the foreground, until SIGTERM or Ctrl-C.
+
+use super::Session;
+use super::exit::Failure;
+use crate::shell::controller;
+use crate::shell::lock::StateLock;
+use crate::shell::logging::{self, LogError};
+
+pub(super) fn run(session: &Session) -> Result<u8, Failure> {
+    let config = &session.config;
+    match logging::init(&config.log, Some(&config.log.controller_file())) {
+        // Two controllers of one folder also share the log; that there are two is the better reason.
+        Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, "controller").is_some() => {}
+        Err(error) => return Err(Failure::failed(error)),
+        Ok(()) => {}
+    }
+    controller::run(config).map_err(logged)?;
+    Ok(0)
+}
+
+/// A failure that the log file has, too.
+pub(super) fn logged(error: impl std::fmt::Display) -> Failure {
+    log::error!("{error}");
+    Failure::failed(error)
+}

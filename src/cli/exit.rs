@@ -1,0 +1,130 @@
+//! Exit codes: what a failure and what the end of a task say to the shell that started us.
+
+use crate::client::ClientError;
+use crate::protocol::client::{ReplyError, TaskView};
+use crate::types::ExitCode;
+
+pub(super) const FAILED: u8 = 1;
+pub(super) const USAGE: u8 = 2;
+pub(super) const NO_CONTROLLER: u8 = 3;
+pub(super) const REFUSED: u8 = 4;
+pub(super) const NO_SUCH_TASK: u8 = 5;
+/// As timeout(1) has it.
+pub(super) const TIMED_OUT: u8 = 124;
+/// As shells have it for a program that SIGINT has ended.
+pub(super) const INTERRUPTED: u8 = 130;
+
+/// Why a command failed: one sentence, and the exit code that tells its kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    pub(super) exit: u8,
+    pub(super) sentence: String,
+}
+
+impl Failure {
+    pub(super) fn new(exit: u8, sentence: impl Into<String>) -> Self {
+        Self { exit, sentence: sentence.into() }
+    }
+
+    #[expect(clippy::needless_pass_by_value, reason = "map_err hands the error over")]
+    pub(super) fn failed(sentence: impl ToString) -> Self {
+        Self::new(FAILED, sentence.to_string())
+    }
+
+    pub(super) fn usage(sentence: impl Into<String>) -> Self {
+        Self::new(USAGE, sentence)
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let exit = match &error {
+            ClientError::BadEndpoint { .. } => USAGE,
+            ClientError::NoController { .. } => NO_CONTROLLER,
+            ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
+            ClientError::Reply(ReplyError::Refused { .. }) => REFUSED,
+            // What answers so is no controller.
+            ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
+            ClientError::Socket { .. } => FAILED,
+        };
+        Self::new(exit, error.to_string())
+    }
+}
+
+/// The exit code of a finished task, and a sentence where the code alone does not tell what happened.
+pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
+    let Some(ExitCode(code)) = task.exit_code() else {
+        let outcome = task.outcome().unwrap_or("FINISHED");
+        let reason = task.reason().unwrap_or("it never ran");
+        return (FAILED, Some(format!("{}: {outcome}: {reason}", task.id())));
+    };
+    if let Ok(code) = u8::try_from(code) {
+        return (code, None);
+    }
+    if let Some(signal) = code.checked_neg().and_then(|signal| u8::try_from(signal).ok()).filter(|n| *n <= 64) {
+        let by = task.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        return (128 + signal, Some(format!("{}: ended by signal {signal}{by}", task.id())));
+    }
+    let usual = match ExitCode(code) {
+        ExitCode::KILLED_PREPARING => "killed while it was being prepared",
+        ExitCode::TOOL_MISSING => "there is no such tool",
+        ExitCode::UNPACK_FAILED => "the tool cannot be unpacked",
+        ExitCode::PREPARE_FAILED => "it could not be prepared",
+        _ => "it ended with a code that no process can have",
+    };
+    let reason = task.reason().unwrap_or(usual);
+    (FAILED, Some(format!("{}: {reason} ({code})", task.id())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::words;
+    use crate::types::Fields;
+    use std::time::Duration;
+
+    fn task() -> Fields {
+        Fields::new().with(words::TASK_ID, "T")
+    }
+
+    fn ended(code: i32) -> (u8, Option<String>) {
+        of_task(&task().with(words::EXIT_CODE, code).into())
+    }
+
+    #[test]
+    fn codes_of_tools_pass_as_they_are() {
+        assert_eq!([ended(0), ended(75), ended(255)], [(0, None), (75, None), (255, None)]);
+    }
+
+    #[test]
+    fn signals_are_what_a_shell_makes_of_them() {
+        assert_eq!(ended(-15), (143, Some("T: ended by signal 15".into())));
+        assert_eq!(ended(-64).0, 192);
+        let killed = task().with(words::EXIT_CODE, -9).with(words::REASON, "killed by a client");
+        assert_eq!(of_task(&killed.into()), (137, Some("T: ended by signal 9 (killed by a client)".into())));
+    }
+
+    #[test]
+    fn a_run_that_never_was_is_a_failure_with_a_sentence() {
+        assert_eq!(ended(-129), (1, Some("T: there is no such tool (-129)".into())));
+        for code in [-128, -130, -131, -1000, 256, i32::MIN] {
+            let (exit, sentence) = ended(code);
+            assert!(exit == 1 && sentence.unwrap().ends_with(&format!("({code})")), "{code}");
+        }
+        let missing = task().with(words::EXIT_CODE, -129).with(words::REASON, "there is no x.tar.gz");
+        assert_eq!(of_task(&missing.into()), (1, Some("T: there is no x.tar.gz (-129)".into())));
+        let waiting = task().with(words::OUTCOME, "KILLED").with(words::REASON, "killed by a client");
+        assert_eq!(of_task(&waiting.into()), (1, Some("T: KILLED: killed by a client".into())));
+    }
+
+    #[test]
+    fn each_kind_of_failure_has_its_code() {
+        let refused = |code| Failure::from(ClientError::from(ReplyError::Refused { code, message: "no".into() }));
+        assert_eq!(refused(-1007), Failure::new(4, "no (-1007)"));
+        assert_eq!(refused(-1004).exit, 5);
+        let endpoint = "tcp://127.0.0.1:1".to_owned();
+        let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5) };
+        assert_eq!(Failure::from(silent).exit, 3);
+        assert_eq!(Failure::from(ClientError::from(ReplyError::Malformed("x".into()))).exit, 3);
+    }
+}

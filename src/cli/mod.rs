@@ -1,0 +1,102 @@
+//! The command line: arguments in, text for people or JSON for programs out. One file per subcommand.
+//!
+//! Results go to stdout, everything else to stderr, one line each, beginning with `llts:`. With `--output json`, stdout is one
+//! JSON value, also when the command fails.
+
+mod args;
+mod connect;
+mod exit;
+mod hosted;
+mod output;
+mod parameter;
+mod table;
+mod times;
+
+mod agent;
+mod agents;
+mod controller;
+mod down;
+mod kill;
+mod list;
+mod query;
+mod run;
+mod stats;
+mod submit;
+mod supervise;
+mod tool;
+mod up;
+mod wait;
+
+use std::path::{Path, PathBuf};
+
+use clap::Parser;
+
+use crate::client::Client;
+use crate::config::Config;
+
+use args::{Arguments, Command, Global};
+use exit::Failure;
+use output::Output;
+
+/// What every command has at hand.
+struct Session {
+    global: Global,
+    config: Config,
+    out: Output,
+}
+
+impl Session {
+    /// Connects to the controller that the arguments, the environment or the configuration name.
+    fn client(&self) -> Result<Client, Failure> {
+        let endpoint = connect::endpoint(&self.global, &self.config)?;
+        Ok(Client::connect(&endpoint, self.config.client.reply_timeout)?)
+    }
+
+    fn config_file(&self) -> Option<PathBuf> {
+        self.global.config.as_deref().map(Path::to_path_buf)
+    }
+}
+
+/// Runs the program with the arguments of this process, and returns its exit code.
+#[must_use]
+pub fn run() -> u8 {
+    let Arguments { global, command } = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(refused) => {
+            // Help and version go to stdout and are no error. What cannot be written there has no other place.
+            let _ = refused.print();
+            return u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
+        }
+    };
+    let mut out = Output::new(global.output);
+    let config = Config::load(global.config.as_deref()).map_err(|error| Failure::usage(error.to_string()));
+    let result = config.and_then(|config| {
+        let mut session = Session { global, config, out: Output::new(out.format()) };
+        let code = dispatch(&mut session, command)?;
+        session.out.finish()?;
+        Ok(code)
+    });
+    result.unwrap_or_else(|failure| {
+        out.failure(&failure);
+        failure.exit
+    })
+}
+
+fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Up(args) => up::run(session, &args),
+        Command::Down => down::run(session),
+        Command::Run(args) => run::run(session, &args),
+        Command::Submit(args) => submit::run(session, &args),
+        Command::Wait(args) => wait::run(session, &args),
+        Command::Kill(args) => kill::run(session, &args),
+        Command::Query(args) => query::run(session, &args),
+        Command::List(args) => list::run(session, &args),
+        Command::Stats => stats::run(session),
+        Command::Agents => agents::run(session),
+        Command::Tool(args) => tool::run(session, &args),
+        Command::Controller => controller::run(session),
+        Command::Agent(args) => agent::run(session, &args),
+        Command::Supervise(args) => supervise::run(session, args),
+    }
+}

@@ -1,0 +1,121 @@
+//! Where results and complaints go. The only place of the command line that writes to stdout and stderr.
+
+use std::fmt::Display;
+use std::io::{self, IsTerminal as _, Write};
+
+use serde_json::{Value, json};
+
+use super::args::Format;
+use super::exit::Failure;
+use super::table::Table;
+use crate::protocol::json as flat;
+use crate::types::{Fields, Scalar};
+
+/// Writes results to stdout.
+pub(super) struct Output {
+    format: Format,
+    /// The first error of a write. Nothing is written after it.
+    error: Option<io::Error>,
+    /// The number of columns, if a terminal shows them.
+    width: Option<usize>,
+}
+
+impl Output {
+    pub(super) fn new(format: Format) -> Self {
+        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+        Self { format, error: None, width: width.filter(|_| io::stdout().is_terminal()) }
+    }
+
+    pub(super) const fn format(&self) -> Format {
+        self.format
+    }
+
+    pub(super) fn is_json(&self) -> bool {
+        self.format == Format::Json
+    }
+
+    /// Writes a line.
+    pub(super) fn line(&mut self, line: impl Display) {
+        self.raw(format!("{line}\n").as_bytes());
+    }
+
+    /// Writes a text of a tool, and sees to it that it ends its line.
+    pub(super) fn text(&mut self, text: &str) {
+        self.raw(text.as_bytes());
+        if !text.is_empty() && !text.ends_with('\n') {
+            self.raw(b"\n");
+        }
+    }
+
+    /// Writes a table.
+    pub(super) fn table(&mut self, table: &Table) {
+        self.raw(table.show(self.width).as_bytes());
+    }
+
+    /// Writes the one JSON value.
+    pub(super) fn value(&mut self, value: &Value) {
+        self.line(value);
+    }
+
+    /// Writes the one JSON value, if it is a flat object.
+    pub(super) fn fields(&mut self, fields: &Fields) {
+        let mut bytes = flat::to_vec(fields);
+        bytes.push(b'\n');
+        self.raw(&bytes);
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        if self.error.is_none() {
+            let mut stdout = io::stdout().lock();
+            self.error = stdout.write_all(bytes).and_then(|()| stdout.flush()).err();
+        }
+    }
+
+    /// Tells whether all could be written. A reader that has seen enough, such as head(1), is no failure.
+    pub(super) fn finish(self) -> Result<(), Failure> {
+        match self.error {
+            Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+                Err(Failure::failed(format!("cannot write to stdout: {error}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Says why the command failed.
+    pub(super) fn failure(&mut self, failure: &Failure) {
+        note(&failure.sentence);
+        if self.is_json() {
+            self.value(&json!({ "error": failure.sentence, "exit_code": failure.exit }));
+        }
+    }
+}
+
+/// Says something on stderr that is not the result: one line, whatever stands in it.
+pub(super) fn note(sentence: &str) {
+    let line: String = sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    raw_stderr(&format!("llts: {line}\n"));
+}
+
+/// Passes on what a tool has written to its stderr.
+pub(super) fn stderr_text(text: &str) {
+    raw_stderr(text);
+    if !text.is_empty() && !text.ends_with('\n') {
+        raw_stderr("\n");
+    }
+}
+
+fn raw_stderr(text: &str) {
+    // There is no other place to complain about it.
+    let _ = io::stderr().write_all(text.as_bytes());
+}
+
+/// A flat object as a part of a larger value.
+pub(super) fn to_value(fields: &Fields) -> Value {
+    let value = |scalar: &Scalar| match scalar {
+        Scalar::Null => Value::Null,
+        Scalar::Bool(value) => Value::Bool(*value),
+        Scalar::Number(number) => Value::Number(number.clone()),
+        Scalar::Text(text) => Value::String(text.clone()),
+    };
+    Value::Object(fields.iter().map(|(name, scalar)| (name.to_owned(), value(scalar))).collect())
+}

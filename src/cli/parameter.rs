@@ -1,0 +1,114 @@
+//! `key=value` and `key:=JSON` on the command line.
+
+use crate::protocol::client::is_reserved;
+use crate::types::{Fields, Scalar};
+
+use super::exit::Failure;
+
+/// How parameters are written, for --help.
+pub(super) const HELP: &str = "key=value sends a text; key:=JSON sends a number, true, false, null or a quoted text";
+
+/// One parameter.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Parameter {
+    name: String,
+    value: Scalar,
+}
+
+/// Reads one argument.
+pub(super) fn parse(text: &str) -> Result<Parameter, String> {
+    let Some((name, value)) = text.split_once('=') else {
+        return Err(format!("it has no '='; {HELP}"));
+    };
+    let (name, value) = match name.strip_suffix(':') {
+        Some(name) => (name, json_scalar(value)?),
+        None => (name, Scalar::from(value)),
+    };
+    if name.is_empty() {
+        return Err(format!("it has no key before the '='; {HELP}"));
+    }
+    Ok(Parameter { name: name.to_owned(), value })
+}
+
+fn json_scalar(text: &str) -> Result<Scalar, String> {
+    match serde_json::from_str(text) {
+        Ok(serde_json::Value::Null) => Ok(Scalar::Null),
+        Ok(serde_json::Value::Bool(value)) => Ok(Scalar::Bool(value)),
+        Ok(serde_json::Value::Number(number)) => Ok(Scalar::Number(number)),
+        Ok(serde_json::Value::String(text)) => Ok(Scalar::Text(text)),
+        Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_)) => {
+            Err("the value is nested, and tasks are flat; send it as a text with key=value".to_owned())
+        }
+        Err(error) => Err(format!("the value is not JSON: {error}; a text is sent with key=value")),
+    }
+}
+
+/// Puts the parameters of a task together.
+pub(super) fn collect(parameters: &[Parameter]) -> Result<Fields, Failure> {
+    if let Some(Parameter { name, .. }) = parameters.iter().find(|parameter| is_reserved(&parameter.name)) {
+        return Err(Failure::usage(format!("{name} is no parameter: the command itself says it")));
+    }
+    filter(parameters)
+}
+
+/// Puts the fields together that a task must have to be meant.
+pub(super) fn filter(parameters: &[Parameter]) -> Result<Fields, Failure> {
+    let mut fields = Fields::new();
+    for Parameter { name, value } in parameters {
+        if fields.get(name).is_some() {
+            return Err(Failure::usage(format!("{name} is there twice")));
+        }
+        fields.set(name, value.clone());
+    }
+    Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parsed(text: &str) -> (String, Scalar) {
+        let parameter = parse(text).unwrap();
+        (parameter.name, parameter.value)
+    }
+
+    #[test]
+    fn the_first_equals_sign_ends_the_key() {
+        assert_eq!(parsed("a=b=c"), ("a".into(), "b=c".into()));
+        assert_eq!(parsed("a="), ("a".into(), "".into()));
+        assert_eq!(parsed("n=5"), ("n".into(), "5".into()));
+        assert_eq!(parsed("a b=:= "), ("a b".into(), ":= ".into()));
+    }
+
+    #[test]
+    fn a_colon_sends_json() {
+        assert_eq!(parsed("n:=5"), ("n".into(), 5u32.into()));
+        assert_eq!(parsed("n:=\"5\""), ("n".into(), "5".into()));
+        assert_eq!(parsed("n:=true"), ("n".into(), true.into()));
+        assert_eq!(parsed("n:=null"), ("n".into(), Scalar::Null));
+        assert_eq!(parsed("n:=-0.5"), ("n".into(), Scalar::from(-0.5)));
+    }
+
+    #[test]
+    fn what_cannot_be_sent_is_refused_with_a_way_out() {
+        for (text, part) in [
+            ("a", "no '='"),
+            ("=b", "no key"),
+            (":=1", "no key"),
+            ("a:=x", "not JSON"),
+            ("a:=", "not JSON"),
+            ("a:=[1]", "nested"),
+            ("a:={}", "nested"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(part) && error.contains("key"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn each_parameter_is_there_once() {
+        let parameters = |texts: &[&str]| texts.iter().map(|text| parse(text).unwrap()).collect::<Vec<_>>();
+        assert_eq!(collect(&parameters(&["a=1", "b:=2"])), Ok(Fields::new().with("a", "1").with("b", 2u32)));
+        assert_eq!(collect(&parameters(&["a=1", "a=2"])).unwrap_err().exit, 2);
+    }
+}

@@ -1,0 +1,109 @@
+//! `llts run`: submit a task, wait for its end, print its report, exit as it did.
+
+use clap::Args;
+
+use super::Session;
+use super::connect::{self, Configured};
+use super::exit::{self, Failure};
+use super::hosted;
+use super::output::{Output, note, stderr_text};
+use super::submit::TaskArgs;
+use crate::client::{Client, Waited};
+use crate::protocol::client::{Selector, Submission, TaskView};
+use crate::shell::signals::{STOP, Signals};
+use crate::shell::supervisor;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints the report log of the task, or its stdout if there is no report; its stderr goes to stderr.
+Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
+If no controller answers where the configuration says, one is started for the time of the run.")]
+pub(super) struct RunArgs {
+    #[command(flatten)]
+    task: TaskArgs,
+}
+
+pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> {
+    let submission = args.task.submission()?;
+    // Before the client starts threads of its own.
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    match endpoint(session)? {
+        Some(endpoint) => run_at(session, &mut signals, &endpoint, &submission),
+        None => {
+            let host = hosted::Host::start(session, &mut signals)?;
+            let result = run_at(session, &mut signals, host.endpoint(), &submission);
+            // Who leaves at once leaves the end of the service to its supervisor.
+            if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
+                host.end(&mut signals);
+            }
+            result
+        }
+    }
+}
+
+/// Where the controller is; `None` if there is none and none was named.
+fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
+    let Session { global, config, .. } = session;
+    if global.controller().is_some() {
+        return connect::endpoint(global, config).map(Some);
+    }
+    let Configured::At(endpoint) = connect::configured(config) else { return Ok(None) };
+    // A supervisor brings its controller back: that one is waited for.
+    let nobody = connect::is_refused(&endpoint, config.client.reply_timeout)
+        && supervisor::holder(&config.paths.state_dir).is_none();
+    Ok((!nobody).then_some(endpoint))
+}
+
+fn run_at(
+    session: &mut Session,
+    signals: &mut Signals,
+    endpoint: &str,
+    submission: &Submission,
+) -> Result<u8, Failure> {
+    let client = Client::connect(endpoint, session.config.client.reply_timeout)?;
+    let submitted = client.submit(submission)?;
+    if let Some(warning) = &submitted.warning {
+        note(warning);
+    }
+    let Some(task) = wait(&client, signals, &submitted.id)? else {
+        return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
+    };
+    let (code, sentence) = exit::of_task(&task);
+    show(&mut session.out, &task);
+    if let Some(sentence) = sentence {
+        note(&sentence);
+    }
+    Ok(code)
+}
+
+/// Waits for the end; the first signal asks for it, the second gives up.
+fn wait(client: &Client, signals: &mut Signals, id: &str) -> Result<Option<TaskView>, Failure> {
+    use std::os::fd::AsFd as _;
+    let mut asked = false;
+    loop {
+        match client.wait(&Selector::task(id), None, Some(signals.as_fd()))? {
+            Waited::Finished(task) => return Ok(Some(task)),
+            Waited::Expired(_) => {}
+            Waited::Interrupted => {
+                let count = signals.read().len();
+                if asked && count > 0 {
+                    return Ok(None);
+                }
+                if count > 0 {
+                    note(&format!("ending {id}; once more leaves it"));
+                    client.kill(id)?;
+                    asked = true;
+                }
+            }
+        }
+    }
+}
+
+fn show(out: &mut Output, task: &TaskView) {
+    if out.is_json() {
+        out.fields(task.fields());
+        return;
+    }
+    out.text(if task.report().is_empty() { task.stdout() } else { task.report() });
+    stderr_text(task.stderr());
+}

@@ -1,0 +1,36 @@
+//! `llts stats`: how many tasks and agents there are.
+
+use serde_json::{Map, Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use super::table::Table;
+use crate::protocol::words;
+
+pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let tasks = client.statistic()?;
+    let agents = client.agent_counts()?;
+    if session.out.is_json() {
+        let tasks: Map<String, Value> =
+            tasks.iter().map(|(phase, count)| (words::phase(*phase).to_owned(), (*count).into())).collect();
+        session.out.value(&json!({
+            "tasks": tasks,
+            "agents": { "total": agents.total, "free": agents.free, "busy": agents.busy, "lost": agents.lost },
+        }));
+        return Ok(0);
+    }
+    let mut table = Table::new(&["TASKS", ""]);
+    for (phase, count) in &tasks {
+        table.row([words::phase(*phase), &count.to_string()]);
+    }
+    session.out.table(&table);
+    session.out.line("");
+    let mut table = Table::new(&["AGENTS", ""]);
+    for (name, count) in [("TOTAL", agents.total), ("FREE", agents.free), ("BUSY", agents.busy), ("LOST", agents.lost)]
+    {
+        table.row([name, &count.to_string()]);
+    }
+    session.out.table(&table);
+    Ok(0)
+}

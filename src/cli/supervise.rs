@@ -1,0 +1,35 @@
+//! `llts supervise`: the process behind `up` and behind a hosted `run`. It says on stdout, as one JSON line, how the start went.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Session;
+use super::exit::Failure;
+use super::up;
+use crate::shell::supervisor::{Options, Report, supervise};
+
+#[derive(Args, Debug)]
+pub(super) struct SuperviseArgs {
+    /// How many agents
+    #[arg(long, value_name = "N", value_parser = up::agents())]
+    agents: u16,
+    /// Leave the terminal
+    #[arg(long)]
+    detached: bool,
+    /// End when stdin does, and remove this folder
+    #[arg(long, value_name = "FOLDER")]
+    guest: Option<PathBuf>,
+}
+
+pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
+    let SuperviseArgs { agents, detached, guest } = args;
+    let options = Options { config: session.config_file(), agents, detached, guest };
+    let Session { config, out, .. } = session;
+    supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
+        let sentence = error.to_string();
+        out.value(&serde_json::json!(Report::Failed(sentence.clone())));
+        Failure::failed(sentence)
+    })?;
+    Ok(0)
+}

@@ -1,0 +1,91 @@
+//! Columns for people: aligned with spaces, cut to the width of a terminal.
+
+/// What stands where there is nothing.
+const NOTHING: &str = "-";
+
+/// Between two columns.
+const GAP: &str = "  ";
+
+/// Rows of equal columns below a head.
+#[derive(Debug)]
+pub(super) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with these names of columns.
+    pub(super) fn new(head: &[&str]) -> Self {
+        Self { rows: vec![head.iter().map(|&name| name.to_owned()).collect()] }
+    }
+
+    /// A table of names and values, without a head.
+    pub(super) const fn pairs() -> Self {
+        Self { rows: Vec::new() }
+    }
+
+    /// Adds a row. Its cells are texts of strangers: what could move the cursor is replaced.
+    pub(super) fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
+        self.rows.push(cells.into_iter().map(|cell| harmless(cell.as_ref())).collect());
+    }
+
+    /// The whole table. On a terminal each line is cut at its edge.
+    pub(super) fn show(&self, width: Option<usize>) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
+        let length = |text: &String| text.chars().count();
+        let widths: Vec<usize> = (0..columns)
+            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(length).max().unwrap_or(0))
+            .collect();
+        let mut text = String::new();
+        for row in &self.rows {
+            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+            let line = cells.collect::<Vec<_>>().join(GAP);
+            text.push_str(&cut(line.trim_end(), width));
+            text.push('\n');
+        }
+        text
+    }
+}
+
+fn harmless(text: &str) -> String {
+    if text.is_empty() {
+        return NOTHING.to_owned();
+    }
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+fn cut(line: &str, width: Option<usize>) -> String {
+    match width {
+        Some(width) if line.chars().count() > width && width > 0 => line.chars().take(width - 1).chain(['…']).collect(),
+        _ => line.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table() -> Table {
+        let mut table = Table::new(&["TASK", "N"]);
+        table.row(["a", "1"]);
+        table.row(["größer", ""]);
+        table
+    }
+
+    #[test]
+    fn columns_are_aligned_without_blanks_at_the_end() {
+        assert_eq!(table().show(None), "TASK    N\na       1\ngrößer  -\n");
+    }
+
+    #[test]
+    fn a_terminal_cuts_lines() {
+        assert_eq!(table().show(Some(8)), "TASK   …\na      …\ngrößer …\n");
+        assert_eq!(table().show(Some(9)), table().show(None));
+    }
+
+    #[test]
+    fn a_cell_cannot_move_the_cursor() {
+        let mut table = Table::pairs();
+        table.row(["a\n\x1b[2J"]);
+        assert_eq!(table.show(None), "a\u{fffd}\u{fffd}[2J\n");
+    }
+}

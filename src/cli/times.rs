@@ -1,0 +1,44 @@
+//! Moments and durations for people.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Local};
+
+use crate::types::Wall;
+
+/// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
+pub(super) fn local(wall: Wall) -> String {
+    let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
+    let moment = DateTime::from_timestamp_micros(micros).unwrap_or_default();
+    moment.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A duration with as many digits as a person wants to know: `12 ms`, `3.4 s`, `5 min`.
+pub(super) fn duration(time: Duration) -> String {
+    let millis = time.as_millis();
+    match millis {
+        0..1_000 => format!("{millis} ms"),
+        1_000..60_000 => format!("{}.{} s", millis / 1000, millis % 1000 / 100),
+        60_000..3_600_000 => format!("{} min {} s", millis / 60_000, millis % 60_000 / 1000),
+        _ => format!("{} h {} min", millis / 3_600_000, millis % 3_600_000 / 60_000),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_are_short() {
+        let shown = |millis| duration(Duration::from_millis(millis));
+        assert_eq!([0, 999, 1_000, 59_999].map(shown), ["0 ms", "999 ms", "1.0 s", "59.9 s"]);
+        assert_eq!([60_000, 3_599_999, 3_600_000].map(shown), ["1 min 0 s", "59 min 59 s", "1 h 0 min"]);
+    }
+
+    #[test]
+    fn a_moment_has_a_date_and_a_time() {
+        let shown = local(Wall::from_micros(1_480_000_000_000_000));
+        assert_eq!(shown.len(), "2016-11-24 15:06:40".len());
+        assert!(shown.starts_with("2016-11-2"), "{shown}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `llts tool`: make, check and pack tools.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::Session;
+use super::exit::Failure;
+use super::output::note;
+use crate::shell::tools::{self, Limits};
+use crate::types::ToolName;
+
+#[derive(Args, Debug)]
+pub(super) struct ToolArgs {
+    #[command(subcommand)]
+    command: ToolCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum ToolCommand {
+    /// Make a folder with a run.sh to begin from
+    New {
+        /// The folder; its name is that of the tool
+        folder: PathBuf,
+    },
+    /// Say whether a folder or a .tar.gz would run as a tool
+    Check {
+        /// The folder or the archive
+        path: PathBuf,
+    },
+    /// Pack a folder; the same content always makes the same archive
+    Pack {
+        /// The folder; its name is that of the tool
+        folder: PathBuf,
+        /// The archive, or the folder to put it into [default: AGENT_TOOLS_DIR]
+        #[arg(long, value_name = "PATH")]
+        out: Option<PathBuf>,
+    },
+}
+
+pub(super) fn run(session: &mut Session, args: &ToolArgs) -> Result<u8, Failure> {
+    match &args.command {
+        ToolCommand::New { folder } => new(session, folder),
+        ToolCommand::Check { path } => check(session, path),
+        ToolCommand::Pack { folder, out } => pack(session, folder, out.as_deref()),
+    }?;
+    Ok(0)
+}
+
+fn new(session: &mut Session, folder: &Path) -> Result<(), Failure> {
+    let tool = tools::create(folder).map_err(Failure::failed)?;
+    let script = folder.join(tools::RUN_SCRIPT);
+    if session.out.is_json() {
+        session.out.value(&json!({ "tool": tool.as_str(), "script": script }));
+    } else {
+        session.out.line(script.display());
+    }
+    Ok(())
+}
+
+fn check(session: &mut Session, path: &Path) -> Result<(), Failure> {
+    let checked = tools::check(path, &Limits::from(&session.config.archive)).map_err(Failure::failed)?;
+    checked.warnings.iter().for_each(|warning| note(warning));
+    let tools::Checked { tool, entries, bytes, warnings } = checked;
+    if session.out.is_json() {
+        let value = json!({ "tool": tool.as_str(), "entries": entries, "bytes": bytes, "warnings": warnings });
+        session.out.value(&value);
+    } else {
+        session.out.line(format_args!("{tool}: {entries} entries, {bytes} bytes"));
+    }
+    Ok(())
+}
+
+fn pack(session: &mut Session, folder: &Path, out: Option<&Path>) -> Result<(), Failure> {
+    let paths = &session.config.paths;
+    let archive = match out {
+        Some(out) if out.to_string_lossy().ends_with(".tar.gz") => out.to_owned(),
+        dir => archive_in(dir.unwrap_or(&paths.tools_dir), folder)?,
+    };
+    let packed = tools::pack(folder, &archive, &Limits::from(&session.config.archive)).map_err(Failure::failed)?;
+    if session.out.is_json() {
+        let tools::Packed { bytes, entries, changed } = packed;
+        session.out.value(&json!({ "archive": archive, "bytes": bytes, "entries": entries, "changed": changed }));
+    } else {
+        let unchanged = if packed.changed { "" } else { " (unchanged)" };
+        session.out.line(format_args!("{}{unchanged}", archive.display()));
+    }
+    Ok(())
+}
+
+/// The archive of a tool in a folder, which is made if it is missing.
+fn archive_in(dir: &Path, tool: &Path) -> Result<PathBuf, Failure> {
+    let failed =
+        |path: &Path, error: std::io::Error| Failure::failed(format!("cannot pack {}: {error}", path.display()));
+    // "." has no name of its own.
+    let named = tool.canonicalize().map_err(|error| failed(tool, error))?;
+    let name = named.file_name().unwrap_or_default().to_string_lossy();
+    let tool = ToolName::new(&name).map_err(Failure::failed)?;
+    fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    Ok(dir.join(tool.archive_name()))
+}

@@ -1,0 +1,304 @@
+//! The Rust client: what the command line, the tests and other programs use to talk to a controller.
+//!
+//! [`Client::connect`] opens a REQ socket; each call sends one request and waits for its reply. [`Client::wait`] parks its
+//! request at the controller until a task has finished, so that nobody polls. What the messages look like is
+//! [`crate::protocol::client`]'s concern.
+
+use std::cell::Cell;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use crate::protocol::client::{self as wire, AgentRow, Listing, ReplyError, Selector, Submission, TaskView};
+use crate::protocol::words;
+use crate::shell::clock;
+use crate::types::{Fields, Mono, Phase, Scalar};
+
+/// How long a waiting request is parked at the most. It is asked again after that, so that a controller that was restarted
+/// meanwhile, and has forgotten the request, is noticed.
+const PARK_MAX: Duration = Duration::from_secs(10);
+
+/// How long a waiting client endures a controller that is silent: its supervisor restarts it within some seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The text is no address of a controller.
+    #[error("{endpoint:?} is no address of a controller: {cause}; write tcp://IP:PORT")]
+    BadEndpoint {
+        /// The text.
+        endpoint: String,
+        /// What is wrong with it.
+        cause: zmq::Error,
+    },
+    /// Nothing came back in time.
+    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or name another with --controller", .waited.as_millis())]
+    NoController {
+        /// Where it should be.
+        endpoint: String,
+        /// How long the reply was waited for.
+        waited: Duration,
+    },
+    /// The controller refused the request, or what answered is no controller.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// The system refused.
+    #[error("cannot {what}: {cause}")]
+    Socket {
+        /// What was being done, as a verb.
+        what: &'static str,
+        /// What the system said.
+        cause: zmq::Error,
+    },
+}
+
+impl ClientError {
+    const fn socket(what: &'static str) -> impl Fn(zmq::Error) -> Self {
+        move |cause| Self::Socket { what, cause }
+    }
+}
+
+/// An accepted task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Its id.
+    pub id: String,
+    /// What was not taken as it was sent.
+    pub warning: Option<String>,
+}
+
+/// How a wait ended.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waited {
+    /// The task has finished.
+    Finished(TaskView),
+    /// The time is over; this is how the task stands.
+    Expired(TaskView),
+    /// The interrupt became readable.
+    Interrupted,
+}
+
+/// Numbers of agents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentCounts {
+    /// All that are known.
+    pub total: u64,
+    /// With a free slot.
+    pub free: u64,
+    /// With a task.
+    pub busy: u64,
+    /// Silent for too long.
+    pub lost: u64,
+}
+
+/// A connection to a controller.
+pub struct Client {
+    socket: zmq::Socket,
+    endpoint: String,
+    reply_timeout: Duration,
+    /// When the controller spoke last.
+    heard: Cell<Option<Mono>>,
+}
+
+enum Exchange {
+    Reply(Vec<u8>),
+    Silence,
+    Interrupted,
+}
+
+impl Client {
+    /// Prepares a connection to `tcp://IP:PORT`. Whether a controller is there shows with the first request.
+    ///
+    /// # Errors
+    /// When the text is no endpoint, or there are no descriptors left.
+    pub fn connect(endpoint: &str, reply_timeout: Duration) -> Result<Self, ClientError> {
+        let open = || {
+            let socket = zmq::Context::new().socket(zmq::REQ)?;
+            // Relaxed: after a request without a reply, the next one may follow. Correlated: a late reply to the earlier
+            // request is not taken for the reply to the next.
+            socket.set_req_relaxed(true)?;
+            socket.set_req_correlate(true)?;
+            socket.set_linger(0)?;
+            socket.set_ipv6(true)?;
+            Ok(socket)
+        };
+        let socket: zmq::Socket = open().map_err(ClientError::socket("open a socket"))?;
+        socket.connect(endpoint).map_err(|cause| ClientError::BadEndpoint { endpoint: endpoint.to_owned(), cause })?;
+        Ok(Self { socket, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) })
+    }
+
+    /// Where the controller is.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Sends any flat request and gives back the fields of its reply, without type and code.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn request(&self, request: &Fields) -> Result<Fields, ClientError> {
+        Ok(wire::decode(&self.ask(request)?)?)
+    }
+
+    /// Submits a task.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn submit(&self, submission: &Submission) -> Result<Submitted, ClientError> {
+        let reply = TaskView::from(self.request(&submission.request())?);
+        Ok(Submitted { id: reply.id().to_owned(), warning: reply.warning().map(str::to_owned) })
+    }
+
+    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`].
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn kill(&self, id: &str) -> Result<(), ClientError> {
+        self.request(&wire::kill(id)).map(drop)
+    }
+
+    /// What is known of the newest task that is meant.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn query(&self, selector: &Selector) -> Result<TaskView, ClientError> {
+        self.request(&wire::query(selector, None)).map(TaskView::from)
+    }
+
+    /// Waits until the newest task that is meant has finished, `until` is over, or `interrupt` becomes readable.
+    ///
+    /// # Errors
+    /// [`ClientError`]; a controller that has answered before may be silent for half a minute.
+    pub fn wait(
+        &self,
+        selector: &Selector,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Waited, ClientError> {
+        loop {
+            let now = clock::now().mono;
+            let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
+            // The first request to a controller is answered at once, so that a missing one is noticed at once.
+            let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
+            let request = wire::query(selector, Some(park));
+            match self.exchange(&request, park + self.reply_timeout, interrupt)? {
+                Exchange::Reply(frame) => {
+                    let task = TaskView::from(wire::decode(&frame)?);
+                    if task.is_finished() {
+                        return Ok(Waited::Finished(task));
+                    }
+                    if until.is_some_and(|until| until <= clock::now().mono) {
+                        return Ok(Waited::Expired(task));
+                    }
+                }
+                Exchange::Interrupted => return Ok(Waited::Interrupted),
+                Exchange::Silence => self.check_silence()?,
+            }
+        }
+    }
+
+    /// How many tasks are in each phase.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn statistic(&self) -> Result<Vec<(Phase, u64)>, ClientError> {
+        let reply = self.request(&wire::statistic())?;
+        Ok(Phase::ALL.into_iter().map(|phase| (phase, count(&reply, words::phase(phase)))).collect())
+    }
+
+    /// How many agents there are.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn agent_counts(&self) -> Result<AgentCounts, ClientError> {
+        let reply = self.request(&wire::agent_counts())?;
+        let [total, free, busy, lost] =
+            [words::TOTAL, words::FREE, words::BUSY, words::LOST].map(|name| count(&reply, name));
+        Ok(AgentCounts { total, free, busy, lost })
+    }
+
+    /// Tasks that are meant, newest first. The controller may give fewer than `limit`: ask again from there.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn tasks(&self, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
+        Ok(wire::decode_listing(&self.ask(&wire::tasks(selector, offset, limit))?)?)
+    }
+
+    /// Agents, by their ids. The controller may give fewer than `limit`: ask again from there.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn agents(&self, offset: u64, limit: u64) -> Result<Listing<AgentRow>, ClientError> {
+        Ok(wire::decode_listing(&self.ask(&wire::agents(offset, limit))?)?)
+    }
+
+    fn ask(&self, request: &Fields) -> Result<Vec<u8>, ClientError> {
+        match self.exchange(request, self.reply_timeout, None)? {
+            Exchange::Reply(frame) => Ok(frame),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    fn exchange(
+        &self,
+        request: &Fields,
+        patience: Duration,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Exchange, ClientError> {
+        self.socket.send(wire::encode(request), 0).map_err(ClientError::socket("send a request"))?;
+        let until = clock::now().mono + patience;
+        let mut items = vec![self.socket.as_poll_item(zmq::POLLIN)];
+        items.extend(interrupt.map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN)));
+        loop {
+            let left = until.since(clock::now().mono);
+            let millis = i64::try_from(left.as_millis().saturating_add(1)).unwrap_or(i64::MAX);
+            match zmq::poll(&mut items, millis) {
+                Ok(_) | Err(zmq::Error::EINTR) => {}
+                Err(cause) => return Err(ClientError::Socket { what: "wait for a reply", cause }),
+            }
+            if items[0].is_readable() {
+                return self.receive().map(Exchange::Reply);
+            }
+            if items.get(1).is_some_and(zmq::PollItem::is_readable) {
+                return Ok(Exchange::Interrupted);
+            }
+            if left.is_zero() {
+                return Ok(Exchange::Silence);
+            }
+        }
+    }
+
+    fn receive(&self) -> Result<Vec<u8>, ClientError> {
+        let mut frames = self.socket.recv_multipart(0).map_err(ClientError::socket("receive a reply"))?;
+        self.heard.set(Some(clock::now().mono));
+        match (frames.pop(), frames.is_empty()) {
+            (Some(frame), true) => Ok(frame),
+            _ => Err(ReplyError::Malformed("the reply has more than one frame".to_owned()).into()),
+        }
+    }
+
+    fn check_silence(&self) -> Result<(), ClientError> {
+        let silence = self.heard.get().map(|heard| clock::now().mono.since(heard));
+        match silence {
+            Some(silence) if silence < SILENCE_MAX => Ok(()),
+            Some(silence) => Err(self.no_controller(silence)),
+            None => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    fn no_controller(&self, waited: Duration) -> ClientError {
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}
+
+fn count(reply: &Fields, name: &str) -> u64 {
+    reply.get(name).and_then(Scalar::as_u64).unwrap_or_default()
+}

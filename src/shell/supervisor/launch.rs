@@ -1,0 +1,140 @@
+//! Starts a supervisor as a process of its own and hears its report.
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{Pid, PidfdFlags, Signal};
+
+use super::child::Lines;
+use super::{Report, Service};
+use crate::shell::signals::{Signals, with_clean_mask};
+
+/// How to start a supervisor.
+#[derive(Debug)]
+pub struct Launch {
+    /// Its configuration file, if one was named.
+    pub config: Option<PathBuf>,
+    /// How many agents.
+    pub agents: u16,
+    /// `None`: it lives on without us. A folder: it ends when we do, and takes its folder with it.
+    pub guest: Option<PathBuf>,
+    /// Variables that are set for it.
+    pub environment: Vec<(&'static str, OsString)>,
+}
+
+/// Why a service did not come up.
+#[derive(Debug, thiserror::Error)]
+pub enum LaunchError {
+    /// The supervisor cannot be started.
+    #[error("cannot start the service: {0}")]
+    Start(#[source] io::Error),
+    /// The supervisor says why.
+    #[error("{0}")]
+    Failed(String),
+    /// It ended without a word.
+    #[error("the service ended before it was up; its log may tell why: {}", .0.display())]
+    Silent(PathBuf),
+}
+
+/// A supervisor that was started.
+#[derive(Debug)]
+pub struct Launched {
+    child: Child,
+    report: Lines,
+    /// The supervisor of a guest ends when this is closed, however we end.
+    lifeline: Option<ChildStdin>,
+}
+
+impl Launch {
+    /// Starts the supervisor.
+    ///
+    /// # Errors
+    /// When there is no process to be had.
+    pub fn start(&self) -> Result<Launched, LaunchError> {
+        let mut command = self.command().map_err(LaunchError::Start)?;
+        let mut child = with_clean_mask(|| command.spawn()).map_err(LaunchError::Start)?;
+        let report = Lines::new(child.stdout.take().map(OwnedFd::from)).map_err(LaunchError::Start)?;
+        let lifeline = child.stdin.take();
+        Ok(Launched { child, report, lifeline })
+    }
+
+    fn command(&self) -> io::Result<Command> {
+        let mut command = Command::new(std::env::current_exe()?);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        command.args(["supervise", "--detached", "--agents", &self.agents.to_string()]);
+        command.stdin(Stdio::null());
+        if let Some(folder) = &self.guest {
+            command.arg("--guest").arg(folder).stdin(Stdio::piped());
+        }
+        // An open stderr would hold up whoever reads ours to its end.
+        command.stdout(Stdio::piped()).stderr(Stdio::null());
+        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        Ok(command)
+    }
+}
+
+impl Launched {
+    /// Waits until the service is up. A signal to us asks it to stop; it says then that it did.
+    ///
+    /// # Errors
+    /// When it did not come up. Nothing is left of it then.
+    pub fn wait_up(&mut self, signals: &mut Signals, log: &Path) -> Result<Service, LaunchError> {
+        loop {
+            for line in self.report.read() {
+                match serde_json::from_str(&line) {
+                    Ok(Report::Up(service)) => return Ok(service),
+                    Ok(Report::Failed(reason)) => {
+                        self.wait_end(signals);
+                        return Err(LaunchError::Failed(reason));
+                    }
+                    Err(_) => {}
+                }
+            }
+            let Some(report) = self.report.fd() else {
+                self.wait_end(signals);
+                return Err(LaunchError::Silent(log.to_owned()));
+            };
+            wait_for(report, signals.as_fd());
+            if !signals.read().is_empty() {
+                self.terminate();
+            }
+        }
+    }
+
+    /// Ends the service of a guest and waits until it has ended. A signal to us leaves it to end by itself; then it is `false`.
+    pub fn end(mut self, signals: &mut Signals) -> bool {
+        drop(self.lifeline.take());
+        self.wait_end(signals)
+    }
+
+    fn wait_end(&mut self, signals: &mut Signals) -> bool {
+        let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) else {
+            return false;
+        };
+        while matches!(self.child.try_wait(), Ok(None)) {
+            wait_for(pidfd.as_fd(), signals.as_fd());
+            if !signals.read().is_empty() {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn terminate(&self) {
+        // It is our child and not reaped: the number is its own.
+        let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
+    }
+}
+
+/// Waits until either is readable.
+fn wait_for(one: BorrowedFd<'_>, other: BorrowedFd<'_>) {
+    let mut fds = [PollFd::new(one, PollFlags::POLLIN), PollFd::new(other, PollFlags::POLLIN)];
+    // An interruption is as good as an event: the caller looks again.
+    let _ = poll(&mut fds, PollTimeout::NONE);
+}

@@ -1,0 +1,52 @@
+//! The service of one machine: a controller and its agents, each a process, started again when it dies.
+//!
+//! [`supervise`] is the process that stays: one thread around one wait. [`launch`] starts such a process and waits until it
+//! says that the service is up; [`stop`] ends it. One service runs per STATE_DIR: the supervisor holds its lock.
+//!
+//! | module | what it does |
+//! |---|---|
+//! | [`plan`] | decides: whom to start, when again, how to stop |
+//! | [`turn`] | waits for events, tells them to the plan, does what it says |
+//! | [`child`] | one process: its start, its lines, its end |
+//! | [`service`] | `service.json`: what runs here, for `down` and for clients |
+//! | [`launch`] | starts a supervisor and hears its report |
+//! | [`stop`] | ends the service of a STATE_DIR |
+
+mod child;
+mod launch;
+pub mod plan;
+mod service;
+mod stop;
+mod turn;
+
+pub use launch::{Launch, LaunchError, Launched};
+pub use service::{Report, Service};
+pub use stop::{StopError, Stopped, stop};
+pub use turn::{GUEST_PREFIX, Options, SupervisorError, log_file, supervise};
+
+use std::path::Path;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::shell::lock::{Holder, StateLock};
+
+/// More agents than this on one machine is a slip of the finger.
+pub const AGENTS_MAX: u16 = 1000;
+
+/// The name of the lock in STATE_DIR.
+const LOCK: &str = "service";
+
+/// Variable by which every process of a service is known, whatever it does: what is left of a supervisor that was killed is
+/// found by it. Its name keeps a client that a tool starts from taking it for a key.
+const MARK: &str = "LLTS_RUN_SERVICE";
+
+/// Whoever runs the service of this STATE_DIR.
+#[must_use]
+pub fn holder(state_dir: &Path) -> Option<Holder> {
+    StateLock::holder(state_dir, LOCK)
+}
+
+/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task.
+fn stop_max(config: &Config) -> Duration {
+    config.agent.kill_interval * config.agent.kill_count + config.push.linger + Duration::from_secs(2)
+}

@@ -1,0 +1,85 @@
+//! One process of a plan: whether it runs, and when it may be started again.
+
+use std::time::Duration;
+
+use crate::types::Mono;
+
+/// The first pause before a process is started again: short enough that nobody notices, long enough not to spin.
+pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+/// The longest pause: a cause that has gone, such as a full disk, is noticed soon.
+pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
+
+/// A process that has lived for this long did not die of its start: its pauses begin anew.
+pub(super) const LIFE_MIN: Duration = Duration::from_secs(10);
+
+#[derive(Debug)]
+pub(super) struct Slot {
+    state: State,
+    /// The next pause.
+    pause: Duration,
+}
+
+#[derive(Debug)]
+enum State {
+    Down,
+    Pausing { until: Mono },
+    Running { since: Mono, ready: bool },
+}
+
+impl Default for Slot {
+    fn default() -> Self {
+        Self { state: State::Down, pause: PAUSE_MIN }
+    }
+}
+
+impl Slot {
+    /// Whether there is a process to be started; `false` if there is one already.
+    pub(super) fn start(&mut self, now: Mono) -> bool {
+        let start = !self.is_running();
+        if start {
+            self.state = State::Running { since: now, ready: false };
+        }
+        start
+    }
+
+    pub(super) const fn set_ready(&mut self) {
+        if let State::Running { ready, .. } = &mut self.state {
+            *ready = true;
+        }
+    }
+
+    pub(super) fn end(&mut self, now: Mono, again: bool) {
+        let State::Running { since, .. } = self.state else { return };
+        if !again {
+            self.state = State::Down;
+            return;
+        }
+        if now.since(since) >= LIFE_MIN {
+            self.pause = PAUSE_MIN;
+        }
+        self.state = State::Pausing { until: now + self.pause };
+        self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    pub(super) const fn stay_down(&mut self) {
+        if let State::Pausing { .. } = self.state {
+            self.state = State::Down;
+        }
+    }
+
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, State::Running { .. })
+    }
+
+    pub(super) const fn is_ready(&self) -> bool {
+        matches!(self.state, State::Running { ready: true, .. })
+    }
+
+    pub(super) const fn pause_until(&self) -> Option<Mono> {
+        match self.state {
+            State::Pausing { until } => Some(until),
+            State::Down | State::Running { .. } => None,
+        }
+    }
+}

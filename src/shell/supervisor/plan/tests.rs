@@ -1,0 +1,254 @@
+//! Stories of a supervisor on virtual time.
+
+use super::slot::{LIFE_MIN, PAUSE_MAX, PAUSE_MIN};
+use super::*;
+
+const TIMES: Times = Times { start_max: Duration::from_secs(60), stop_max: Duration::from_secs(11) };
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A plan and the clock that it lives by.
+struct World {
+    plan: Plan,
+    now: Mono,
+}
+
+impl World {
+    fn new(agents: u16) -> Self {
+        Self { plan: Plan::new(Mono::default(), agents, TIMES), now: Mono::default() }
+    }
+
+    fn up(agents: u16) -> Self {
+        let mut world = Self::new(agents);
+        world.ready(Role::Controller);
+        (1..=agents).for_each(|number| world.ready(Role::Agent(number)));
+        assert_eq!(world.effects().last(), Some(&Effect::Announce));
+        world
+    }
+
+    fn ready(&mut self, role: Role) {
+        self.plan.handle_ready(self.now, role);
+        self.plan.sanity_check();
+    }
+
+    fn ended(&mut self, role: Role) {
+        self.plan.handle_ended(self.now, role, "exited with code 1");
+        self.plan.sanity_check();
+    }
+
+    /// It has ended and has left nothing behind.
+    fn ended_cleanly(&mut self, role: Role) {
+        self.ended(role);
+        self.orphans_gone();
+    }
+
+    fn orphans_gone(&mut self) {
+        self.plan.handle_orphans_gone(self.now);
+        self.plan.sanity_check();
+    }
+
+    fn stop(&mut self) {
+        self.plan.handle_stop(self.now);
+        self.plan.sanity_check();
+    }
+
+    /// Lets time pass, with all that is due meanwhile.
+    fn pass(&mut self, time: Duration) {
+        let end = self.now + time;
+        while let Some(due) = self.plan.poll_timeout().filter(|due| *due <= end) {
+            self.now = self.now.max(due);
+            self.plan.handle_timeout(self.now);
+            self.plan.sanity_check();
+        }
+        self.now = end;
+    }
+
+    fn effects(&mut self) -> Vec<Effect> {
+        std::iter::from_fn(|| self.plan.poll_effect()).collect()
+    }
+
+    /// How long it takes until the agent starts again.
+    fn pause(&mut self) -> Duration {
+        self.ended_cleanly(Role::Agent(1));
+        let until = self.plan.poll_timeout().unwrap();
+        let pause = until.since(self.now);
+        self.pass(pause);
+        assert_eq!(self.effects(), [Effect::EndOrphans, Effect::Start(Role::Agent(1))]);
+        pause
+    }
+}
+
+#[test]
+fn the_controller_comes_first_and_the_service_is_up_when_all_are_ready() {
+    let mut world = World::new(2);
+    assert_eq!(world.effects(), [Effect::Start(Role::Controller)]);
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), [Effect::Start(Role::Agent(1)), Effect::Start(Role::Agent(2))]);
+    world.ready(Role::Agent(2));
+    assert_eq!(world.effects(), []);
+    world.ready(Role::Agent(1));
+    assert_eq!(world.effects(), [Effect::Announce]);
+    assert_eq!(world.plan.poll_timeout(), None, "an idle service has no timer");
+}
+
+#[test]
+fn a_start_that_fails_stops_everything_and_says_why() {
+    let mut world = World::new(2);
+    world.ready(Role::Controller);
+    world.effects();
+    world.ended(Role::Agent(1));
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Terminate(Role::Agent(2))]);
+    world.orphans_gone();
+    world.ended_cleanly(Role::Agent(2));
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Terminate(Role::Controller)]);
+    world.ended_cleanly(Role::Controller);
+    let reason = "agent-1 exited with code 1".to_owned();
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Quit(Some(reason))]);
+}
+
+#[test]
+fn a_controller_that_cannot_start_ends_the_start() {
+    let mut world = World::new(1);
+    world.effects();
+    world.ended_cleanly(Role::Controller);
+    let reason = "controller exited with code 1".to_owned();
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Quit(Some(reason))]);
+}
+
+#[test]
+fn a_start_that_takes_too_long_names_who_is_missing() {
+    let mut world = World::new(2);
+    world.ready(Role::Controller);
+    world.ready(Role::Agent(1));
+    world.effects();
+    world.pass(TIMES.start_max);
+    world.ended_cleanly(Role::Agent(1));
+    world.ended_cleanly(Role::Agent(2));
+    world.ended_cleanly(Role::Controller);
+    assert_eq!(
+        world.effects().last(),
+        Some(&Effect::Quit(Some("the service is not up after 60 s; missing: agent-2".to_owned())))
+    );
+}
+
+#[test]
+fn who_dies_again_and_again_is_started_ever_later_but_always() {
+    let mut world = World::up(1);
+    let pauses: Vec<Duration> = (0..8).map(|_| world.pause()).collect();
+    assert_eq!(pauses[0], PAUSE_MIN);
+    assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(PAUSE_MAX)), "{pauses:?}");
+    assert_eq!(pauses[7], PAUSE_MAX);
+    world.pass(LIFE_MIN);
+    assert_eq!(world.pause(), PAUSE_MIN, "a long life forgives");
+}
+
+#[test]
+fn a_slot_has_one_process_at_a_time() {
+    let mut world = World::up(1);
+    world.pass(SECOND);
+    world.ready(Role::Agent(1));
+    world.pass(SECOND);
+    assert_eq!(world.effects(), []);
+    world.ended_cleanly(Role::Agent(1));
+    world.ended_cleanly(Role::Agent(1));
+    world.pass(PAUSE_MAX);
+    let starts = world.effects().into_iter().filter(|effect| matches!(effect, Effect::Start(_)));
+    assert_eq!(starts.count(), 1);
+}
+
+#[test]
+fn the_next_agent_starts_only_when_the_orphans_are_gone() {
+    let mut world = World::up(1);
+    world.ended(Role::Agent(1));
+    for _ in 0..10 {
+        assert_eq!(world.effects(), [Effect::EndOrphans]);
+        world.pass(ORPHANS_AGAIN);
+    }
+    world.orphans_gone();
+    assert_eq!(world.plan.poll_effect(), Some(Effect::EndOrphans));
+    assert_eq!(world.effects(), [Effect::Start(Role::Agent(1))]);
+}
+
+#[test]
+fn orphans_that_cannot_be_ended_hold_nobody_up_for_ever() {
+    let mut world = World::up(1);
+    world.ended(Role::Agent(1));
+    world.pass(ORPHANS_MAX);
+    assert_eq!(world.effects().last(), Some(&Effect::Start(Role::Agent(1))));
+}
+
+#[test]
+fn the_controller_is_started_again_and_the_agents_stay() {
+    let mut world = World::up(2);
+    world.ended_cleanly(Role::Controller);
+    world.pass(PAUSE_MIN);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Start(Role::Controller)]);
+    world.ready(Role::Controller);
+    assert_eq!(world.effects(), [], "a second start is not announced");
+}
+
+#[test]
+fn a_stop_asks_the_agents_first_and_leaves_last() {
+    let mut world = World::up(2);
+    world.stop();
+    assert_eq!(world.effects(), [Effect::Terminate(Role::Agent(1)), Effect::Terminate(Role::Agent(2))]);
+    world.ended_cleanly(Role::Agent(2));
+    assert_eq!(world.effects(), [Effect::EndOrphans]);
+    world.ended_cleanly(Role::Agent(1));
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Terminate(Role::Controller)]);
+    world.ended_cleanly(Role::Controller);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Quit(None)]);
+    assert_eq!(world.plan.poll_timeout(), None);
+}
+
+#[test]
+fn a_stop_starts_nobody_again() {
+    let mut world = World::up(2);
+    world.ended_cleanly(Role::Agent(1));
+    world.stop();
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Terminate(Role::Agent(2))]);
+    world.pass(PAUSE_MAX);
+    world.ended_cleanly(Role::Agent(2));
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Terminate(Role::Controller)]);
+}
+
+#[test]
+fn who_does_not_end_is_ended() {
+    let mut world = World::up(2);
+    world.stop();
+    world.ended_cleanly(Role::Agent(1));
+    world.effects();
+    world.pass(TIMES.stop_max);
+    assert_eq!(world.effects(), [Effect::Kill(Role::Agent(2))]);
+    world.ended_cleanly(Role::Agent(2));
+    world.effects();
+    world.pass(TIMES.stop_max);
+    assert_eq!(world.effects(), [Effect::Kill(Role::Controller)]);
+    world.ended_cleanly(Role::Controller);
+    assert_eq!(world.effects(), [Effect::EndOrphans, Effect::Quit(None)]);
+}
+
+#[test]
+fn a_second_stop_ends_everybody_at_once() {
+    let mut world = World::up(2);
+    world.stop();
+    world.effects();
+    world.stop();
+    let kills = [Role::Controller, Role::Agent(1), Role::Agent(2)].map(Effect::Kill);
+    assert_eq!(world.effects(), kills);
+    for role in [Role::Agent(1), Role::Controller, Role::Agent(2)] {
+        world.ended_cleanly(role);
+    }
+    assert_eq!(world.effects().last(), Some(&Effect::Quit(None)));
+    world.stop();
+    assert_eq!(world.effects(), []);
+}
+
+#[test]
+fn a_stop_before_the_service_is_up_is_a_start_that_failed() {
+    let mut world = World::new(1);
+    world.stop();
+    world.ended_cleanly(Role::Controller);
+    let effects = world.effects();
+    assert!(effects.contains(&Effect::Terminate(Role::Controller)));
+    assert_eq!(effects.last(), Some(&Effect::Quit(Some("the service was stopped before it was up".to_owned()))));
+}

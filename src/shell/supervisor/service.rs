@@ -1,0 +1,113 @@
+//! What runs here: `service.json` in STATE_DIR, and the line by which a supervisor tells whoever started it.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::shell::clock;
+
+const FILE: &str = "service.json";
+
+/// A longer file is not ours.
+const FILE_BYTES_MAX: u64 = 64 * 1024;
+
+/// A service that is up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Service {
+    /// The supervisor.
+    pub pid: u32,
+    /// When it started: unix seconds.
+    pub started: f64,
+    /// Where requests go: `tcp://IP:PORT`.
+    pub controller: String,
+    /// Where broadcasts come from.
+    pub publisher: String,
+    /// How many agents there are.
+    pub agents: u16,
+    /// What a person should know who starts it.
+    #[serde(default)]
+    pub warnings: Vec<String>,
+}
+
+/// What a supervisor says to whoever started it: one line, once.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// The service is up.
+    Up(Service),
+    /// It is not, and nothing is left of it.
+    Failed(String),
+}
+
+impl Service {
+    /// The service of this process.
+    pub(super) fn ours(controller: &str, publisher: &str, agents: u16, warnings: Vec<String>) -> Self {
+        Self {
+            pid: std::process::id(),
+            started: clock::now().wall.unix_seconds(),
+            controller: controller.to_owned(),
+            publisher: publisher.to_owned(),
+            agents,
+            warnings,
+        }
+    }
+
+    /// Reads what the service of this STATE_DIR wrote, if there is something to read.
+    ///
+    /// It may have been left by one that was killed: [`super::holder`] tells whether it still runs.
+    #[must_use]
+    pub fn read(state_dir: &Path) -> Option<Self> {
+        let mut text = String::new();
+        File::open(file(state_dir)).ok()?.take(FILE_BYTES_MAX).read_to_string(&mut text).ok()?;
+        serde_json::from_str(&text).ok()
+    }
+
+    /// Replaces the file as a whole: who reads it sees the old or the new text.
+    pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
+        let mut text = serde_json::to_vec_pretty(self)?;
+        text.push(b'\n');
+        let new = state_dir.join(format!("{FILE}.new"));
+        let mut out = File::create(&new)?;
+        out.write_all(&text)?;
+        out.sync_all()?;
+        fs::rename(new, file(state_dir))
+    }
+}
+
+/// Removes the file, if it is there.
+pub(super) fn remove(state_dir: &Path) -> io::Result<()> {
+    match fs::remove_file(file(state_dir)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn file(state_dir: &Path) -> PathBuf {
+    state_dir.join(FILE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(Service::read(folder.path()), None);
+        let service = Service::ours("tcp://127.0.0.1:1", "tcp://127.0.0.1:2", 3, vec!["careful".into()]);
+        service.write(folder.path()).unwrap();
+        assert_eq!(Service::read(folder.path()), Some(service));
+        remove(folder.path()).unwrap();
+        remove(folder.path()).unwrap();
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn what_is_torn_is_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(file(folder.path()), "{\"pid\":1,").unwrap();
+        assert_eq!(Service::read(folder.path()), None);
+    }
+}

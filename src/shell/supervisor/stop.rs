@@ -1,0 +1,114 @@
+//! Ends the service of a STATE_DIR, also what is left of one whose supervisor was killed.
+
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
+
+use super::{LOCK, MARK, holder, service, stop_max};
+use crate::config::Config;
+use crate::shell::clock;
+use crate::shell::lock::StateLock;
+use crate::shell::process::{Cookie, sweep_by_cookie};
+
+/// How long the end of the service is waited for at the least.
+const PATIENCE_MIN: Duration = Duration::from_secs(60);
+
+/// What was done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// Nothing ran here.
+    Nothing,
+    /// The supervisor with this number has ended, and all that it ran.
+    Service(u32),
+    /// The supervisor was gone; this many processes that it had left were ended.
+    Remains(u32),
+}
+
+/// Why a service could not be stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum StopError {
+    /// The lock does not tell.
+    #[error("something runs here, but its process is not to be seen; stop it in the container where it was started")]
+    Unseen,
+    /// The system refused the signal.
+    #[error("cannot signal process {pid}: {cause}")]
+    Refused {
+        /// The supervisor.
+        pid: u32,
+        /// What the system said.
+        cause: Errno,
+    },
+    /// It is still there.
+    #[error("process {pid} has not ended after {} s; see its log, then end it with kill -9 {pid} and run `llts down` again", .patience.as_secs())]
+    StillThere {
+        /// The supervisor.
+        pid: u32,
+        /// How long it was waited for.
+        patience: Duration,
+    },
+}
+
+/// Asks the supervisor to end and waits until it has.
+///
+/// # Errors
+/// [`StopError`]
+pub fn stop(config: &Config) -> Result<Stopped, StopError> {
+    let state_dir = &config.paths.state_dir;
+    let Some(found) = holder(state_dir) else { return Ok(end_remains(state_dir)) };
+    let pid = found.pid.ok_or(StopError::Unseen)?;
+    let refused = |cause| StopError::Refused { pid, cause };
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
+    let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
+        Ok(pidfd) => pidfd,
+        Err(Errno::SRCH) => return Ok(Stopped::Service(pid)),
+        Err(cause) => return Err(refused(cause)),
+    };
+    // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
+    if holder(state_dir) != Some(found) {
+        return Ok(Stopped::Service(pid));
+    }
+    match pidfd_send_signal(&pidfd, Signal::TERM) {
+        Ok(()) | Err(Errno::SRCH) => {}
+        Err(cause) => return Err(refused(cause)),
+    }
+    let patience = PATIENCE_MIN.max(2 * stop_max(config) + Duration::from_secs(10));
+    let until = clock::now().mono + patience;
+    loop {
+        let left = until.since(clock::now().mono);
+        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
+        match poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout) {
+            Ok(1..) => return Ok(Stopped::Service(pid)),
+            _ if left.is_zero() => return Err(StopError::StillThere { pid, patience }),
+            _ => {}
+        }
+    }
+}
+
+/// Ends what is left of a service whose supervisor was killed. Under its lock, so that it meets no start.
+fn end_remains(state_dir: &Path) -> Stopped {
+    if !state_dir.is_dir() {
+        return Stopped::Nothing;
+    }
+    let Ok(_lock) = StateLock::acquire(state_dir, LOCK) else { return Stopped::Nothing };
+    let (ended, left) = sweep(state_dir);
+    // What could not be ended is found again by the next start.
+    if left == 0 {
+        let _ = service::remove(state_dir);
+    }
+    if ended == 0 { Stopped::Nothing } else { Stopped::Remains(ended) }
+}
+
+/// Ends all processes of earlier services of this STATE_DIR: how many have ended, and how many have not.
+pub(super) fn sweep(state_dir: &Path) -> (u32, u32) {
+    sweep_by_cookie(&Cookie::new([format!("{MARK}={}", mark(state_dir))]))
+}
+
+/// The value of the mark: the same for every way to write the folder.
+pub(super) fn mark(state_dir: &Path) -> String {
+    let path = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
+    path.to_string_lossy().into_owned()
+}

@@ -1,0 +1,258 @@
+//! The supervisor's process: one wait for signals, lines and ends of children, and the nearest deadline. It decides nothing.
+
+mod start;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use rustix::process::Pid;
+
+use super::child::{ChildProcess, Lines};
+use super::plan::{Effect, Plan, Role, Times};
+use super::service::{self, Report, Service};
+use super::{LOCK, stop_max};
+use crate::config::Config;
+use crate::shell::clock;
+use crate::shell::limits::raise_descriptor_limit;
+use crate::shell::lock::{LockError, StateLock};
+use crate::shell::logging::{self, LogError};
+use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
+use crate::shell::signals::Signals;
+
+use start::{Endpoints, Starter};
+pub use start::{GUEST_PREFIX, log_file};
+
+/// How a supervisor runs.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The configuration file, if one was named: its children read the same.
+    pub config: Option<PathBuf>,
+    /// How many agents.
+    pub agents: u16,
+    /// It shall leave the terminal.
+    pub detached: bool,
+    /// It ends when its standard input does, and takes this folder with it.
+    pub guest: Option<PathBuf>,
+}
+
+/// Why a service does not run.
+#[derive(Debug, thiserror::Error)]
+pub enum SupervisorError {
+    /// Another one runs here.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// Nothing can be logged.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// The system refuses something that every process may have.
+    #[error("cannot start the service: {0}")]
+    System(#[from] io::Error),
+    /// A part of it did not come up.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// Runs a service until it is told to stop. `report` hears once that it is up.
+///
+/// # Errors
+/// When it does not come up; nothing is left of it then.
+pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)) -> Result<(), SupervisorError> {
+    if options.detached {
+        // EPERM: it leads a session already.
+        let _ = nix::unistd::setsid();
+    }
+    let _folder = options.guest.as_deref().map(start::GuestFolder::new);
+    let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
+    become_subreaper()?;
+    raise_descriptor_limit()?;
+    let _lock = StateLock::acquire(&config.paths.state_dir, LOCK)?;
+    logging::init(&config.log, Some(&log_file(config)))?;
+    std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
+    let warnings = start::prepare(config);
+    let lifeline = match options.guest {
+        Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
+        None => None,
+    };
+    let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
+    let supervisor = Supervisor {
+        config,
+        plan: Plan::new(clock::now().mono, options.agents, times),
+        starter: Starter::new(config, options)?,
+        // An exec keeps its children; those of the program before us are not ours to end.
+        strangers: stragglers(&[]).into_iter().map(|process| process.pid).collect(),
+        children: BTreeMap::new(),
+        signals,
+        lifeline,
+        warnings,
+        agents: options.agents,
+        report,
+    };
+    supervisor.run()
+}
+
+struct Supervisor<'a, F> {
+    config: &'a Config,
+    plan: Plan,
+    starter: Starter,
+    strangers: Vec<Pid>,
+    children: BTreeMap<Role, ChildProcess>,
+    signals: Signals,
+    lifeline: Option<Lines>,
+    warnings: Vec<String>,
+    agents: u16,
+    report: F,
+}
+
+impl<F: FnMut(&Report)> Supervisor<'_, F> {
+    fn run(mut self) -> Result<(), SupervisorError> {
+        log::info!("supervisor of {} agents", self.agents);
+        loop {
+            while let Some(effect) = self.plan.poll_effect() {
+                if let Effect::Quit(failure) = effect {
+                    return self.quit(failure);
+                }
+                self.carry_out(&effect);
+            }
+            self.wait();
+            self.hear_signals();
+            self.hear_lifeline();
+            self.hear_children();
+            self.plan.handle_timeout(clock::now().mono);
+        }
+    }
+
+    fn quit(self, failure: Option<String>) -> Result<(), SupervisorError> {
+        if let Err(error) = service::remove(&self.config.paths.state_dir) {
+            log::error!("cannot remove the service file: {error}");
+        }
+        log::info!("stopped");
+        failure.map_or(Ok(()), |reason| Err(SupervisorError::Failed(reason)))
+    }
+
+    fn carry_out(&mut self, effect: &Effect) {
+        match *effect {
+            Effect::Start(role) => match self.starter.start(role) {
+                Ok(child) => {
+                    log::info!("{role} is process {}", child.pid());
+                    self.children.insert(role, child);
+                }
+                Err(error) => {
+                    log::error!("{role} cannot be started: {error}");
+                    self.plan.handle_ended(clock::now().mono, role, &format!("cannot be started: {error}"));
+                }
+            },
+            Effect::Terminate(role) => self.signal(role, rustix::process::Signal::TERM),
+            Effect::Kill(role) => {
+                log::warn!("{role} does not end; it is killed");
+                self.signal(role, rustix::process::Signal::KILL);
+            }
+            Effect::EndOrphans => {
+                let ended = Tree::of_orphans().kill(&self.known());
+                if ended.found > 0 {
+                    log::warn!("ended {} processes that were left behind", ended.found);
+                }
+                self.look_for_orphans();
+            }
+            Effect::Announce => self.announce(),
+            Effect::Quit(_) => unreachable!("the caller takes it"),
+        }
+    }
+
+    fn signal(&self, role: Role, signal: rustix::process::Signal) {
+        if let Some(child) = self.children.get(&role) {
+            child.signal(signal);
+        }
+    }
+
+    fn announce(&mut self) {
+        let Some(Endpoints { controller, publisher, .. }) = self.starter.endpoints() else { return };
+        let service = Service::ours(controller, publisher, self.agents, std::mem::take(&mut self.warnings));
+        if let Err(error) = service.write(&self.config.paths.state_dir) {
+            // Clients that know the port need no file.
+            log::error!("cannot write the service file: {error}");
+        }
+        log::info!("up: controller {controller}, publisher {publisher}");
+        (self.report)(&Report::Up(service));
+    }
+
+    fn known(&self) -> Vec<Pid> {
+        self.children.values().map(ChildProcess::pid).chain(self.strangers.iter().copied()).collect()
+    }
+
+    /// Sleeps until something happens or is due.
+    fn wait(&self) {
+        let due = self.plan.poll_timeout().map(|due| due.since(clock::now().mono));
+        // Rounded up: to wake before the deadline is to wake twice.
+        let timeout = due.map_or(PollTimeout::NONE, |due| {
+            PollTimeout::try_from(due + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        let pipes = self.children.values().flat_map(|child| [child.out.fd(), child.err.fd()]).flatten();
+        let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
+        let all = std::iter::once(self.signals.as_fd()).chain(lifeline).chain(pipes);
+        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+        // Whatever it returns, each descriptor is looked at.
+        let _ = poll(&mut fds, timeout);
+    }
+
+    fn hear_signals(&mut self) {
+        let signals = self.signals.read();
+        for signal in signals.iter().filter(|signal| **signal != Signal::SIGCHLD) {
+            log::info!("{signal}: stopping");
+            self.plan.handle_stop(clock::now().mono);
+        }
+    }
+
+    /// Whoever has asked for us is gone when our standard input ends.
+    fn hear_lifeline(&mut self) {
+        let Some(lifeline) = &mut self.lifeline else { return };
+        lifeline.read();
+        if lifeline.fd().is_none() {
+            self.lifeline = None;
+            log::info!("whoever asked for this service has ended: stopping");
+            self.plan.handle_stop(clock::now().mono);
+        }
+    }
+
+    /// Lines first: the last one is the reason of an end.
+    fn hear_children(&mut self) {
+        let now = clock::now().mono;
+        let mut ended = Vec::new();
+        for (role, child) in &mut self.children {
+            let end = child.try_wait();
+            for line in child.out.read() {
+                if self.starter.hear(*role, &line) {
+                    self.plan.handle_ready(now, *role);
+                }
+            }
+            for line in child.err.read() {
+                log::warn!("{role}: {line}");
+                child.note(&line);
+            }
+            if let Some(end) = end {
+                log::info!("{role} {end}");
+                let reason = child.last_words().map_or(end, |words| format!("failed: {words}"));
+                ended.push((*role, reason));
+            }
+        }
+        for (role, reason) in ended {
+            self.children.remove(&role);
+            self.plan.handle_ended(now, role, &reason);
+        }
+        self.look_for_orphans();
+    }
+
+    fn look_for_orphans(&mut self) {
+        if !self.plan.has_orphans() {
+            return;
+        }
+        let known = self.known();
+        reap_orphans(&known);
+        if !any_left(&known) {
+            self.plan.handle_orphans_gone(clock::now().mono);
+        }
+    }
+}

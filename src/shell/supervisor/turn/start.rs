@@ -1,0 +1,202 @@
+//! What comes before a child runs: packed tools, a clean table, its command line and environment; and what its ready line says.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use super::Options;
+use crate::config::Config;
+use crate::shell::supervisor::child::ChildProcess;
+use crate::shell::supervisor::plan::Role;
+use crate::shell::supervisor::{MARK, stop};
+use crate::shell::tools;
+
+/// What the folder of a guest is called at the beginning: nothing else is ever removed.
+pub const GUEST_PREFIX: &str = "llts-run-";
+
+/// The supervisor's log, in LOG_DIR.
+const LOG_FILE: &str = "supervisor.log";
+
+/// Where the controller turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoints {
+    pub(super) controller: String,
+    pub(super) publisher: String,
+}
+
+/// Starts children.
+pub(super) struct Starter {
+    program: PathBuf,
+    config: Option<PathBuf>,
+    /// The mark of this service.
+    mark: String,
+    endpoints: Option<Endpoints>,
+}
+
+impl Starter {
+    pub(super) fn new(config: &Config, options: &Options) -> io::Result<Self> {
+        Ok(Self {
+            // Asked once: after a rebuild, the answer is the name of a deleted file.
+            program: std::env::current_exe()?,
+            config: options.config.clone(),
+            mark: stop::mark(&config.paths.state_dir),
+            endpoints: None,
+        })
+    }
+
+    pub(super) const fn endpoints(&self) -> Option<&Endpoints> {
+        self.endpoints.as_ref()
+    }
+
+    pub(super) fn start(&self, role: Role) -> io::Result<ChildProcess> {
+        let mut command = Command::new(&self.program);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        match role {
+            Role::Controller => command.arg("controller"),
+            Role::Agent(_) => command.args(["agent", "--name", &role.to_string()]),
+        };
+        command.env(MARK, &self.mark);
+        // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
+        // leaves open.
+        if let Some(Endpoints { controller, publisher }) = &self.endpoints {
+            for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
+                if let Some((_, port)) = endpoint.rsplit_once(':') {
+                    command.env(format!("LLTS_{key}"), port);
+                }
+            }
+        }
+        ChildProcess::start(&mut command)
+    }
+
+    /// Takes a line of a child; `true` if it says that the child is ready.
+    pub(super) fn hear(&mut self, role: Role, line: &str) -> bool {
+        match role {
+            Role::Controller => match endpoints(line) {
+                Some(endpoints) => {
+                    self.endpoints = Some(endpoints);
+                    true
+                }
+                None => false,
+            },
+            Role::Agent(_) => line.strip_prefix("llts agent ready: ") == Some(&role.to_string()),
+        }
+    }
+}
+
+fn endpoints(line: &str) -> Option<Endpoints> {
+    let words = line.strip_prefix("llts controller ready: ")?;
+    let (controller, publisher) = words.strip_prefix("rep ")?.split_once(" pub ")?;
+    Some(Endpoints { controller: controller.to_owned(), publisher: publisher.to_owned() })
+}
+
+/// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
+pub(super) fn prepare(config: &Config) -> Vec<String> {
+    let (ended, left) = stop::sweep(&config.paths.state_dir);
+    if ended + left > 0 {
+        log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
+    }
+    let warnings = pack_tools(config);
+    for warning in &warnings {
+        log::warn!("{warning}");
+    }
+    warnings
+}
+
+/// Packs the sources of tools whose archive is missing or different.
+fn pack_tools(config: &Config) -> Vec<String> {
+    let Some(sources) = config.paths.tool_sources_dir.as_deref() else { return Vec::new() };
+    let mut dirs: Vec<PathBuf> = match fs::read_dir(sources) {
+        Ok(entries) => entries.filter_map(|entry| Some(entry.ok()?.path())).filter(|path| is_tool(path)).collect(),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Vec::new(),
+        Err(error) => return vec![format!("cannot read {}: {error}", sources.display())],
+    };
+    dirs.sort();
+    if let (false, Err(error)) = (dirs.is_empty(), fs::create_dir_all(&config.paths.tools_dir)) {
+        return vec![format!("cannot make {}: {error}", config.paths.tools_dir.display())];
+    }
+    let limits = tools::Limits::from(&config.archive);
+    let mut warnings = Vec::new();
+    for dir in dirs {
+        let Some(name) = dir.file_name().map(|name| format!("{}.tar.gz", name.to_string_lossy())) else { continue };
+        match tools::pack(&dir, &config.paths.tools_dir.join(name), &limits) {
+            Ok(packed) if packed.changed => log::info!("packed {}", dir.display()),
+            Ok(_) => {}
+            Err(error) => warnings.push(error.to_string()),
+        }
+    }
+    warnings
+}
+
+/// A folder without run.sh beside the tools is something that they share.
+fn is_tool(dir: &Path) -> bool {
+    dir.join(tools::RUN_SCRIPT).is_file()
+}
+
+/// The log of a service.
+#[must_use]
+pub fn log_file(config: &Config) -> PathBuf {
+    config.log.dir.join(LOG_FILE)
+}
+
+/// A process comes up in some milliseconds; a machine that is busy with something else takes longer.
+pub(super) fn start_max(agents: u16) -> Duration {
+    Duration::from_secs(30) + Duration::from_millis(200) * u32::from(agents)
+}
+
+/// The folder of a service that was started for the time of one run. It goes with the supervisor.
+pub(super) struct GuestFolder(PathBuf);
+
+impl GuestFolder {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for GuestFolder {
+    fn drop(&mut self) {
+        let named = self.0.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GUEST_PREFIX));
+        let own = fs::symlink_metadata(&self.0)
+            .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
+        if named && own {
+            // What cannot be removed belongs to a tool that ran as another user.
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn starter() -> Starter {
+        Starter { program: PathBuf::new(), config: None, mark: String::new(), endpoints: None }
+    }
+
+    #[test]
+    fn ready_lines_are_understood() {
+        let mut starter = starter();
+        assert!(!starter.hear(Role::Controller, "hello"));
+        assert!(!starter.hear(Role::Agent(1), "llts agent ready: agent-12"));
+        assert!(starter.hear(Role::Agent(1), "llts agent ready: agent-1"));
+        assert_eq!(starter.endpoints(), None);
+        assert!(starter.hear(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
+        let endpoints = starter.endpoints().unwrap();
+        assert_eq!([endpoints.controller.as_str(), &endpoints.publisher], ["tcp://[::1]:15", "tcp://[::1]:16"]);
+    }
+
+    #[test]
+    fn only_a_folder_of_a_guest_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let [guest, other] = [format!("{GUEST_PREFIX}x"), "other".to_owned()].map(|name| folder.path().join(name));
+        for dir in [&guest, &other] {
+            fs::create_dir(dir).unwrap();
+            drop(GuestFolder::new(dir));
+        }
+        assert!(!guest.exists() && other.exists());
+    }
+}

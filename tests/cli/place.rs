@@ -1,0 +1,182 @@
+//! A folder to run `llts` in: a configuration with free ports, tools, and a way to see every process that was started there.
+
+use std::fs;
+use std::io::Write as _;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use llts::shell::clock;
+use rustix::process::{Pid, Signal};
+
+/// Everything that a test waits for happens in far less; a test that fails shall not hang.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Names the folder to every process that is started in it.
+const MARK: &str = "PLACE";
+
+const CONFIG: &str = "\
+CONTROLLER_REP_PORT = 0
+CONTROLLER_PUB_PORT = 0
+AGENT_HEARTBEAT_INTERVAL = 500
+AGENT_KILL_INTERVAL = 500
+LOG_DIR = \"log\"
+";
+
+/// The folder. Dropping it stops the service in it.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+}
+
+/// What a command said.
+#[derive(Debug)]
+pub(crate) struct Said {
+    pub(crate) code: Option<i32>,
+    pub(crate) out: String,
+    pub(crate) err: String,
+}
+
+impl Said {
+    /// The one JSON value on stdout.
+    #[track_caller]
+    pub(crate) fn json(&self) -> serde_json::Value {
+        serde_json::from_str(&self.out).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+
+    /// The first line on stdout.
+    #[track_caller]
+    pub(crate) fn line(&self) -> &str {
+        self.out.lines().next().unwrap_or_else(|| panic!("{self:?}"))
+    }
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::Builder::new().prefix("llts-place-").tempdir().expect("a folder");
+        for name in ["log", "tools", "tmp"] {
+            fs::create_dir(folder.path().join(name)).expect("a folder");
+        }
+        fs::write(folder.path().join("config.toml"), CONFIG).expect("written");
+        Self { folder }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// Makes the source of a tool.
+    pub(crate) fn tool(&self, name: &str, script: &str) {
+        let folder = self.path("tools").join(name);
+        fs::create_dir(&folder).expect("a new folder");
+        let run = folder.join("run.sh");
+        fs::write(&run, format!("#!/bin/sh\n{script}\n")).expect("written");
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755)).expect("its own file");
+    }
+
+    /// `llts` with these arguments, in this folder.
+    pub(crate) fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
+            command.env_remove(name);
+        }
+        command.args(line.split_whitespace()).current_dir(self.folder.path()).stdin(Stdio::null());
+        command.env_remove("CONTROLLER_ADDRESS").env(MARK, self.folder.path()).env("TMPDIR", self.path("tmp"));
+        command
+    }
+
+    /// Runs `llts` to its end.
+    pub(crate) fn llts(&self, line: &str) -> Said {
+        self.said(self.start(line))
+    }
+
+    /// Runs `llts` to its end, which must be a good one.
+    #[track_caller]
+    pub(crate) fn ok(&self, line: &str) -> Said {
+        let said = self.llts(line);
+        assert_eq!(said.code, Some(0), "{line}: {said:?}");
+        said
+    }
+
+    /// Starts `llts`.
+    pub(crate) fn start(&self, line: &str) -> Child {
+        self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+    }
+
+    /// Waits for the end of what was started.
+    pub(crate) fn said(&self, child: Child) -> Said {
+        let output = child.wait_with_output().expect("its output");
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+        Said { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    }
+
+    /// All living processes that were started here, directly or not: pid and command line.
+    pub(crate) fn processes(&self) -> Vec<(i32, String)> {
+        let mark = format!("{MARK}={}", self.folder.path().display());
+        let mut found = Vec::new();
+        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
+            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
+            if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
+                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+                found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
+            }
+        }
+        found
+    }
+
+    /// The process whose command line ends so.
+    #[track_caller]
+    pub(crate) fn process(&self, end: &str) -> i32 {
+        let processes = self.processes();
+        let found = processes.iter().find(|(_, line)| line.trim_end().ends_with(end));
+        found.unwrap_or_else(|| panic!("no {end}: {processes:?}")).0
+    }
+
+    /// What the agents of the service are, as JSON.
+    pub(crate) fn agents(&self) -> Vec<serde_json::Value> {
+        let said = self.llts("agents --output json");
+        said.json()["agents"].as_array().cloned().unwrap_or_default()
+    }
+
+    /// Whether nothing that was started here is left: neither a process nor a folder.
+    #[track_caller]
+    pub(crate) fn is_clean(&self) {
+        assert_eq!(self.processes(), []);
+        assert_eq!(names(&self.path("tmp")), [""; 0]);
+        let work = names(&self.path("work"));
+        assert!(work.iter().all(|name| name == ".trash"), "{work:?}");
+        assert_eq!(names(&self.path("work/.trash")), [""; 0]);
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let said = self.llts("down");
+        if std::thread::panicking() {
+            let log = fs::read_to_string(self.path("log/supervisor.log")).unwrap_or_default();
+            let _ = writeln!(std::io::stderr(), "down: {said:?}\nsupervisor.log:\n{log}");
+        }
+    }
+}
+
+/// The names in a folder, if it is there.
+pub(crate) fn names(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
+    entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Waits until something holds, and names it if it does not.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = clock::now().mono + PATIENCE;
+    while !holds() {
+        assert!(clock::now().mono < until, "never: {what}");
+        std::thread::park_timeout(Duration::from_millis(10));
+    }
+}
+
+/// Signals a process that a test has started.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("a process of ours");
+}

@@ -1,0 +1,162 @@
+//! `llts up` and `llts down` against the real service: what is started, what comes back, what is left.
+
+use crate::place::{Place, eventually, names, signal};
+use rustix::process::Signal;
+
+/// Says which run it is, starts a process that no group holds, then sleeps in it.
+const STUBBORN: &str = "\
+trap '' TERM
+echo $$ >> $PLACE/started
+setsid sh -c 'trap \"\" TERM; echo $$ >> $PLACE/escaped; while :; do sleep 0.1; done' &
+while :; do sleep 0.1; done";
+
+/// The pids that a tool has written to a file.
+fn pids(place: &Place, file: &str) -> Vec<i32> {
+    let text = std::fs::read_to_string(place.path(file)).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+fn is_alive(place: &Place, pid: i32) -> bool {
+    place.processes().iter().any(|(found, line)| *found == pid && !line.is_empty())
+}
+
+#[test]
+fn a_service_goes_up_once_and_down_as_a_whole() {
+    let place = Place::new();
+    let said = place.ok("up 3");
+    let lines: Vec<_> = said.out.lines().collect();
+    assert!(lines[0].starts_with("controller  tcp://127.0.0.1:"), "{said:?}");
+    assert!(lines[1].starts_with("publisher   tcp://127.0.0.1:"), "{said:?}");
+    assert_eq!(lines[2..], ["agents      3"]);
+    let mut agents: Vec<_> = place.agents().iter().map(|agent| agent["__AGENT_ID__"].to_string()).collect();
+    agents.sort();
+    assert_eq!(agents, ["\"agent-1\"", "\"agent-2\"", "\"agent-3\""], "all are registered when `up` returns");
+    assert_eq!(place.processes().len(), 5);
+
+    let supervisor = place.process("--agents 3");
+    let said = place.llts("up 1");
+    assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
+    assert!(said.err.contains(&format!("process {supervisor}")), "{said:?}");
+    assert_eq!(place.processes().len(), 5, "the first service is undisturbed");
+
+    assert_eq!(place.ok("down").out, format!("stopped the service (process {supervisor})\n"));
+    place.is_clean();
+    assert!(!names(&place.path("state")).contains(&"service.json".to_owned()));
+    let said = place.ok("down");
+    assert!(said.out.is_empty() && said.err.contains("no service runs"), "{said:?}");
+}
+
+#[test]
+fn a_service_ends_its_tasks() {
+    let place = Place::new();
+    place.tool("stubborn", STUBBORN);
+    place.ok("up 2");
+    place.ok("submit stubborn");
+    eventually("the tool runs", || !pids(&place, "escaped").is_empty());
+    place.ok("down");
+    place.is_clean();
+}
+
+#[test]
+fn an_agent_that_is_killed_comes_back_and_its_tree_is_gone() {
+    let place = Place::new();
+    place.tool("stubborn", STUBBORN);
+    place.ok("up 1");
+    let id = place.ok("submit stubborn").line().to_owned();
+    eventually("the tool runs", || !pids(&place, "escaped").is_empty());
+    let first = place.process("agent --name agent-1");
+    let tree = [pids(&place, "started")[0], pids(&place, "escaped")[0]];
+    signal(first, Signal::KILL);
+    eventually("the next run of the task", || pids(&place, "started").len() > 1);
+    // The next agent starts only after the orphans are gone, so that none is left once its run has begun.
+    assert!(tree.iter().all(|pid| !is_alive(&place, *pid)), "{tree:?}: {:?}", place.processes());
+    assert_ne!(place.process("agent --name agent-1"), first);
+    assert_eq!(place.agents().len(), 1, "it has the place of the first one");
+    let task = place.ok(&format!("query {id} --output json")).json();
+    assert_eq!(task["__ROUND__"].as_i64(), Some(1));
+    place.ok("down");
+    place.is_clean();
+}
+
+#[test]
+fn a_controller_that_is_killed_comes_back_on_its_ports() {
+    let place = Place::new();
+    let before = place.ok("up 2 --output json").json();
+    let first = place.process(" controller");
+    signal(first, Signal::KILL);
+    eventually("a controller", || {
+        place.processes().iter().any(|(pid, line)| line.trim_end().ends_with(" controller") && *pid != first)
+    });
+    eventually("its agents", || {
+        let agents = place.llts("agents --output json");
+        agents.code == Some(0) && agents.json()["total"].as_u64() == Some(2)
+    });
+    let endpoint = before["controller"].as_str().unwrap();
+    place.ok(&format!("stats --controller {endpoint}"));
+}
+
+#[test]
+fn what_a_killed_supervisor_leaves_is_ended_by_down() {
+    let place = Place::new();
+    place.ok("up 2");
+    signal(place.process("--agents 2"), Signal::KILL);
+    let said = place.ok("down");
+    assert_eq!(said.out, "the supervisor was gone; ended 3 processes that it had left\n");
+    eventually("all of it has ended", || place.processes().is_empty());
+    place.is_clean();
+}
+
+#[test]
+fn what_a_killed_supervisor_leaves_is_ended_by_the_next_start() {
+    let place = Place::new();
+    place.tool("stubborn", STUBBORN);
+    place.ok("up 1");
+    place.ok("submit stubborn");
+    eventually("the tool runs", || !pids(&place, "escaped").is_empty());
+    let tree = [pids(&place, "started")[0], pids(&place, "escaped")[0]];
+    signal(place.process("--agents 1"), Signal::KILL);
+    place.ok("up 1");
+    assert!(tree.iter().all(|pid| !is_alive(&place, *pid)), "{:?}", place.processes());
+    assert_eq!(place.processes().len(), 3, "{:?}", place.processes());
+    place.ok("down");
+    place.is_clean();
+}
+
+#[test]
+fn a_start_that_fails_says_why_and_leaves_nothing() {
+    let place = Place::new();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    let up = place.command("up 2").env("LLTS_CONTROLLER_REP_PORT", &port).output().unwrap();
+    let err = String::from_utf8(up.stderr).unwrap();
+    assert_eq!(up.status.code(), Some(1), "{err}");
+    assert!(err.starts_with("llts: ") && err.contains(&port) && err.lines().count() == 1, "{err}");
+    place.is_clean();
+    place.ok("up 1");
+}
+
+#[test]
+fn a_start_that_is_interrupted_leaves_nothing() {
+    let place = Place::new();
+    let up = place.start("up 40");
+    eventually("it has begun", || place.path("log/supervisor.log").exists());
+    signal(up.id().cast_signed(), Signal::INT);
+    let said = place.said(up);
+    // It may have been up already.
+    if said.code != Some(0) {
+        assert!(said.code == Some(1) && said.err.contains("was stopped before it was up"), "{said:?}");
+        place.is_clean();
+    }
+}
+
+#[test]
+fn tools_are_packed_at_the_start_and_a_broken_one_is_named() {
+    let place = Place::new();
+    place.tool("good", "echo fine >> report.log");
+    place.tool("bad", "");
+    std::fs::rename(place.path("tools/bad"), place.path("tools/b a d")).unwrap();
+    let said = place.ok("up 1");
+    assert!(said.err.contains("b a d") && said.err.lines().count() == 1, "{said:?}");
+    assert_eq!(names(&place.path("testTools")), ["good.tar.gz"]);
+    assert_eq!(place.ok("run good").out, "fine\n");
+}
