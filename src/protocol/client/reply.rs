@@ -39,7 +39,7 @@ pub fn decode(frame: &[u8]) -> Result<Fields, ReplyError> {
     let malformed =
         |reason: &str| ReplyError::Malformed(format!("{reason}: {}", shown(&String::from_utf8_lossy(frame))));
     let mut fields =
-        json::parse(frame, &FieldLimits::TRUSTED).map_err(|refusal| malformed(refusal.message.as_str()))?;
+        json::parse(frame, &FieldLimits::TRUSTED).map_err(|rejected| malformed(&rejected.refusal.message))?;
     let code = fields.remove(words::CODE).and_then(|code| code.as_i64());
     let code = code.ok_or_else(|| malformed("the reply has no code"))?;
     fields.remove(words::TYPE);
