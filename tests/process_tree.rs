@@ -209,7 +209,11 @@ fn a_fork_bomb_is_outrun() {
     alone("a_fork_bomb_is_outrun", || {
         become_subreaper().expect("this kernel can");
         let tool = Tool::new("./bomb.sh 7 & ./bomb.sh 7 & wait");
-        tool.write("bomb.sh", "#!/bin/sh\n[ $1 -gt 0 ] || { echo ready; exec sleep 300; }\nsetsid ./bomb.sh $(($1-1)) & setsid ./bomb.sh $(($1-1)) & wait\n");
+        let fork = "setsid ./bomb.sh $(($1-1)) &";
+        tool.write(
+            "bomb.sh",
+            &format!("#!/bin/sh\n[ $1 -gt 0 ] || {{ echo ready; exec sleep 300; }}\n{fork} {fork} wait\n"),
+        );
         let mut child = tool.start();
         assert_eq!(tool.line(), "ready");
         let tree = Tree::of(child.id());
@@ -522,7 +526,8 @@ fn the_run_of_a_dead_agent_is_swept() {
     alone("the_run_of_a_dead_agent_is_swept", || {
         // No subreaper: the orphans leave our tree, as those of a dead agent do.
         // Run.sh, two marked processes in a session of their own, and an orphan without environment in its group.
-        let script = "setsid sh -c 'sleep 300 & echo ready; wait' & (env -i sh -c 'echo ready; exec sleep 300' &) ; exec sleep 300";
+        let script = "setsid sh -c 'sleep 300 & echo ready; wait' & \
+             (env -i sh -c 'echo ready; exec sleep 300' &) ; exec sleep 300";
         let start = |round: &str| {
             let mut tool = Tool::new(script);
             tool.plan.environment.push(("ROUND".into(), round.into()));
