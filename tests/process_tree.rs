@@ -16,7 +16,7 @@ use llts::shell::process::{
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
-use scenario::{COOKIE, PATIENCE, alone, alone_without_rights};
+use scenario::{COOKIE, PATIENCE, alone, alone_without_rights, run, this_binary};
 
 /// A folder with a run.sh, and what it writes to its standard output.
 struct Tool {
@@ -209,7 +209,11 @@ fn a_fork_bomb_is_outrun() {
     alone("a_fork_bomb_is_outrun", || {
         become_subreaper().expect("this kernel can");
         let tool = Tool::new("./bomb.sh 7 & ./bomb.sh 7 & wait");
-        tool.write("bomb.sh", "#!/bin/sh\n[ $1 -gt 0 ] || { echo ready; exec sleep 300; }\nsetsid ./bomb.sh $(($1-1)) & setsid ./bomb.sh $(($1-1)) & wait\n");
+        let fork = "setsid ./bomb.sh $(($1-1)) &";
+        tool.write(
+            "bomb.sh",
+            &format!("#!/bin/sh\n[ $1 -gt 0 ] || {{ echo ready; exec sleep 300; }}\n{fork} {fork} wait\n"),
+        );
         let mut child = tool.start();
         assert_eq!(tool.line(), "ready");
         let tree = Tree::of(child.id());
@@ -402,6 +406,22 @@ fn a_run_starts_with_default_signals() {
     });
 }
 
+/// A parent that ignores SIGCHLD hands that down, and then the kernel throws exit codes away.
+#[test]
+fn an_ignored_sigchld_loses_no_exit_code() {
+    const NAME: &str = "an_ignored_sigchld_loses_no_exit_code";
+    let mut command = std::process::Command::new("env");
+    command.arg("--ignore-signal=CHLD").arg(this_binary());
+    run(NAME, command, || {
+        let own = fs::read_to_string("/proc/self/status").unwrap();
+        let ignored = own.lines().find_map(|line| line.strip_prefix("SigIgn:\t")).unwrap();
+        assert!(u64::from_str_radix(ignored, 16).unwrap() & (1 << (libc::SIGCHLD - 1)) != 0, "the test is vain: {own}");
+        let tool = Tool::new("exit 7");
+        become_subreaper().unwrap();
+        assert_eq!(wait(&mut tool.start()).exit, ExitCode(7));
+    });
+}
+
 /// The limit is inherited, cannot be raised again, and a start beyond it is explained.
 #[test]
 fn the_limit_of_processes_holds_for_a_run() {
@@ -505,8 +525,9 @@ fn record_of_dead_agent(round: u32) -> RunRecord {
 fn the_run_of_a_dead_agent_is_swept() {
     alone("the_run_of_a_dead_agent_is_swept", || {
         // No subreaper: the orphans leave our tree, as those of a dead agent do.
-        let script =
-            "setsid sh -c 'sleep 300 & echo ready; wait' & env -i sh -c 'echo ready; sleep 300' & exec sleep 300";
+        // Run.sh, two marked processes in a session of their own, and an orphan without environment in its group.
+        let script = "setsid sh -c 'sleep 300 & echo ready; wait' & \
+             (env -i sh -c 'echo ready; exec sleep 300' &) ; exec sleep 300";
         let start = |round: &str| {
             let mut tool = Tool::new(script);
             tool.plan.environment.push(("ROUND".into(), round.into()));
@@ -527,17 +548,38 @@ fn the_run_of_a_dead_agent_is_swept() {
         let swept = records.sweep().unwrap();
         assert_eq!(swept.len(), 1);
         assert_eq!((swept[0].round, swept[0].left, swept[0].superseded), (Round(0), 0, true));
-        // run.sh, a shell and its sleep in a session of their own, a shell and its sleep without environment.
-        assert_eq!(swept[0].killed, 5);
+        assert_eq!(swept[0].killed, 4);
         assert_eq!(wait(&mut old).exit, ExitCode(-9));
         assert_eq!(records.list().unwrap(), [live]);
         assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
 
-        let round_1 = Cookie::new(["ROUND=1".to_owned(), record_of_dead_agent(1).cookie.entries()[0].clone()]);
-        let (killed, left) = sweep_by_cookie(&round_1);
-        assert_eq!(left, 0);
-        assert!(killed >= 4, "{killed}");
+        records.write(&RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) }).unwrap();
+        assert_eq!(records.sweep().unwrap()[0].killed, 4);
         assert_eq!(wait(&mut new).exit, ExitCode(-9));
+    });
+}
+
+/// A8: run.sh is gone as well. Its group is ours if a marked process is in it; if none is, its number may be another's.
+#[test]
+fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
+    alone("a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours", || {
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let unmarked = "(env -i sh -c 'echo $$; exec sleep 300' &)";
+        for (script, killed) in [(format!("{unmarked}; sleep 300 & exit 0"), 2), (format!("{unmarked}; exit 0"), 0)] {
+            let mut tool = Tool::new(&script);
+            tool.plan.environment.push(("ROUND".into(), "0".into()));
+            let mut child = tool.start();
+            let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
+            let unmarked = ProcessId::of(pid).unwrap();
+            wait(&mut child);
+            records.write(&RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) }).unwrap();
+            assert_eq!(records.sweep().unwrap()[0].killed, killed, "{script}");
+            assert_eq!(unmarked.is_alive(), killed == 0);
+            if killed == 0 {
+                rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+            }
+        }
     });
 }
 

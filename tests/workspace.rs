@@ -134,7 +134,12 @@ fn folders_without_rights_are_removed() {
             for folder in [&deep, deep.parent().unwrap(), &task.path().join("a"), task.path()] {
                 set_mode(folder, mode);
             }
-            site.remove(task);
+            let rest = site.remove_with_rest(task, 1);
+            assert_eq!(site.names(), (vec![], 1), "it was moved although it has the mode {mode:o}");
+            let remover = Remover::start(&site.workspace).unwrap();
+            remover.take(rest);
+            remover.finish();
+            assert!(site.is_empty());
         }
     });
 }
@@ -142,7 +147,7 @@ fn folders_without_rights_are_removed() {
 /// P7: deeper than any path, any stack and any limit of descriptors.
 #[test]
 fn a_folder_of_any_depth_is_removed() {
-    const DEPTH: u32 = 5_000;
+    const DEPTH: u32 = 2_200;
     let site = Site::new();
     let task = site.task();
     let mut folder = rustix::fs::open(task.path(), rustix::fs::OFlags::RDONLY, Mode::empty()).unwrap();
@@ -241,13 +246,13 @@ fn a_folder_that_is_gone_already_is_removed() {
 fn a_large_folder_is_removed_within_the_budget_and_then_in_the_background() {
     let site = Site::new();
     let task = site.task();
-    for n in 0..1_000 {
+    for n in 0..600 {
         fs::write(task.path().join(n.to_string()), "").unwrap();
     }
     let rest = site.remove_with_rest(task, BUDGET);
     let trash = site.folder.path().join("work/.trash");
     let left = fs::read_dir(fs::read_dir(&trash).unwrap().next().unwrap().unwrap().path()).unwrap().count();
-    assert_eq!(left, 1_000 - BUDGET as usize);
+    assert_eq!(left, 600 - BUDGET as usize);
     let (next, leftover) = site.workspace.create(id()).unwrap();
     assert!(leftover.is_none() && fs::read_dir(next.path()).unwrap().count() == 0, "the next run is not held up");
 
@@ -274,7 +279,7 @@ fn the_trash_of_dead_agents_is_emptied_at_the_start() {
 fn no_remainder_is_lost() {
     let site = Site::new();
     let remover = Remover::start(&site.workspace).unwrap();
-    for _ in 0..500 {
+    for _ in 0..200 {
         let task = site.task();
         fs::create_dir_all(task.path().join("a/b")).unwrap();
         remover.take(site.remove_with_rest(task, 0));

@@ -12,6 +12,12 @@ use rustix::process::Pid;
 /// Bytes of an environment that are looked at. The kernel's limit for arguments and environment together is 6 MiB.
 const ENVIRONMENT_BYTES_MAX: u64 = 6 << 20;
 
+/// How often the environment of a process in the middle of an exec is asked for again. Mostly once is enough.
+const EXEC_RETRIES_MAX: u32 = 200;
+
+/// The flag of a kernel thread in field 9 of `/proc/<pid>/stat`.
+const PF_KTHREAD: i64 = 0x0020_0000;
+
 /// One process for all time of one boot: the kernel reuses a pid, but not together with its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
@@ -70,6 +76,8 @@ pub(super) struct Stat {
     pub(super) group: Option<Pid>,
     pub(super) session: Option<Pid>,
     pub(super) start_time: u64,
+    /// A thread of the kernel itself.
+    pub(super) kernel: bool,
     /// False for a zombie. A process whose first thread has ended shows as one as well, but its other threads still run.
     pub(super) alive: bool,
 }
@@ -98,6 +106,7 @@ impl Stat {
             group: pid_at(5),
             session: pid_at(6),
             start_time: u64::try_from(number(22)?).ok()?,
+            kernel: number(9)? & PF_KTHREAD != 0,
             alive: !ended,
         })
     }
@@ -127,11 +136,27 @@ fn open_proc() -> Result<OwnedFd> {
 }
 
 /// The environment with which a process was started, entries ended by NUL; empty when it may not be read.
-pub(super) fn environment(pid: Pid) -> Vec<u8> {
+///
+/// In the middle of an exec the kernel shows neither an environment nor a command line, so that a process could slip through
+/// a search by its environment. One that really has no environment has a command line.
+pub(super) fn environment(stat: &Stat) -> Vec<u8> {
+    let mut settled = stat.kernel;
+    for _ in 0..EXEC_RETRIES_MAX {
+        let environment = read_some(stat.pid, "environ", ENVIRONMENT_BYTES_MAX);
+        if settled || !environment.is_empty() {
+            return environment;
+        }
+        settled = !read_some(stat.pid, "cmdline", 1).is_empty();
+        std::thread::yield_now();
+    }
+    Vec::new()
+}
+
+fn read_some(pid: Pid, name: &str, bytes_max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
-    if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/environ")) {
+    if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/{name}")) {
         // A process that ends meanwhile gives an error in the middle; what was read so far is all there is.
-        let _ = file.take(ENVIRONMENT_BYTES_MAX).read_to_end(&mut bytes);
+        let _ = file.take(bytes_max).read_to_end(&mut bytes);
     }
     bytes
 }

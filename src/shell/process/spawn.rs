@@ -2,7 +2,7 @@
 
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -130,9 +130,10 @@ pub fn spawn(plan: &SpawnPlan) -> Result<RunningChild, SpawnError> {
     let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
 
     let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let null = above_stdio(null.map_err(SpawnError::Start)?.as_fd())?;
-    let stdout = above_stdio(plan.stdout.as_fd())?;
-    let stderr = above_stdio(plan.stderr.as_fd())?;
+    let null = null.map_err(SpawnError::Start)?;
+    let stdin = Source::above_stdio(null.as_fd())?;
+    let stdout = Source::above_stdio(plan.stdout.as_fd())?;
+    let stderr = Source::above_stdio(plan.stderr.as_fd())?;
     // Before each run, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
     sys::close_all_on_exec().map_err(SpawnError::Start)?;
 
@@ -143,7 +144,7 @@ pub fn spawn(plan: &SpawnPlan) -> Result<RunningChild, SpawnError> {
             arguments: &first.chain(arguments.iter().cloned()).collect::<Vec<_>>(),
             environment: &environment,
             folder: folder.as_fd(),
-            stdin: null.as_fd(),
+            stdin: stdin.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
         })
@@ -205,10 +206,30 @@ fn passable(what: &str, bytes: Vec<u8>) -> Result<CString, SpawnError> {
     CString::new(bytes).map_err(|_| SpawnError::Unpassable(what.to_owned()))
 }
 
-/// A copy above 2: if our own standard descriptors are closed, a file may sit on one of the numbers that the child's are
-/// moved to, one after the other.
-fn above_stdio(fd: BorrowedFd<'_>) -> Result<OwnedFd, SpawnError> {
-    rustix::io::fcntl_dupfd_cloexec(fd, 3).map_err(SpawnError::Start)
+/// A descriptor for the child's standard ones to be made from.
+enum Source<'a> {
+    Same(BorrowedFd<'a>),
+    Copy(OwnedFd),
+}
+
+impl<'a> Source<'a> {
+    /// If our own standard descriptors are closed, a file may sit on one of the numbers that the child's are moved to, one
+    /// after the other: then it is copied above them.
+    fn above_stdio(fd: BorrowedFd<'a>) -> Result<Self, SpawnError> {
+        if fd.as_raw_fd() > 2 {
+            return Ok(Self::Same(fd));
+        }
+        rustix::io::fcntl_dupfd_cloexec(fd, 3).map(Self::Copy).map_err(SpawnError::Start)
+    }
+}
+
+impl AsFd for Source<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Same(fd) => *fd,
+            Self::Copy(fd) => fd.as_fd(),
+        }
+    }
 }
 
 fn explain(error: Errno, folder: BorrowedFd<'_>) -> SpawnError {

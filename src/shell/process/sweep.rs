@@ -91,7 +91,7 @@ impl Marks<'_> {
         if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
             return true;
         }
-        let marked = self.cookie.marks(&procfs::environment(stat.pid));
+        let marked = self.cookie.marks(&procfs::environment(stat));
         self.group_is_ours |= marked && in_group;
         marked
     }

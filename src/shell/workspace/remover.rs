@@ -55,12 +55,18 @@ impl Remover {
     /// # Errors
     /// When the thread cannot be started.
     pub fn start(workspace: &Workspace) -> io::Result<Self> {
+        let (mut remover, worker, waiting) = Self::without_thread(workspace)?;
+        let thread = std::thread::Builder::new().name("remover".to_owned()).spawn(move || worker.run(&waiting))?;
+        remover.thread = Some(thread);
+        Ok(remover)
+    }
+
+    fn without_thread(workspace: &Workspace) -> io::Result<(Self, Worker, Receiver<TrashRemainder>)> {
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), look_through: AtomicBool::new(true) });
         let (queue, waiting) = sync_channel(QUEUE_MAX);
-        let worker =
-            Worker { trash: workspace.trash.try_clone()?, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
-        let thread = std::thread::Builder::new().name("remover".to_owned()).spawn(move || worker.run(&waiting))?;
-        Ok(Self { queue: Some(queue), shared, thread: Some(thread) })
+        let trash = workspace.trash.try_clone()?;
+        let worker = Worker { trash, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
+        Ok((Self { queue: Some(queue), shared, thread: None }, worker, waiting))
     }
 
     /// Takes over what a removal left. Never blocks.
@@ -142,5 +148,31 @@ impl Worker {
                 self.stuck.insert(name.to_owned());
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Removed;
+    use super::*;
+    use crate::types::{TaskId, Wall};
+
+    #[test]
+    fn what_does_not_fit_into_the_queue_is_found_in_the_trash() {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Workspace::open(folder.path()).unwrap();
+        let (mut remover, worker, waiting) = Remover::without_thread(&workspace).unwrap();
+        worker.shared.look_through.store(false, Ordering::SeqCst);
+        for n in 0..=QUEUE_MAX {
+            let (task, _) = workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
+            task.write_file("task.info", b"").unwrap();
+            match workspace.remove(task, 0) {
+                Removed::Rest(rest) => remover.take(rest),
+                other => panic!("{other:?}"),
+            }
+        }
+        remover.queue = None;
+        worker.run(&waiting);
+        assert_eq!(std::fs::read_dir(folder.path().join(".trash")).unwrap().count(), 0);
     }
 }

@@ -116,6 +116,18 @@ mod tests {
         tail_of(&File::open(path).unwrap(), limit)
     }
 
+    /// Refused at the open, not only because there is nothing to read in it.
+    #[test]
+    fn what_is_no_file_is_not_opened() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = File::open(folder.path()).unwrap();
+        rustix::fs::mkfifoat(&dir, "pipe", Mode::RWXU).unwrap();
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        for name in ["pipe", "folder"] {
+            assert_eq!(open_regular(dir.as_fd(), &[], name).unwrap_err(), Errno::INVAL, "{name}");
+        }
+    }
+
     #[test]
     fn a_short_file_comes_whole() {
         for content in ["", "a", "a\nb\n", "12345678", "\u{e9}\u{e9}\u{e9}\u{e9}"] {
