@@ -46,9 +46,9 @@ def test_long_report(llts):
 
 
 def test_huge_report(llts):
-    """HAZARDS P6: only the end of a report of 2 GiB is read."""
+    """HAZARDS P6: only the end of a report of 2 GiB is read, without the line that was cut."""
     script = "truncate -s 2G report.log\nprintf '\\nthe end\\n' >> report.log\n"
-    assert tail_of(llts, "huge", script).endswith("\nthe end\n")
+    assert tail_of(llts, "huge", script) == "the end\n"
 
 
 def test_cut_inside_a_character(llts):

@@ -22,9 +22,9 @@ def test_working_directory(llts):
 
 
 def test_files_around(llts):
-    """3.2, 3.4: controller.info, task.info and the folder of the tool; task.json is ours (DESIGN 7)."""
+    """3.2, 3.4: controller.info, task.info and the folder of the tool; task.json and the outputs are ours (DESIGN 7)."""
     found = report(llts, "around", "ls -A .. > report.log\n").split()
-    assert sorted(set(found) - {"task.json"}) == ["around", "controller.info", "task.info"]
+    assert sorted(set(found) - {"task.json", "stdout", "stderr"}) == ["around", "controller.info", "task.info"]
 
 
 def test_everything_of_the_tool_is_there(llts):
@@ -95,7 +95,7 @@ def test_environment(llts):
     }
     assert {key: found.get(key) for key in expected} == expected
     parameters = {key for key in found if key.startswith("PARAM_")}
-    assert parameters == {"PARAM_param1", "PARAM_number"}
+    assert parameters == {"PARAM_param1", "PARAM_number", "PARAM_1st"}
 
 
 def test_tool_gets_no_sockets(llts):

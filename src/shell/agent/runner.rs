@@ -1,6 +1,7 @@
 //! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
 
 use std::ffi::OsString;
+use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -17,8 +18,8 @@ use crate::shell::process::{
     self, ChildExit, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
-use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace};
-use crate::types::{Now, Session};
+use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace, tail_of};
+use crate::types::{ExitCode, Now, Session};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
@@ -45,8 +46,17 @@ struct Run {
     job: Job,
     stop: Arc<AtomicBool>,
     folder: Option<Prepared>,
+    started: Option<Started>,
+}
+
+/// A run.sh that was started.
+struct Started {
+    /// `None` once it has been reaped.
     child: Option<RunningChild>,
-    tree: Option<Tree>,
+    tree: Tree,
+    /// Its output, by descriptor: the tool may have put anything in the place of the names.
+    stdout: File,
+    stderr: File,
 }
 
 impl Runner {
@@ -87,7 +97,7 @@ impl Runner {
 
     /// Readable when run.sh has ended.
     pub(super) fn child(&self) -> Option<&impl AsFd> {
-        self.run.as_ref().and_then(|run| run.child.as_ref())
+        self.run.as_ref()?.started.as_ref()?.child.as_ref()
     }
 
     /// Does what concerns the run; what comes of it goes back into the engine.
@@ -122,7 +132,7 @@ impl Runner {
     fn prepare(&mut self, job: Job, slot: &mut Slot) {
         let stop = Arc::new(AtomicBool::new(false));
         let outcome = self.preparer.begin(&job, &stop);
-        self.run = Some(Run { job, stop, folder: None, child: None, tree: None });
+        self.run = Some(Run { job, stop, folder: None, started: None });
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
         }
@@ -145,15 +155,17 @@ impl Runner {
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {
         let failed = |error: &dyn std::fmt::Display| SpawnFailure::Failed(failure(error));
-        let Some(Run { job, folder: Some(folder), child, tree, .. }) = &mut self.run else {
+        let Some(Run { job, folder: Some(folder), started, .. }) = &mut self.run else {
             return Err(failed(&"there is no work folder"));
         };
+        let stdout = folder.dir.create_output(STDOUT).map_err(|error| failed(&error))?;
+        let stderr = folder.dir.create_output(STDERR).map_err(|error| failed(&error))?;
         let plan = SpawnPlan {
             folder: folder.dir.path().join(job.tool.as_str()),
             arguments: Vec::new(),
             environment: environment(job, &self.controller, self.ip),
-            stdout: folder.dir.create_output(STDOUT).map_err(|error| failed(&error))?,
-            stderr: folder.dir.create_output(STDERR).map_err(|error| failed(&error))?,
+            stdout: stdout.try_clone().map_err(|error| failed(&error))?,
+            stderr: stderr.try_clone().map_err(|error| failed(&error))?,
         };
         let mut record = RunRecord {
             task: job.task,
@@ -165,60 +177,53 @@ impl Runner {
         };
         // Before the start, so that there is no instant at which an agent could die and leave a run that nobody knows.
         self.records.write(&record).map_err(|error| failed(&error))?;
-        let started = process::spawn(&plan).map_err(|error| match error {
+        let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,
             error => failed(&error),
         })?;
-        record.run = Some(started.id());
+        record.run = Some(child.id());
         if let Err(error) = self.records.write(&record) {
             // The run is still known by its mark.
             log::error!("{error}");
         }
-        *tree = Some(Tree::of(started.id()));
-        *child = Some(started);
+        *started = Some(Started { tree: Tree::of(child.id()), child: Some(child), stdout, stderr });
         Ok(())
     }
 
     fn signal(&self, signal: Signal) {
-        let Some(tree) = self.run.as_ref().and_then(|run| run.tree) else { return };
+        let Some(started) = self.run.as_ref().and_then(|run| run.started.as_ref()) else { return };
         let signalled = match signal {
-            Signal::Terminate => tree.terminate(&[]),
-            Signal::Kill => tree.kill(&[]),
+            Signal::Terminate => started.tree.terminate(&[]),
+            Signal::Kill => started.tree.kill(&[]),
         };
         log::debug!("{signal:?}: {signalled:?}");
     }
 
     /// run.sh may have ended.
     pub(super) fn collect(&mut self, now: Now, slot: &mut Slot) {
-        let Some(Run { child: Some(child), .. }) = &mut self.run else { return };
-        match child.try_wait() {
-            Ok(None) => {}
-            Ok(Some(exit)) => self.ended(now, exit, slot),
-            Err(error) => {
+        let Some(run) = &mut self.run else { return };
+        let Some(started) = &mut run.started else { return };
+        let exit = match started.child.as_mut().map(RunningChild::try_wait) {
+            None | Some(Ok(None)) => return,
+            Some(Ok(Some(exit))) => exit,
+            Some(Err(error)) => {
                 // Its exit code is lost. It must not look like a success.
                 log::error!("the end of run.sh cannot be read: {error}");
-                let exit = ChildExit { exit: crate::types::ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 };
-                self.ended(now, exit, slot);
+                ChildExit { exit: ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 }
             }
-        }
-    }
-
-    fn ended(&mut self, now: Now, exit: ChildExit, slot: &mut Slot) {
-        let Some(run) = &mut self.run else { return };
-        run.child = None;
-        let tail = |folders: &[&str], name, limit| match &run.folder {
-            Some(folder) => folder.dir.tail(folders, name, limit),
-            None => String::new(),
         };
+        started.child = None;
         let report = TailLimit { bytes_max: self.config.report_keep_bytes, drop_partial_line: true };
         let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
+        let tool = run.job.tool.as_str();
+        let report_tail = run.folder.as_ref().map(|folder| folder.dir.tail(&[tool], REPORT_LOG, report));
         let exited = Exited {
             exit_code: exit.exit,
             cpu_seconds: exit.cpu_seconds,
             max_rss_kib: exit.max_rss_kib,
-            report_tail: tail(&[run.job.tool.as_str()], REPORT_LOG, report),
-            stdout_tail: tail(&[], STDOUT, output(self.config.stdout_keep_bytes)),
-            stderr_tail: tail(&[], STDERR, output(self.config.stderr_keep_bytes)),
+            report_tail: report_tail.unwrap_or_default(),
+            stdout_tail: tail_of(&started.stdout, output(self.config.stdout_keep_bytes)),
+            stderr_tail: tail_of(&started.stderr, output(self.config.stderr_keep_bytes)),
         };
         slot.handle_exited(now, exited);
     }
@@ -234,7 +239,7 @@ impl Runner {
     }
 
     fn run_pid(&self) -> Option<Pid> {
-        self.run.as_ref().and_then(|run| run.child.as_ref()).map(|child| child.id().pid)
+        Some(self.run.as_ref()?.started.as_ref()?.child.as_ref()?.id().pid)
     }
 
     fn remove(&mut self) {

@@ -14,13 +14,13 @@ const TEMPLATE: &str = r#"#!/bin/sh
 #
 #   ../task.info        the fields of the task, one key=value a line; ../task.json has them exactly
 #   ../controller.info  where to submit child tasks
+#   $PARAM_<name>       the parameter of that name
 #   report.log          its end comes back with the result, as do the ends of stdout and stderr
 #
-# Exit with 0 when the task is done. 75 means: not now, try again later.
+# Exit with 0 when the task is done.
 set -eu
 
-id=$(sed -n 's/^__TASK_ID__=//p' ../task.info)
-echo "done: $id" >> report.log
+echo "hello, ${PARAM_name:-world}" >> report.log
 "#;
 
 /// Why a tool was not made.

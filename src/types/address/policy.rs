@@ -142,7 +142,9 @@ fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
 }
 
 fn is_own(own: SocketAddr, ip: IpAddr, port: u16) -> bool {
-    own.port() == port && (own.ip().to_canonical() == ip || (own.ip().is_unspecified() && ip.is_loopback()))
+    // One loopback address is as good as another: a receiver on our port number, beside us, is more likely a mistake.
+    let beside = ip.is_loopback() && (own.ip().is_unspecified() || own.ip().to_canonical().is_loopback());
+    own.port() == port && (own.ip().to_canonical() == ip || beside)
 }
 
 #[cfg(test)]

@@ -165,9 +165,11 @@ class Service:
     def _write_config(self, name, rep_port, pub_port):
         values = {**self.config, "CONTROLLER_REP_PORT": rep_port, "CONTROLLER_PUB_PORT": pub_port}
         path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as config:
+        # Replaced whole: an agent that was started before may be reading it.
+        with open(path + ".new", "w", encoding="utf-8") as config:
             # Strings and numbers look the same in TOML as in JSON.
             config.writelines(f"{key} = {json.dumps(value)}\n" for key, value in values.items())
+        os.replace(path + ".new", path)
         return path
 
     def check_alive(self):
