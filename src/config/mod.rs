@@ -20,8 +20,8 @@ pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
 pub use sections::{
-    AgentSection, ArchiveSection, ClientSection, ControllerSection, LimitsSection, PathsSection, PushSection,
-    TaskDefaults,
+    AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
+    PushSection, TaskDefaults,
 };
 
 use reader::Reader;

@@ -16,6 +16,25 @@ const GIB: u64 = 1 << 30;
 /// More than a machine has of anything; it keeps sums inside 64 bits.
 const PIB: u64 = 1 << 50;
 
+/// What a promise to keep something rests on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// An fsync: it outlives a power cut.
+    Disk,
+    /// The kernel: it outlives the process.
+    Process,
+}
+
+impl Durability {
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "disk" => Some(Self::Disk),
+            "process" => Some(Self::Process),
+            _ => None,
+        }
+    }
+}
+
 /// Where the controller listens and what it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerSection {
@@ -35,6 +54,8 @@ pub struct ControllerSection {
     pub details_bytes_max: usize,
     /// The longest time that a request may be parked.
     pub wait_max: Duration,
+    /// What a promise to keep a task rests on.
+    pub durability: Durability,
     /// How long a finished family is kept.
     pub task_keep: Duration,
     /// Bytes of kept results.
@@ -52,6 +73,7 @@ impl ControllerSection {
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
             details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
+            durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
         })

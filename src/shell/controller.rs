@@ -3,6 +3,8 @@
 //! A turn is one wait, then everything that is ready goes through the engine, then its effects: what needs no promise leaves
 //! at once, the records are committed together, and only then leave the promises (design, section 4).
 
+mod ledger;
+
 use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::net::SocketAddr;
@@ -13,9 +15,10 @@ use super::clock;
 use super::lock::{LockError, StateLock};
 use super::push::{PushConfig, Pusher};
 use super::signals::Signals;
+use super::store::{CommitError, Store, StoreError};
 use super::zmq::{Context, Limits, PubPort, RepPort, SocketError, Wait};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Settings, Ticket, reply_is_promise};
+use crate::engine::controller::{Answer, Controller, Effect, Record, Settings, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::json::FieldLimits;
 use crate::protocol::publish;
@@ -24,6 +27,8 @@ use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal};
 use crate::types::{AddressPolicy, Now, TaskRecord};
+
+use ledger::{Ledger, Promise, Settled};
 
 /// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
 const MESSAGES_PER_TURN: usize = 256;
@@ -37,6 +42,12 @@ pub enum ControllerError {
     /// A port cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The store has failed in a way that only a new start can mend.
+    #[error("the store has failed, and only a new start shows what it holds: {0}")]
+    Commit(#[from] CommitError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -50,6 +61,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
+    let store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     super::limits::raise_descriptor_limit()?;
     let context = Context::new();
     let limits = Limits::of_strangers(&config.limits);
@@ -58,24 +70,25 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         PubPort::bind(&context, &config.controller.pub_endpoint(), publish::prefix(kind::TASK_STATUS), &limits)?;
     let rules = rules(config, &[&requests.endpoint, &broadcasts.endpoint]);
     let pusher = Pusher::start(push_config(config, &rules), None)?;
-    announce(config, &requests, &broadcasts)?;
-
-    let engine = Controller::new(settings(config), rand::random());
+    let stored = store.load(&rules.addresses)?;
+    log::info!("{} tasks are stored", stored.len());
+    let engine = Controller::restore(settings(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
+    announce(config, &requests, &broadcasts)?;
     let mut service = Service {
         engine,
         requests,
         broadcasts,
         pusher,
+        ledger: Ledger::new(store),
         rules,
         page_bytes,
         routes: BTreeMap::new(),
         tickets: 0,
         dropped: 0,
     };
-    service.serve(&mut signals);
-    service.stop();
-    Ok(())
+    service.serve(&mut signals)?;
+    service.stop()
 }
 
 fn announce(config: &Config, requests: &RepPort, broadcasts: &PubPort) -> std::io::Result<()> {
@@ -136,6 +149,7 @@ struct Service {
     requests: RepPort,
     broadcasts: PubPort,
     pusher: Pusher,
+    ledger: Ledger,
     rules: Rules,
     page_bytes: PageBytes,
     /// Where the answers to parked requests go, and of which kind they are.
@@ -145,20 +159,15 @@ struct Service {
     dropped: u64,
 }
 
-/// What leaves only after the commit of its turn.
-enum Promise {
-    Reply(ReplyTo, &'static str, Reply),
-    Push(Box<TaskRecord>),
-}
-
 impl Service {
-    fn serve(&mut self, signals: &mut Signals) {
+    fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
             let mut wait = Wait::default();
             wait.on_requests(&self.requests);
             wait.on_subscriptions(&self.broadcasts);
             wait.on_fd(&*signals);
-            let deadline = self.engine.poll_timeout().map(|(at, _)| at);
+            let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
+            let deadline = engine_deadline.into_iter().chain(self.ledger.deadline()).min();
             let ready = wait.until(clock::now().mono, deadline);
             let now = clock::now();
             let mut promises = Vec::new();
@@ -169,12 +178,12 @@ impl Service {
                 self.receive(now, &mut promises);
             }
             self.engine.handle_timeout(now);
-            self.finish_turn(now, promises);
+            self.finish_turn(now, promises)?;
             if ready[2]
                 && let Some(signal) = signals.read().first()
             {
                 log::info!("{signal}: stopping");
-                return;
+                return Ok(());
             }
         }
     }
@@ -236,30 +245,69 @@ impl Service {
     }
 
     /// Does what the engine has decided; then nothing of this turn is left.
-    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) {
-        let mut records = 0_usize;
+    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), ControllerError> {
+        let records = self.apply_effects(now, &mut promises);
+        match self.ledger.settle(now.mono, records, promises)? {
+            Settled::Stored(promises) => self.keep(now, promises),
+            Settled::Held => {}
+            Settled::Recovered(promises) => {
+                log::info!("the store can be written again");
+                self.engine.handle_store(None);
+                self.keep(now, promises);
+            }
+            Settled::Trouble(why, promises) => {
+                log::error!("the store cannot be written: {why}; submits are refused until it can");
+                self.refuse_unstored(now, &why, promises);
+                self.engine.handle_store(Some(why));
+            }
+        }
+        self.pusher.flush();
+        Ok(())
+    }
+
+    fn apply_effects(&mut self, now: Now, promises: &mut Vec<Promise>) -> Vec<Record> {
+        let mut records = Vec::new();
         while let Some(effect) = self.engine.poll_effect() {
             let is_promise = effect.is_promise();
             match effect {
-                Effect::Record(_) => records += 1,
+                Effect::Record(record) => records.push(record),
                 Effect::Publish(message) => self.broadcasts.send(publish::encode(&message)),
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
                 Effect::Push(record) => self.push(&record),
                 Effect::Reply(ticket, reply) => {
-                    if let Some((to, kind)) = self.routes.remove(&ticket) {
-                        self.answer(now, to, kind, reply, &mut promises);
+                    let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
+                    if is_promise {
+                        promises.push(Promise::Reply(to, kind, reply));
+                    } else {
+                        self.send(now, to, kind, &reply);
                     }
                 }
             }
         }
-        log::trace!("a turn of {records} records and {} promises", promises.len());
+        records
+    }
+
+    /// What was promised rests on the disk.
+    fn keep(&mut self, now: Now, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
                 Promise::Push(record) => self.push(&record),
             }
         }
-        self.pusher.flush();
+    }
+
+    /// Submits that could not be stored are refused as if they had never come; other promises wait for the store.
+    fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
+        for promise in promises {
+            match promise {
+                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(task) => {
+                    let message = format!("the task cannot be stored ({why}); submit it again later");
+                    self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
+                }
+                promise => self.ledger.hold(promise),
+            }
+        }
     }
 
     fn push(&mut self, record: &TaskRecord) {
@@ -277,14 +325,14 @@ impl Service {
     }
 
     /// Answers whoever waits for an answer, and delivers what has been pushed.
-    fn stop(mut self) {
+    fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
         self.engine.handle_stop();
         let mut promises = Vec::new();
         self.receive(now, &mut promises);
-        self.finish_turn(now, promises);
-        let counts = self.pusher.counts();
-        self.pusher.stop();
+        self.finish_turn(now, promises)?;
+        let counts = self.pusher.stop();
         log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);
+        Ok(())
     }
 }

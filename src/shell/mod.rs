@@ -9,6 +9,7 @@ pub mod logging;
 pub mod process;
 pub mod push;
 pub mod signals;
+pub mod store;
 pub mod supervisor;
 pub mod tools;
 pub mod workspace;

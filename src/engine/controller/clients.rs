@@ -31,6 +31,10 @@ impl Controller {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
+        if let Some(trouble) = &self.store_trouble {
+            let message = format!("the task cannot be stored ({trouble}); submit it again later");
+            return Err(Refusal::new(Code::LimitReached, message));
+        }
         if self.tasks.waiting() >= self.settings.waiting_max {
             let message =
                 format!("{} tasks wait already (WAITING_TASKS_MAX); submit again later", self.tasks.waiting());

@@ -2,7 +2,7 @@
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::types::{AgentId, TaskId, TaskRecord};
+use crate::types::{AgentId, Phase, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,19 +46,26 @@ pub enum Effect {
 impl Effect {
     /// Whether this tells somebody what must not be lost any more.
     #[must_use]
-    pub const fn is_promise(&self) -> bool {
+    pub fn is_promise(&self) -> bool {
+        let finished = |record: &TaskRecord| record.phase() == Phase::Finished;
         match self {
             Self::Record(_) | Self::Publish(_) => false,
+            // Whoever has waited for the end goes on from here.
+            Self::Reply(_, Reply::Task { record, .. }) => finished(record),
             Self::Reply(_, reply) => reply_is_promise(reply),
-            Self::Push(record) => matches!(record.state, crate::types::TaskState::Finished { .. }),
+            Self::Push(record) => finished(record),
         }
     }
 }
 
-/// Whether this answer must wait for the commit. Only what an agent waits for is let go at once.
+/// Whether this answer must wait for the commit: that something was taken, or an end was heard.
 #[must_use]
-pub const fn reply_is_promise(reply: &Reply) -> bool {
-    !matches!(reply, Reply::Assigned(_) | Reply::Heartbeat { .. } | Reply::Reported { refusal: Some(_), .. })
+pub fn reply_is_promise(reply: &Reply) -> bool {
+    match reply {
+        Reply::Submitted { .. } | Reply::Done => true,
+        Reply::Reported { phase, refusal, .. } => refusal.is_none() && *phase >= Phase::Ended,
+        _ => false,
+    }
 }
 
 /// What is stored. A later record of a task replaces an earlier one.

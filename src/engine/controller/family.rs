@@ -25,6 +25,11 @@ impl Families {
         *self.unfinished.entry(root).or_insert(1) += 1;
     }
 
+    /// Whether a task has relatives.
+    pub(super) fn has(&self, task: TaskId) -> bool {
+        self.roots.contains_key(&task) || self.children.contains_key(&task)
+    }
+
     fn root(&self, task: TaskId) -> TaskId {
         self.roots.get(&task).copied().unwrap_or(task)
     }

@@ -38,7 +38,7 @@ use rand::rngs::Xoshiro256PlusPlus;
 pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
 
 use crate::engine::timers::Timers;
-use crate::types::{Mono, Now, TaskId};
+use crate::types::{Mono, Now, Phase, TaskId};
 
 /// What the engine must know of the configuration.
 #[derive(Clone, Debug)]
@@ -84,6 +84,8 @@ pub struct Controller {
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
+    /// Why nothing can be accepted, while the store cannot be written.
+    store_trouble: Option<String>,
 }
 
 impl Controller {
@@ -108,6 +110,7 @@ impl Controller {
             timers: Timers::default(),
             informed: false,
             stopping: false,
+            store_trouble: None,
         }
     }
 
@@ -122,6 +125,22 @@ impl Controller {
         for ticket in waits {
             self.answer_waiter(ticket);
         }
+    }
+
+    /// The store cannot be written, or can again. Until it can, submits are refused and everything else goes on.
+    pub fn handle_store(&mut self, trouble: Option<String>) {
+        self.store_trouble = trouble;
+    }
+
+    /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one
+    /// that an agent or a family has already stays, and its submitter must wait.
+    pub fn handle_unstored(&mut self, task: TaskId) -> bool {
+        let waits = self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting);
+        let gone = waits && !self.families.has(task);
+        if gone {
+            self.tasks.remove(task);
+        }
+        gone
     }
 
     /// The next thing to do. When there is none, the turn is over.

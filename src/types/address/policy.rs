@@ -99,6 +99,16 @@ pub struct AddressPolicy {
 }
 
 impl AddressPolicy {
+    /// Every network, and no port of ours.
+    #[must_use]
+    pub fn everything() -> Self {
+        let all = |network| Cidr { network, prefix_bits: 0 };
+        Self {
+            allow: vec![all(Ipv4Addr::UNSPECIFIED.into()), all(std::net::Ipv6Addr::UNSPECIFIED.into())],
+            own: Vec::new(),
+        }
+    }
+
     /// Checks one address and gives it back in the form to connect to: a v4 address that hides in a v6 one as v4.
     ///
     /// # Errors

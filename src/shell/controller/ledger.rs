@@ -1,0 +1,119 @@
+//! What is to be stored, and what must not be said before it is.
+//!
+//! | state | a turn's records | its promises |
+//! |---|---|---|
+//! | the store takes them | committed | leave |
+//! | the store is in trouble (a full disk) | kept in memory | held, until a later commit takes all of it |
+//!
+//! The trouble is looked at again every second, by the commit of all that is kept.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::engine::controller::Record;
+use crate::protocol::envelope::ReplyTo;
+use crate::protocol::reply::Reply;
+use crate::shell::store::{CommitError, Store};
+use crate::types::{Mono, TaskId, TaskRecord};
+
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// What leaves only after the commit of its turn.
+#[derive(Debug)]
+pub(super) enum Promise {
+    Reply(ReplyTo, &'static str, Reply),
+    Push(Box<TaskRecord>),
+}
+
+/// What a turn has come to.
+#[derive(Debug)]
+pub(super) enum Settled {
+    /// These promises may leave.
+    Stored(Vec<Promise>),
+    /// As before, and the store has been in trouble until now.
+    Recovered(Vec<Promise>),
+    /// The store is in trouble since this turn, for this reason; its promises come back with it.
+    Trouble(String, Vec<Promise>),
+    /// The store is still in trouble, and the promises are held.
+    Held,
+}
+
+#[derive(Debug)]
+pub(super) struct Ledger {
+    store: Store,
+    kept: BTreeMap<TaskId, Record>,
+    held: Vec<Promise>,
+    /// When to try again, while the store is in trouble.
+    retry_at: Option<Mono>,
+}
+
+impl Ledger {
+    pub(super) const fn new(store: Store) -> Self {
+        Self { store, kept: BTreeMap::new(), held: Vec::new(), retry_at: None }
+    }
+
+    /// When a turn is due although nothing has come.
+    pub(super) const fn deadline(&self) -> Option<Mono> {
+        self.retry_at
+    }
+
+    /// Holds a promise until the store recovers.
+    pub(super) fn hold(&mut self, promise: Promise) {
+        self.held.push(promise);
+    }
+
+    /// Ends a turn.
+    ///
+    /// # Errors
+    /// When nobody can say what the disk holds.
+    pub(super) fn settle(
+        &mut self,
+        now: Mono,
+        records: Vec<Record>,
+        promises: Vec<Promise>,
+    ) -> Result<Settled, CommitError> {
+        if let Some(at) = self.retry_at {
+            self.keep(records);
+            self.held.extend(promises);
+            return if now < at { Ok(Settled::Held) } else { self.retry(now) };
+        }
+        if records.is_empty() {
+            return Ok(Settled::Stored(promises));
+        }
+        match self.store.commit(&records) {
+            Ok(()) => Ok(Settled::Stored(promises)),
+            Err(CommitError::Later(error)) => {
+                self.keep(records);
+                self.retry_at = Some(now + RETRY_INTERVAL);
+                Ok(Settled::Trouble(error.to_string(), promises))
+            }
+            Err(fatal) => Err(fatal),
+        }
+    }
+
+    fn retry(&mut self, now: Mono) -> Result<Settled, CommitError> {
+        match self.store.commit(self.kept.values()) {
+            Ok(()) => {
+                self.kept.clear();
+                self.retry_at = None;
+                Ok(Settled::Recovered(std::mem::take(&mut self.held)))
+            }
+            Err(CommitError::Later(_)) => {
+                self.retry_at = Some(now + RETRY_INTERVAL);
+                Ok(Settled::Held)
+            }
+            Err(fatal) => Err(fatal),
+        }
+    }
+
+    /// Only the latest record of a task matters.
+    fn keep(&mut self, records: Vec<Record>) {
+        for record in records {
+            let task = match &record {
+                Record::Put(record) => record.id,
+                Record::Remove(task) => *task,
+            };
+            self.kept.insert(task, record);
+        }
+    }
+}

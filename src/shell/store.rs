@@ -1,0 +1,185 @@
+//! The durable store: one SQLite file in `STATE_DIR`, one transaction for each turn of the controller (design, section 8).
+//!
+//! While the controller runs, its memory is the authority; the store is read at the start only. A checkpoint, which writes the
+//! log back into the file, would make the commit that meets it wait for tens of milliseconds: a thread does it instead.
+
+mod checkpoint;
+mod error;
+mod schema;
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use self::checkpoint::Checkpointer;
+pub use self::error::{CommitError, StoreError};
+use crate::config::Durability;
+use crate::engine::controller::Record;
+use crate::protocol::record::{self, Row};
+use crate::types::{AddressPolicy, TaskRecord};
+
+/// The file in `STATE_DIR`.
+const FILE: &str = "tasks.sqlite";
+
+/// Rows after which the log is written back: some MiB of log, so that a start has little to read twice.
+const CHECKPOINT_ROWS: usize = 2_000;
+
+/// The open store of a running controller.
+#[derive(Debug)]
+pub struct Store {
+    connection: Connection,
+    checkpointer: Checkpointer,
+    rows_since_checkpoint: usize,
+}
+
+impl Store {
+    /// Opens the store of a folder, or makes it.
+    ///
+    /// # Errors
+    /// When it is damaged, of a newer version, or cannot be written. It is never replaced by an empty one.
+    pub fn open(state_dir: &Path, durability: Durability) -> Result<Self, StoreError> {
+        let path = state_dir.join(FILE);
+        let connection = connect(&path, OpenFlags::default())?;
+        let set_up = || {
+            connection.pragma_update(None, "journal_mode", "wal")?;
+            let synchronous = match durability {
+                Durability::Disk => "full",
+                // The log reaches the kernel with each commit, the disk with each checkpoint only.
+                Durability::Process => "normal",
+            };
+            connection.pragma_update(None, "synchronous", synchronous)?;
+            connection.pragma_update(None, "wal_autocheckpoint", 0)
+        };
+        set_up().map_err(|error| StoreError::of(&path, error))?;
+        schema::migrate(&connection, &path)?;
+        let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?, &path)?;
+        Ok(Self { connection, checkpointer, rows_since_checkpoint: 0 })
+    }
+
+    /// Stores a turn: all of it or nothing.
+    ///
+    /// # Errors
+    /// [`CommitError::Later`] when it may succeed later, as with a full disk; nothing of the turn is stored then.
+    /// [`CommitError::Fatal`] when nobody can say what the disk holds.
+    pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
+        let mut rows = 0;
+        let store = || {
+            let transaction = self.connection.transaction()?;
+            {
+                let mut put = transaction.prepare_cached(schema::PUT)?;
+                let mut remove = transaction.prepare_cached(schema::REMOVE)?;
+                for record in records {
+                    rows += 1;
+                    match record {
+                        Record::Put(record) => put_row(&mut put, &record::encode(record))?,
+                        Record::Remove(task) => {
+                            remove.execute(params![i64::try_from(task.wall().micros()).unwrap_or(i64::MAX)])?;
+                        }
+                    }
+                }
+            }
+            transaction.commit()
+        };
+        store().map_err(CommitError::from)?;
+        self.rows_since_checkpoint += rows;
+        if self.rows_since_checkpoint >= CHECKPOINT_ROWS {
+            self.rows_since_checkpoint = 0;
+            self.checkpointer.wake();
+        }
+        Ok(())
+    }
+
+    /// All tasks, in the order of their ids.
+    ///
+    /// # Errors
+    /// When a row is not what was written.
+    pub fn load(&self, addresses: &AddressPolicy) -> Result<Vec<TaskRecord>, StoreError> {
+        let mut records = Vec::new();
+        read(&self.connection, &path_of(&self.connection), addresses, |record| records.push(record))?;
+        Ok(records)
+    }
+}
+
+/// Reads the store of a folder without changing it, also while a controller runs: each task, in the order of the ids.
+/// First looks through the whole file. Returns how many tasks there are.
+///
+/// # Errors
+/// When there is no store, or it is damaged or of a newer version.
+pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usize, StoreError> {
+    let path = state_dir.join(FILE);
+    let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    schema::check(&connection, &path)?;
+    let mut count = 0;
+    read(&connection, &path, &AddressPolicy::everything(), |record| {
+        count += 1;
+        each(record);
+    })?;
+    Ok(count)
+}
+
+fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
+    Connection::open_with_flags(path, flags).map_err(|error| StoreError::of(path, error))
+}
+
+fn path_of(connection: &Connection) -> PathBuf {
+    connection.path().unwrap_or(FILE).into()
+}
+
+fn put_row(put: &mut rusqlite::CachedStatement<'_>, row: &Row) -> rusqlite::Result<()> {
+    let Row { micros, id, status, operation, round, submitted_at, submitted, state } = row;
+    put.execute(params![micros, id, status, operation, round, submitted_at, submitted, state, checksum(row)])?;
+    Ok(())
+}
+
+fn read(
+    connection: &Connection,
+    path: &Path,
+    addresses: &AddressPolicy,
+    mut each: impl FnMut(TaskRecord),
+) -> Result<(), StoreError> {
+    let failed = |error| StoreError::of(path, error);
+    let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
+    let mut statement = connection.prepare(schema::GET_ALL).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    while let Some(found) = rows.next().map_err(failed)? {
+        let (row, stored) = row_of(found).map_err(failed)?;
+        if checksum(&row) != stored {
+            return Err(damaged(format!(
+                "the row of task {} does not have the checksum that it was written with",
+                row.id
+            )));
+        }
+        each(record::decode(&row, addresses).map_err(|error| damaged(error.to_string()))?);
+    }
+    Ok(())
+}
+
+fn row_of(row: &rusqlite::Row<'_>) -> rusqlite::Result<(Row, u32)> {
+    let found = Row {
+        micros: row.get(0)?,
+        id: row.get(1)?,
+        status: row.get(2)?,
+        operation: row.get(3)?,
+        round: row.get(4)?,
+        submitted_at: row.get(5)?,
+        submitted: row.get(6)?,
+        state: row.get(7)?,
+    };
+    Ok((found, row.get(8)?))
+}
+
+/// SQLite has checksums in its log, but none in its file: a flipped bit would go unnoticed (HAZARDS row D3).
+fn checksum(row: &Row) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for number in [row.micros, row.round, row.submitted_at] {
+        hasher.update(&number.to_le_bytes());
+    }
+    for text in [&row.id, &row.status, &row.operation, &row.submitted, &row.state] {
+        hasher.update(&(text.len() as u64).to_le_bytes());
+        hasher.update(text.as_bytes());
+    }
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests;

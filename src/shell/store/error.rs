@@ -1,0 +1,87 @@
+//! What can be wrong with a store, and what it means for the service.
+
+use std::path::{Path, PathBuf};
+
+use rusqlite::ErrorCode;
+
+/// Why a store cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// It is not what this program has written.
+    #[error(
+        "the store {} is damaged: {what}; restore a copy, or move it away to begin without its tasks",
+        .path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// A later version of this program has written it.
+    #[error(
+        "the store {} has version {found}; this program knows up to {known}: use the newer program again",
+        .path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// The newest that is known.
+        known: i64,
+    },
+    /// It cannot be read or written.
+    #[error("cannot use the store {}: {cause}", .path.display())]
+    Unusable {
+        /// The file.
+        path: PathBuf,
+        /// What SQLite says.
+        cause: rusqlite::Error,
+    },
+    /// The thread for checkpoints cannot be started.
+    #[error("cannot start the thread of the store: {0}")]
+    Thread(#[from] std::io::Error),
+}
+
+impl StoreError {
+    /// What an error of SQLite means.
+    pub(super) fn of(path: &Path, cause: rusqlite::Error) -> Self {
+        let path = path.to_owned();
+        match cause.sqlite_error_code() {
+            Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+                Self::Damaged { path, what: cause.to_string() }
+            }
+            _ => Self::Unusable { path, cause },
+        }
+    }
+}
+
+/// Why a turn was not stored.
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    /// Nothing of it is stored; it may be tried again.
+    #[error("{0}")]
+    Later(rusqlite::Error),
+    /// Nobody can say what the disk holds: only a start from what it holds tells.
+    #[error("{0}")]
+    Fatal(rusqlite::Error),
+}
+
+impl From<rusqlite::Error> for CommitError {
+    fn from(error: rusqlite::Error) -> Self {
+        // After a failed fsync the kernel may have dropped what it could not write and call the pages clean: a second
+        // fsync would lie (HAZARDS row D5).
+        let sync = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
+        let extended = error.sqlite_error().map(|error| error.extended_code);
+        match error.sqlite_error_code() {
+            Some(ErrorCode::DiskFull | ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked | ErrorCode::ReadOnly) => {
+                Self::Later(error)
+            }
+            Some(ErrorCode::SystemIoFailure) if !extended.is_some_and(|code| sync.contains(&code)) => {
+                Self::Later(error)
+            }
+            _ => Self::Fatal(error),
+        }
+    }
+}

@@ -1,0 +1,88 @@
+//! The tables of the store, and how a file of an older version becomes one of this.
+
+use std::path::Path;
+
+use rusqlite::Connection;
+
+use super::StoreError;
+
+/// The version that this program writes, kept as `user_version` of the file.
+const VERSION: i64 = 1;
+
+/// Marks the file as ours: "llts".
+const APPLICATION: i64 = 0x6c6c_7473;
+
+/// One statement for each version, from the one before it.
+const MIGRATIONS: [&str; VERSION as usize] = ["
+    CREATE TABLE tasks (
+        micros       INTEGER PRIMARY KEY, -- the time in the id, in microseconds: the order of submission
+        id           TEXT NOT NULL,
+        status       TEXT NOT NULL,
+        operation    TEXT NOT NULL,
+        round        INTEGER NOT NULL,
+        submitted_at INTEGER NOT NULL,    -- microseconds since 1970
+        submitted    TEXT NOT NULL,       -- what the client sent, as JSON
+        state        TEXT NOT NULL,       -- everything else, as JSON
+        checksum     INTEGER NOT NULL
+    ) STRICT;
+"];
+
+pub(super) const PUT: &str = "
+    INSERT INTO tasks (micros, id, status, operation, round, submitted_at, submitted, state, checksum)
+    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+    ON CONFLICT (micros) DO UPDATE SET
+        status = excluded.status, round = excluded.round, state = excluded.state, checksum = excluded.checksum
+";
+
+pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE micros = ?1";
+
+pub(super) const GET_ALL: &str = "
+    SELECT micros, id, status, operation, round, submitted_at, submitted, state, checksum FROM tasks ORDER BY micros
+";
+
+/// Brings the file to this version, in one transaction.
+///
+/// # Errors
+/// When it is of a newer version, of another program, or damaged.
+pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    let failed = |error| StoreError::of(path, error);
+    let found = version(connection, path)?;
+    if found == VERSION {
+        return Ok(());
+    }
+    let transaction = connection.unchecked_transaction().map_err(failed)?;
+    let done = usize::try_from(found).unwrap_or_default();
+    for migration in &MIGRATIONS[done..] {
+        transaction.execute_batch(migration).map_err(failed)?;
+    }
+    transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// Looks through the whole file.
+///
+/// # Errors
+/// With the first thing that is wrong.
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+    if version(connection, path)? == 0 {
+        return Err(StoreError::Damaged { path: path.to_owned(), what: "it is no store of llts".to_owned() });
+    }
+    let said: String = connection
+        .pragma_query_value(None, "integrity_check", |row| row.get(0))
+        .map_err(|error| StoreError::of(path, error))?;
+    if said == "ok" { Ok(()) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
+}
+
+fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+    let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    let read = || Ok((number("application_id")?, number("user_version")?, number("schema_version")?));
+    let (application, version, schema) = read().map_err(|error| StoreError::of(path, error))?;
+    match (application, version, schema) {
+        (APPLICATION, 1..=VERSION, _) => Ok(version),
+        (APPLICATION, ..) => Err(StoreError::Newer { path: path.to_owned(), found: version, known: VERSION }),
+        // Nothing was ever made in it.
+        (0, 0, 0) => Ok(0),
+        _ => Err(StoreError::Damaged { path: path.to_owned(), what: "it is a database of another program".to_owned() }),
+    }
+}

@@ -1,0 +1,156 @@
+//! What the store must hold, refuse and survive.
+
+use std::fs;
+use std::path::Path;
+
+use super::*;
+use crate::types::{Round, TaskId, TaskState, ToolName, Wall};
+
+fn task(number: u64) -> TaskRecord {
+    TaskRecord {
+        id: TaskId::new(Wall::from_micros(1_795_239_916_000_000 + number), [7; 5]),
+        tool: ToolName::new("t").unwrap(),
+        submitted: "\"a\":\"b\"".into(),
+        address: None,
+        parent: None,
+        submitted_at: Wall::from_micros(number),
+        round: Round(0),
+        losses: 0,
+        losses_max: 3,
+        pushes: 0,
+        kill: None,
+        state: TaskState::Waiting,
+    }
+}
+
+fn put(record: &TaskRecord) -> Record {
+    Record::Put(Box::new(record.clone()))
+}
+
+fn open(dir: &Path) -> Store {
+    Store::open(dir, Durability::Disk).unwrap()
+}
+
+fn load(store: &Store) -> Vec<TaskRecord> {
+    store.load(&AddressPolicy::default()).unwrap()
+}
+
+#[test]
+fn what_was_committed_is_there_in_order() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    let (first, second, third) = (task(1), task(2), task(3));
+    store.commit(&[put(&third), put(&first), put(&second)]).unwrap();
+    let again = TaskRecord { round: Round(4), ..second };
+    store.commit(&[put(&again), Record::Remove(third.id)]).unwrap();
+    assert_eq!(load(&store), [first.clone(), again.clone()]);
+    drop(store);
+    assert_eq!(load(&open(dir.path())), [first, again]);
+}
+
+/// A controller that is killed closes nothing: what it has committed stands in the log.
+#[test]
+fn what_was_committed_is_there_without_a_close() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.commit(&[put(&task(1))]).unwrap();
+    let copy = tempfile::tempdir().unwrap();
+    for name in [FILE.to_owned(), format!("{FILE}-wal")] {
+        fs::copy(dir.path().join(&name), copy.path().join(&name)).unwrap();
+    }
+    assert_eq!(load(&open(copy.path())), [task(1)]);
+}
+
+/// HAZARDS row D3: a log that is cut at any byte holds whole transactions only.
+#[test]
+fn a_torn_log_holds_whole_turns_only() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.commit(&[put(&task(1))]).unwrap();
+    let wal = format!("{FILE}-wal");
+    let kept = fs::metadata(dir.path().join(&wal)).unwrap().len();
+    store.commit(&[put(&task(2)), put(&task(3))]).unwrap();
+    let log = fs::read(dir.path().join(&wal)).unwrap();
+    let file = fs::read(dir.path().join(FILE)).unwrap();
+    let cuts = (usize::try_from(kept).unwrap()..log.len()).step_by(97).chain([log.len() - 1]);
+    for cut in cuts {
+        let copy = tempfile::tempdir().unwrap();
+        fs::write(copy.path().join(FILE), &file).unwrap();
+        fs::write(copy.path().join(&wal), &log[..cut]).unwrap();
+        assert_eq!(load(&open(copy.path())), [task(1)], "cut at {cut}");
+    }
+}
+
+/// HAZARDS row D3: a flipped byte is never taken for what was written.
+#[test]
+fn a_flipped_byte_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.commit(&[put(&task(1))]).unwrap();
+    drop(store);
+    let path = dir.path().join(FILE);
+    let mut bytes = fs::read(&path).unwrap();
+    let value = bytes.windows(7).position(|window| window == b"\"a\":\"b\"").unwrap();
+    bytes[value + 5] ^= 1;
+    fs::write(&path, bytes).unwrap();
+    let error = open(dir.path()).load(&AddressPolicy::default()).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert!(error.to_string().contains(path.to_str().unwrap()), "{error}");
+}
+
+#[test]
+fn what_is_no_store_is_not_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join(FILE);
+    fs::write(&path, "my diary".repeat(200)).unwrap();
+    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    assert!(fs::read_to_string(&path).unwrap().starts_with("my diary"));
+}
+
+#[test]
+fn a_database_of_another_program_is_not_touched() {
+    let dir = tempfile::tempdir().unwrap();
+    let other = Connection::open(dir.path().join(FILE)).unwrap();
+    other.execute_batch("CREATE TABLE theirs (x)").unwrap();
+    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    assert!(error.to_string().contains("another program"), "{error}");
+}
+
+/// HAZARDS row D8.
+#[test]
+fn a_newer_version_is_refused_with_both_versions() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(open(dir.path()));
+    let newer = Connection::open(dir.path().join(FILE)).unwrap();
+    newer.pragma_update(None, "user_version", 7).unwrap();
+    let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
+    assert!(matches!(error, StoreError::Newer { found: 7, known: 1, .. }), "{error}");
+}
+
+/// HAZARDS row D5: a full disk loses nothing that was stored, and the turn can be stored later.
+#[test]
+fn a_full_disk_is_survived() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    store.commit(&[put(&task(1))]).unwrap();
+    store.connection.pragma_update(None, "max_page_count", 3).unwrap();
+    let turn: Vec<_> = (2..500).map(|number| put(&task(number))).collect();
+    let error = store.commit(&turn).unwrap_err();
+    assert!(matches!(error, CommitError::Later(_)), "{error}");
+    assert_eq!(load(&store), [task(1)]);
+    store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
+    store.commit(&turn).unwrap();
+    assert_eq!(load(&store).len(), 499);
+}
+
+#[test]
+fn a_store_can_be_inspected_while_it_is_in_use() {
+    let dir = tempfile::tempdir().unwrap();
+    assert!(inspect(dir.path(), |_| {}).is_err(), "there is none yet");
+    let mut store = open(dir.path());
+    store.commit(&[put(&task(1)), put(&task(2))]).unwrap();
+    let mut seen = Vec::new();
+    assert_eq!(inspect(dir.path(), |record| seen.push(record)).unwrap(), 2);
+    assert_eq!(seen, [task(1), task(2)]);
+}
