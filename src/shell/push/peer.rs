@@ -29,7 +29,10 @@ pub(super) struct Peer {
 /// The way to an address.
 pub(super) enum Link {
     /// Waits in the line for a socket.
-    Line,
+    Line {
+        /// When it joined.
+        since: Mono,
+    },
     /// Waits for the answer to its host name.
     Resolving,
     /// Its connection was lost, or no socket could be had; it goes to the line again.
@@ -68,14 +71,22 @@ pub(super) enum Reason {
 impl Peer {
     pub(super) fn new(address: Arc<PushAddress>, now: Mono) -> Self {
         let queue = FrameQueue::default();
-        Self { address, queue, link: Link::Line, waiting_since: now, used: now, armed: None, marked: false }
+        Self {
+            address,
+            queue,
+            link: Link::Line { since: now },
+            waiting_since: now,
+            used: now,
+            armed: None,
+            marked: false,
+        }
     }
 
     /// What is known of the connection, if there is a socket.
     pub(super) const fn flow(&self) -> Option<Flow> {
         match &self.link {
             Link::Open(wire) => Some(wire.flow()),
-            Link::Line | Link::Resolving | Link::Resting { .. } => None,
+            Link::Line { .. } | Link::Resolving | Link::Resting { .. } => None,
         }
     }
 
@@ -89,7 +100,7 @@ impl Peer {
         let given_up_at = self.waiting_since + limits.connect_timeout;
         let has_frames = !self.queue.is_empty();
         match &self.link {
-            Link::Line => Some((given_up_at, Due::GiveUp(Reason::Crowded))),
+            Link::Line { .. } => Some((given_up_at, Due::GiveUp(Reason::Crowded))),
             Link::Resolving => Some((given_up_at, Due::GiveUp(Reason::Unresolved("its host name is not answered")))),
             Link::Resting { until } if *until < given_up_at => Some((*until, Due::Rejoin)),
             Link::Resting { .. } => Some((given_up_at, Due::GiveUp(Reason::Unreachable))),

@@ -12,7 +12,7 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use super::counts::{Counters, PushCounts, add};
 use super::inbox::{AckSink, Inbox};
 use super::poller::Poller;
-use super::queue::QueueLimits;
+use super::queue::{QueueLimits, cost};
 use super::resolve::Resolver;
 use super::table::{Limits, Parts, Table};
 use super::worker::{Batch, Worker};
@@ -101,9 +101,10 @@ impl Pusher {
     /// Takes a frame for an address. It never waits and never fails: what cannot be delivered is counted.
     pub fn push(&mut self, address: &Arc<PushAddress>, frame: Vec<u8>) {
         // The thread takes over at once; if it is starved of the processor, memory is still bounded.
-        let waiting = self.counters.handed_over_bytes.fetch_add(frame.len(), Ordering::Relaxed);
-        if waiting + frame.len() > self.waiting_bytes_max {
-            self.counters.handed_over_bytes.fetch_sub(frame.len(), Ordering::Relaxed);
+        let cost = cost(&frame);
+        let waiting = self.counters.handed_over_bytes.fetch_add(cost, Ordering::Relaxed);
+        if waiting + cost > self.waiting_bytes_max {
+            self.counters.handed_over_bytes.fetch_sub(cost, Ordering::Relaxed);
             add(&self.counters.dropped_full, 1);
             return;
         }
@@ -122,7 +123,7 @@ impl Pusher {
         if let Err(mpsc::SendError(batch)) = batches.send(std::mem::take(&mut self.batch)) {
             // The thread has ended, and has said why.
             add(&self.counters.dropped_unreachable, batch.len());
-            let bytes = batch.iter().map(|(_, frame)| frame.len()).sum();
+            let bytes = batch.iter().map(|(_, frame)| cost(frame)).sum();
             self.counters.handed_over_bytes.fetch_sub(bytes, Ordering::Relaxed);
         }
         super::ring(&self.wake);

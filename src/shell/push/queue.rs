@@ -83,7 +83,8 @@ impl FrameQueue {
     }
 }
 
-const fn cost(frame: &[u8]) -> usize {
+/// What a frame counts for in bytes.
+pub(super) const fn cost(frame: &[u8]) -> usize {
     frame.len() + FRAME_COST_BYTES
 }
 

@@ -2,10 +2,15 @@
 //!
 //! 1. Addresses that have not answered yet hold three quarters of the sockets at the most, so that a flood of dead ones
 //!    cannot close all the living.
-//! 2. When there is no free socket, the one that goes is the longest unused one for which nothing waits; else the one
-//!    that has tried to connect longest, if it has had a tenth of the time limit; else the one that has taken nothing
-//!    longest, if it has had all of the time limit.
-//! 3. Else the newcomer waits in a line; when that is full, the first in it is dropped.
+//! 2. When there is no free socket, one goes: the longest unused one for which nothing waits, if it is unused for the grace
+//!    time, a tenth of `connect_timeout`; else the one that has tried to connect longest, if for the grace time; else the
+//!    one whose receiver has taken nothing longest, if for `connect_timeout`. Frames are dropped in the last case only; the
+//!    second goes to the end of the line, where its frames keep their time limit.
+//! 3. Else the newcomer waits in a line; when that is full, the first in it is dropped. A newcomer that has waited for the
+//!    grace time takes the longest unused socket even if that was used a moment ago.
+//!
+//! A socket is not taken away between two frames if it can be helped: a receiver that reads slowly has the frames of the
+//! old and of the new connection side by side, and would read them in turns.
 
 use std::net::IpAddr;
 
@@ -39,11 +44,13 @@ impl Table {
             match self.ip_of_first(now, id) {
                 First::Gone => drop(self.line.pop_front()),
                 First::At(ip, port) => {
-                    if !self.make_room(now, &mut connecting) {
+                    if !self.make_room(now, id, &mut connecting) {
                         return;
                     }
                     self.line.pop_front();
-                    connecting += usize::from(self.connect(now, id, (ip, port)));
+                    self.connect(now, id, (ip, port));
+                    // On loopback the connection may be there already.
+                    connecting += usize::from(self.is_connecting(id));
                 }
             }
         }
@@ -51,7 +58,7 @@ impl Table {
 
     fn ip_of_first(&mut self, now: Mono, id: PeerId) -> First {
         let Some(peer) = self.peers.get_mut(&id) else { return First::Gone };
-        if !matches!(peer.link, Link::Line) {
+        if !matches!(peer.link, Link::Line { .. }) {
             return First::Gone;
         }
         if peer.queue.is_empty() {
@@ -71,34 +78,39 @@ impl Table {
         First::Gone
     }
 
-    fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) -> bool {
+    fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) {
         let times = WireTimes { linger: self.limits.linger, handshake: self.limits.connect_timeout };
         match Wire::open(&self.context, target, times, now) {
-            Ok(wire) => {
-                self.open(now, id, wire);
-                true
-            }
+            Ok(wire) => self.open(now, id, wire),
             Err(error) => {
                 // Descriptors come back when others close; the time limit of the frames ends this.
                 if let Some(peer) = self.peers.get(&id) {
                     self.complaints.no_socket(now, &peer.address, error);
                 }
                 self.rest(now, id);
-                false
             }
         }
     }
 
     /// Sees to it that one more socket may be opened; else says when to ask again.
-    fn make_room(&mut self, now: Mono, connecting: &mut usize) -> bool {
+    fn make_room(&mut self, now: Mono, newcomer: PeerId, connecting: &mut usize) -> bool {
         let too_many_connect = *connecting >= self.limits.connecting_max();
         if !too_many_connect && self.open_sockets < self.limits.sockets_max {
             return true;
         }
-        match self.victim(too_many_connect) {
+        let newcomer_since = match self.peers.get(&newcomer).map(|peer| &peer.link) {
+            Some(Link::Line { since }) => *since,
+            Some(Link::Resolving | Link::Resting { .. } | Link::Open(_)) | None => now,
+        };
+        match self.victim(now, newcomer_since, too_many_connect) {
             Some((at, id)) if at <= now => {
-                *connecting -= usize::from(self.peers.get(&id).and_then(connecting_since).is_some());
-                self.give_up(now, id, Reason::Crowded);
+                if self.is_connecting(id) {
+                    *connecting -= 1;
+                    // It may be alive behind a slow network, so its frames keep their time.
+                    self.rejoin(now, id);
+                } else {
+                    self.give_up(now, id, Reason::Crowded);
+                }
                 true
             }
             soonest => {
@@ -108,23 +120,29 @@ impl Table {
         }
     }
 
-    /// The peer that has to go, and from when on it may have to.
-    fn victim(&self, only_connecting: bool) -> Option<(Mono, PeerId)> {
-        let peers = || self.peers.iter().filter(|(_, peer)| matches!(peer.link, Link::Open(_)));
-        let idle = peers().filter(|(_, peer)| peer.queue.is_empty()).min_by_key(|(_, peer)| peer.used);
-        if let Some((id, _)) = idle.filter(|_| !only_connecting) {
-            return Some((Mono::default(), *id));
+    fn is_connecting(&self, id: PeerId) -> bool {
+        self.peers.get(&id).and_then(connecting_since).is_some()
+    }
+
+    /// The peer that has to go, and from when on it has to.
+    fn victim(&self, now: Mono, newcomer_since: Mono, only_connecting: bool) -> Option<(Mono, PeerId)> {
+        let grace = self.limits.grace();
+        let open = || self.peers.iter().filter(|(_, peer)| matches!(peer.link, Link::Open(_)));
+        let connecting = open().filter_map(|(id, peer)| Some((connecting_since(peer)? + grace, *id))).min();
+        if only_connecting {
+            return connecting;
         }
-        let connecting = peers().filter_map(|(id, peer)| Some((connecting_since(peer)? + self.limits.grace(), *id)));
-        let full = peers().filter_map(|(id, peer)| Some((full_since(peer)? + self.limits.connect_timeout, *id)));
-        let connecting = connecting.min();
-        if only_connecting { connecting } else { connecting.into_iter().chain(full.min()).min() }
+        let idle = open().filter(|(_, peer)| peer.queue.is_empty()).min_by_key(|(_, peer)| peer.used);
+        let idle = idle.map(|(id, peer)| (peer.used.min(newcomer_since) + grace, *id));
+        let full = open().filter_map(|(id, peer)| Some((full_since(peer)? + self.limits.connect_timeout, *id))).min();
+        let candidates = || [idle, connecting, full].into_iter().flatten();
+        candidates().find(|(at, _)| *at <= now).or_else(|| candidates().min())
     }
 
     /// Makes room for one more address; `None` when nobody waits in the line.
     pub(super) fn drop_first_in_line(&mut self, now: Mono) -> Option<()> {
         while let Some(id) = self.line.pop_front() {
-            if self.peers.get(&id).is_some_and(|peer| matches!(peer.link, Link::Line)) {
+            if self.peers.get(&id).is_some_and(|peer| matches!(peer.link, Link::Line { .. })) {
                 self.give_up(now, id, Reason::Crowded);
                 return Some(());
             }

@@ -189,8 +189,18 @@ impl Table {
 
     /// Closes the socket, if there is one, and comes back to the line a little later.
     pub(super) fn rest(&mut self, now: Mono, id: PeerId) {
+        self.relink(id, Link::Resting { until: now + REST });
+    }
+
+    /// Closes the socket, if there is one, and goes to the end of the line.
+    pub(super) fn rejoin(&mut self, now: Mono, id: PeerId) {
+        self.relink(id, Link::Line { since: now });
+        self.line.push_back(id);
+    }
+
+    fn relink(&mut self, id: PeerId, link: Link) {
         if let Some(peer) = self.peers.get_mut(&id) {
-            let link = std::mem::replace(&mut peer.link, Link::Resting { until: now + REST });
+            let link = std::mem::replace(&mut peer.link, link);
             self.close(link);
             self.arm(id);
         }
@@ -249,11 +259,13 @@ impl Table {
     /// Lets everyone who waits for an answer of the resolver go on.
     pub(super) fn take_answers(&mut self, now: Mono) {
         while let Some(name) = self.resolver.poll_answer(now) {
-            for (id, peer) in &mut self.peers {
-                if matches!(peer.link, Link::Resolving) && peer.address.host == Host::Name(name.clone()) {
-                    peer.link = Link::Line;
-                    self.line.push_back(*id);
-                }
+            let asks = |peer: &Peer| {
+                matches!(peer.link, Link::Resolving)
+                    && matches!(&peer.address.host, Host::Name(asked) if *asked == name)
+            };
+            let asking: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| asks(peer)).map(|(id, _)| *id).collect();
+            for id in asking {
+                self.rejoin(now, id);
             }
         }
     }
@@ -291,13 +303,7 @@ impl Table {
             Due::Read => self.serve(now, id, false),
             Due::CloseIdle => drop(self.remove(id)),
             Due::GiveUp(reason) => self.give_up(now, id, reason),
-            Due::Rejoin => {
-                if let Some(peer) = self.peers.get_mut(&id) {
-                    peer.link = Link::Line;
-                    self.line.push_back(id);
-                }
-                self.arm(id);
-            }
+            Due::Rejoin => self.rejoin(now, id),
         }
     }
 

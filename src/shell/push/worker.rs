@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use nix::sys::eventfd::EventFd;
 
+use super::queue::cost;
 use super::table::Table;
 use crate::shell::clock;
 use crate::types::Mono;
@@ -108,7 +109,7 @@ impl Worker {
                 Err(TryRecvError::Disconnected) => return Intake::Closed,
             };
             frames += batch.len();
-            let bytes = batch.iter().map(|(_, frame)| frame.len()).sum();
+            let bytes = batch.iter().map(|(_, frame)| cost(frame)).sum();
             for (address, frame) in batch {
                 self.table.enqueue(now, &address, frame);
             }
