@@ -117,7 +117,38 @@ fn what_a_killed_supervisor_leaves_is_ended_by_the_next_start() {
     signal(place.process("--agents 1"), Signal::KILL);
     place.ok("up 1");
     assert!(tree.iter().all(|pid| !is_alive(&place, *pid)), "{:?}", place.processes());
-    assert_eq!(place.processes().len(), 3, "{:?}", place.processes());
+    eventually("the next run of the task, which is stored", || pids(&place, "started").len() > 1);
+    place.ok("down");
+    place.is_clean();
+}
+
+/// Promises 1 and 2: a controller that is killed loses no task, and the run that goes on meanwhile is adopted.
+#[test]
+fn a_controller_that_is_killed_keeps_its_tasks() {
+    let place = Place::new();
+    place.tool("patient", "#!/bin/sh\nuntil [ -e \"$PARAM_until\" ]; do sleep 0.05; done\necho done > report.log\n");
+    place.ok("up 1");
+    let until = place.path("until");
+    let submit = || place.ok(&format!("submit patient until={}", until.display())).line().to_owned();
+    let (running, waiting) = (submit(), submit());
+    let status = |id: &str| {
+        let said = place.llts(&format!("query {id} --output json"));
+        (said.code == Some(0)).then(|| said.json()["__STATUS__"].as_str().unwrap_or_default().to_owned())
+    };
+    eventually("the first task runs", || status(&running).as_deref() == Some("RUNNING"));
+    signal(place.process(" controller"), Signal::KILL);
+    eventually("both tasks are known again", || {
+        status(&running).as_deref() == Some("RUNNING") && status(&waiting).as_deref() == Some("WAITING")
+    });
+    std::fs::write(&until, "").unwrap();
+    for id in [&running, &waiting] {
+        assert_eq!(place.ok(&format!("wait {id}")).code, Some(0));
+        let task = place.ok(&format!("query {id} --output json")).json();
+        assert_eq!((task["__ROUND__"].as_i64(), task["__REPORT_LOG__"].as_str()), (Some(0), Some("done\n")), "{task}");
+    }
+    place.ok("down");
+    place.ok("up 1");
+    assert_eq!(status(&running).as_deref(), Some("FINISHED"), "a clean stop keeps them too");
     place.ok("down");
     place.is_clean();
 }
