@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{agent, kill, list, query, run, submit, supervise, tool, up, wait};
+use super::{agent, kill, list, query, run, store, submit, supervise, tool, up, wait};
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -87,6 +87,8 @@ pub(super) enum Command {
     Stats,
     /// List agents
     Agents,
+    /// Check or export the durable store
+    Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
     /// Start a controller and agents in the background

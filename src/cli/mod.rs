@@ -21,6 +21,7 @@ mod list;
 mod query;
 mod run;
 mod stats;
+mod store;
 mod submit;
 mod supervise;
 mod tool;
@@ -94,6 +95,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Agents => agents::run(session),
+        Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

@@ -57,6 +57,12 @@ impl Output {
         self.line(value);
     }
 
+    /// Writes one of many JSON values, each on a line of its own.
+    pub(super) fn json_line(&mut self, value: &[u8]) {
+        self.raw(value);
+        self.raw(b"\n");
+    }
+
     /// Writes the one JSON value, if it is a flat object.
     pub(super) fn fields(&mut self, fields: &Fields) {
         let mut bytes = flat::to_vec(fields);

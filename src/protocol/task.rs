@@ -17,6 +17,16 @@ pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     write_fields(tail, record, out);
 }
 
+/// All that is known of a task as one object.
+#[must_use]
+pub fn to_json(record: &TaskRecord) -> Vec<u8> {
+    let mut out = Vec::with_capacity(512);
+    let mut writer = ObjectWriter::new(&mut out);
+    write(record, &mut writer);
+    writer.end();
+    out
+}
+
 fn write_fields(fields: &[Field], record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     for (name, value) in fields {
         if let Some(value) = value(record) {

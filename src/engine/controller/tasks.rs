@@ -108,6 +108,7 @@ impl Tasks {
     /// Forgets a task.
     pub(super) fn remove(&mut self, id: TaskId) -> Option<TaskRecord> {
         let record = self.records.remove(&id)?;
+        self.waiting.remove(&id);
         self.counts[record.phase() as usize] -= 1;
         if let Some(given_id) = self.given_ids.remove(&id) {
             self.by_given_id.remove(&(given_id, id));

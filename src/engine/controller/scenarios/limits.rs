@@ -66,3 +66,34 @@ fn a_stopping_controller_answers_everyone() {
     assert_eq!(tickets, [parked, waiting]);
     assert_eq!(refused(&world.submit(&Fields::new())), Code::Stopping);
 }
+
+/// HAZARDS row D5: while nothing can be stored, submits are refused and the rest goes on.
+#[test]
+fn a_store_in_trouble_stops_submits_only() {
+    let mut world = World::new();
+    let task = world.task();
+    world.controller.handle_store(Some("disk full".to_owned()));
+    let Reply::Refused(refusal) = world.submit(&Fields::new()) else { panic!() };
+    assert!(refusal.code == Code::LimitReached && refusal.message.contains("disk full"), "{refusal}");
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    world.controller.handle_store(None);
+    world.task();
+}
+
+/// What could not be stored, and was promised to nobody, is taken back; unless somebody has it already.
+#[test]
+fn a_submit_that_could_not_be_stored_is_taken_back() {
+    let mut world = World::new();
+    let waiting = world.task();
+    assert!(world.controller.handle_unstored(waiting));
+    world.settle();
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    world.park("a");
+    let dispatched = world.task();
+    assert!(!world.controller.handle_unstored(dispatched));
+    let father = world.task();
+    world.child(father);
+    assert!(!world.controller.handle_unstored(father));
+    world.settle();
+}
