@@ -117,8 +117,11 @@ impl Controller {
     fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
-                let record = id.and_then(|id| self.tasks.get(id)).filter(|record| filter.matches(record));
-                record.map(|record| (record.id, 1))
+                let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
+                    let shown = id.map_or_else(|| "of that id".to_owned(), |id| id.to_string());
+                    return Reply::Refused(request::no_such_task(&shown)).into();
+                };
+                filter.matches(record).then_some((record.id, 1))
             }
             (None, Some(given_id)) => {
                 let mut matches = self.tasks.with_given_id(given_id).filter(|record| filter.matches(record));

@@ -1,0 +1,167 @@
+//! A controller and agents of the real binary in a temporary folder, and plain sockets to talk to them.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+/// Milliseconds for anything that must happen: generous, because a test machine may be busy.
+const LIMIT: i32 = 30_000;
+
+/// Ends when it is dropped, agents first.
+pub(crate) struct Place {
+    folder: tempfile::TempDir,
+    context: zmq::Context,
+    processes: Vec<Child>,
+    rep: String,
+}
+
+impl Place {
+    /// A running service with tools as (name, run.sh).
+    pub(crate) fn start(agents: usize, tools: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (name, script) in tools {
+            add_tool(folder.path(), name, script);
+        }
+        let mut place = Self { folder, context: zmq::Context::new(), processes: Vec::new(), rep: String::new() };
+        let ready = place.spawn(&["controller"], &[]);
+        let words: Vec<&str> = ready.split(' ').collect();
+        let (rep, publisher) = (words[4].to_owned(), words[6].to_owned());
+        let port = |endpoint: &str| endpoint.rsplit(':').next().unwrap().to_owned();
+        for number in 1..=agents {
+            let name = format!("agent-{number}");
+            let ports = [("LLTS_CONTROLLER_REP_PORT", port(&rep)), ("LLTS_CONTROLLER_PUB_PORT", port(&publisher))];
+            place.spawn(&["agent", "--name", &name], &ports);
+        }
+        place.rep = rep;
+        place
+    }
+
+    /// Starts a process and returns its ready line.
+    fn spawn(&mut self, arguments: &[&str], variables: &[(&str, String)]) -> String {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
+        command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
+            command.env_remove(name);
+        }
+        command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
+        command.env("LLTS_TOOL_SOURCES_DIR", "").env("LLTS_AGENT_KILL_INTERVAL", "500");
+        command.envs(variables.iter().map(|(name, value)| (*name, value)));
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap() as ChildStdout).read_line(&mut line).unwrap();
+        self.processes.push(child);
+        assert!(line.contains("ready"), "{arguments:?} says {line:?}");
+        line.trim().to_owned()
+    }
+
+    /// A plain REQ socket.
+    pub(crate) fn client(&self) -> Client {
+        let socket = self.context.socket(zmq::REQ).unwrap();
+        socket.set_linger(0).unwrap();
+        socket.set_rcvtimeo(LIMIT).unwrap();
+        socket.connect(&self.rep).unwrap();
+        Client(socket)
+    }
+
+    /// A bound DEALER, and its address.
+    pub(crate) fn receiver(&self) -> (Receiver, String) {
+        let socket = self.context.socket(zmq::DEALER).unwrap();
+        socket.set_linger(0).unwrap();
+        socket.set_rcvtimeo(LIMIT).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let address = socket.get_last_endpoint().unwrap().unwrap();
+        (Receiver(socket), address)
+    }
+
+    /// A path in the folder of the service.
+    pub(crate) fn path(&self, name: &str) -> std::path::PathBuf {
+        self.folder.path().join(name)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        for mut process in self.processes.drain(..).rev() {
+            let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
+            let _ = kill(pid, Signal::SIGTERM);
+            let _ = process.wait();
+        }
+    }
+}
+
+fn add_tool(folder: &Path, name: &str, script: &str) {
+    let source = folder.join("sources").join(name);
+    fs::create_dir_all(&source).unwrap();
+    fs::create_dir_all(folder.join("testTools")).unwrap();
+    fs::write(source.join("run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
+    let out = folder.join("testTools").join(format!("{name}.tar.gz"));
+    let limits = llts::shell::tools::Limits::from(&llts::config::Config::default().archive);
+    llts::shell::tools::pack(&source, &out, &limits).unwrap();
+}
+
+/// A client of any language: one JSON object there, one back.
+pub(crate) struct Client(zmq::Socket);
+
+impl Client {
+    /// Sends whatever bytes, and reads the answer.
+    pub(crate) fn raw(&self, body: &[u8]) -> Value {
+        self.0.send(body, 0).unwrap();
+        let reply = self.0.recv_bytes(0).expect("the service answers");
+        assert!(reply.starts_with(b"{\"__TYPE__\":"), "{}", String::from_utf8_lossy(&reply));
+        serde_json::from_slice(&reply).unwrap()
+    }
+
+    pub(crate) fn ask(&self, kind: &str, mut fields: Value) -> Value {
+        fields["__TYPE__"] = kind.into();
+        self.raw(fields.to_string().as_bytes())
+    }
+
+    pub(crate) fn code(&self, kind: &str, fields: Value) -> i64 {
+        let reply = self.ask(kind, fields);
+        let code = reply["__CODE__"].as_i64().unwrap();
+        assert_eq!(code != 0, reply["__ERROR_MSG__"].as_str().is_some_and(|text| !text.is_empty()), "{reply}");
+        code
+    }
+
+    /// Submits a task that must be accepted, and returns its id.
+    pub(crate) fn submit(&self, tool: &str, mut fields: Value) -> String {
+        fields["__OPERATION__"] = tool.into();
+        let reply = self.ask("TASK/SUBMIT", fields);
+        assert_eq!(reply["__CODE__"], 0, "{reply}");
+        reply["__TASK_ID__"].as_str().unwrap().to_owned()
+    }
+
+    /// Waits for the end of a task.
+    pub(crate) fn end(&self, task: &str) -> Value {
+        let reply = self.ask("TASK/QUERY", json!({ "__TASK_ID__": task, "__WAIT__": LIMIT - 5_000 }));
+        assert_eq!(reply["__STATUS__"], "FINISHED", "{reply}");
+        reply
+    }
+
+    /// Asks until the answer is as it should be; each question is answered at once.
+    pub(crate) fn until(&self, kind: &str, fields: &Value, what: impl Fn(&Value) -> bool) -> Value {
+        for _ in 0..100_000 {
+            let reply = self.ask(kind, fields.clone());
+            if what(&reply) {
+                return reply;
+            }
+        }
+        panic!("{kind} {fields} never says what it should");
+    }
+}
+
+/// Where states are pushed to.
+pub(crate) struct Receiver(zmq::Socket);
+
+impl Receiver {
+    pub(crate) fn next(&self) -> Value {
+        let frames = self.0.recv_multipart(0).expect("a push comes");
+        assert_eq!(frames.len(), 1);
+        serde_json::from_slice(&frames[0]).unwrap()
+    }
+}
