@@ -60,6 +60,11 @@ impl Controller {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
+            // It died with the run that it had: a task that kills each of its agents must not start for ever.
+            if let Slot::Busy(task) = agent_slot(self, id) {
+                self.agents.set_slot(id, Slot::Lost);
+                self.lose_run(now, task);
+            }
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
