@@ -60,6 +60,11 @@ impl Controller {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
+            // It died with the run that it had: a task that kills each of its agents must not start for ever.
+            if let Slot::Busy(task) = agent_slot(self, id) {
+                self.agents.set_slot(id, Slot::Lost);
+                self.lose_run(now, task);
+            }
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
@@ -219,6 +224,11 @@ impl Controller {
     }
 
     fn assign(&mut self, now: Now, task: TaskId, agent: AgentId) -> Reply {
+        // A first round is handed out before it is stored that it was. An agent may have got it from a controller that died
+        // in between: the next number is a fence to that run. Later rounds wait for the disk, so that none is used twice.
+        if task <= self.restored_max && self.tasks.get(task).is_some_and(|record| record.round == Round(0)) {
+            self.tasks.update(task, |record| record.round = record.round.next());
+        }
         self.agents.set_slot(&agent, Slot::Busy(task));
         let assignment = Assignment { agent, dispatched_at: now.wall, times: PhaseTimes::default() };
         self.tasks.change(task, TaskEvent::Dispatch(assignment));

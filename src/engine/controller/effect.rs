@@ -2,7 +2,7 @@
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::types::{AgentId, Phase, TaskId, TaskRecord};
+use crate::types::{AgentId, Phase, Round, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -58,11 +58,13 @@ impl Effect {
     }
 }
 
-/// Whether this answer must wait for the commit: that something was taken, or an end was heard.
+/// Whether this answer must wait for the commit: that something was taken, or an end was heard. A task is handed out without
+/// a wait for the disk, but not again: a controller that dies must not leave a round that its successor hands out, too.
 #[must_use]
 pub fn reply_is_promise(reply: &Reply) -> bool {
     match reply {
         Reply::Submitted { .. } | Reply::Done => true,
+        Reply::Assigned(record) => record.round > Round(0),
         Reply::Reported { phase, refusal, .. } => refusal.is_none() && *phase >= Phase::Ended,
         _ => false,
     }

@@ -71,6 +71,8 @@ pub struct Controller {
     controller_id: u64,
     random: Xoshiro256PlusPlus,
     last_id: TaskId,
+    /// Tasks up to here are older than this start of the controller.
+    restored_max: TaskId,
     tasks: tasks::Tasks,
     agents: agents::Agents,
     families: family::Families,
@@ -100,6 +102,7 @@ impl Controller {
             controller_id: random.random::<u64>() >> 11,
             random,
             last_id: TaskId::MIN,
+            restored_max: TaskId::MIN,
             tasks: tasks::Tasks::default(),
             agents: agents::Agents::default(),
             families: family::Families::default(),

@@ -21,6 +21,7 @@ impl Controller {
             }
             controller.take_back(now, record);
         }
+        controller.restored_max = controller.last_id;
         // Only when all members are known: a family is kept from the end of its last one.
         for (id, at) in finished {
             controller.keep(now, id, at);

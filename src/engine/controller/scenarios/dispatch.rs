@@ -49,7 +49,9 @@ fn a_promise_never_precedes_its_record() {
     assert_eq!(world.order.iter().filter(|what| **what == "promise").count(), 1, "{:?}", world.order);
     assert!(reply_is_promise(&Reply::Submitted { task, warning: None }));
     let record = Box::new(world.record(task));
-    assert!(!reply_is_promise(&Reply::Assigned(record)), "a dispatch never waits for the disk");
+    assert!(!reply_is_promise(&Reply::Assigned(record.clone())), "a dispatch never waits for the disk");
+    let again = Box::new(TaskRecord { round: Round(1), ..*record });
+    assert!(reply_is_promise(&Reply::Assigned(again)), "but a later round is used only once");
 }
 
 #[test]

@@ -103,6 +103,8 @@ fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
     let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces };
     let _ = world.say_as("a", 2, FromAgent::Heartbeat(heartbeat));
     assert_eq!((world.phase(task), world.counts().free), (Phase::Waiting, 1), "its successor has taken over");
+    let record = world.record(task);
+    assert_eq!((record.round, record.losses), (Round(1), 1), "the first one died with the run");
 }
 
 #[test]

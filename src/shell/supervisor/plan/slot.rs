@@ -10,6 +10,9 @@ pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 /// The longest pause: a cause that has gone, such as a full disk, is noticed soon.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
+/// The longest pause of a process that had been ready: its start works, and the service lacks it.
+pub(super) const PAUSE_READY_MAX: Duration = Duration::from_secs(1);
+
 /// A process that has lived for this long did not die of its start: its pauses begin anew.
 pub(super) const LIFE_MIN: Duration = Duration::from_secs(10);
 
@@ -50,13 +53,16 @@ impl Slot {
     }
 
     pub(super) fn end(&mut self, now: Mono, again: bool) {
-        let State::Running { since, .. } = self.state else { return };
+        let State::Running { since, ready } = self.state else { return };
         if !again {
             self.state = State::Down;
             return;
         }
         if now.since(since) >= LIFE_MIN {
             self.pause = PAUSE_MIN;
+        }
+        if ready {
+            self.pause = self.pause.min(PAUSE_READY_MAX);
         }
         self.state = State::Pausing { until: now + self.pause };
         self.pause = (self.pause * 2).min(PAUSE_MAX);

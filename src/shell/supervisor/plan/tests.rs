@@ -1,6 +1,6 @@
 //! Stories of a supervisor on virtual time.
 
-use super::slot::{LIFE_MIN, PAUSE_MAX, PAUSE_MIN};
+use super::slot::{LIFE_MIN, PAUSE_MAX, PAUSE_MIN, PAUSE_READY_MAX};
 use super::*;
 
 const TIMES: Times = Times { start_max: Duration::from_secs(60), stop_max: Duration::from_secs(11) };
@@ -137,6 +137,8 @@ fn who_dies_again_and_again_is_started_ever_later_but_always() {
     assert_eq!(pauses[0], PAUSE_MIN);
     assert!(pauses.windows(2).all(|pair| pair[1] == (pair[0] * 2).min(PAUSE_MAX)), "{pauses:?}");
     assert_eq!(pauses[7], PAUSE_MAX);
+    world.ready(Role::Agent(1));
+    assert_eq!(world.pause(), PAUSE_READY_MAX, "it did not die of its start");
     world.pass(LIFE_MIN);
     assert_eq!(world.pause(), PAUSE_MIN, "a long life forgives");
 }

@@ -1,0 +1,42 @@
+//! All of a service killed at once: the supervisor, the controller and the agents.
+
+use serde_json::Value;
+
+use crate::client::UNFINISHED;
+use crate::place::eventually;
+use crate::runs::Runs;
+use crate::service::{Service, kill};
+
+const TOOL: &str = "\
+printf 'start %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"
+setsid sleep 1000 &
+sleep 0.1
+printf 'end %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"";
+
+#[test]
+fn a_service_that_was_killed_as_a_whole_finishes_what_it_had_accepted() {
+    let service = Service::new();
+    service.place.tool("append", TOOL);
+    service.place.ok("up 4");
+    let mut client = service.client();
+    let accepted: Vec<String> = (0..40).map(|_| client.submit("append")).collect();
+    eventually("some tasks are over, and some are not", || client.count(&["FINISHED"]) >= 4);
+    assert!(client.count(&UNFINISHED) > 0, "the tool is too quick for this test");
+    let own = service.own_processes();
+    assert_eq!(own.len(), 6, "{own:?}: {:?}", service.place.processes());
+    own.iter().for_each(|pid| kill(*pid));
+    eventually("all of them are gone", || service.own_processes().is_empty());
+
+    service.place.ok("up 4");
+    eventually("every task is finished", || client.count(&UNFINISHED) == 0);
+    let tasks: Vec<Value> = accepted.iter().map(|id| client.query(id)).collect();
+    service.is_swept();
+    service.place.ok("down");
+    service.place.is_clean();
+    let runs = Runs::read(&service.place.path("runs"));
+    for task in tasks {
+        let round = task["__ROUND__"].as_u64().unwrap();
+        assert_eq!(task["__OUTCOME__"], "SUCCEEDED", "{task}");
+        assert!(runs.ended[task["__TASK_ID__"].as_str().unwrap()].contains(&round), "{task}");
+    }
+}

@@ -1,0 +1,21 @@
+//! Crash tests: the real binary under kill -9, a full disk and a damaged store. What was accepted must be kept.
+//!
+//! | variable | what | default |
+//! |---|---|---|
+//! | `CRASH_SEED` | decides when whom is killed | from the clock; printed |
+//! | `CRASH_TASKS` | tasks of the storm | 500 |
+//! | `CRASH_KILLS` | kills of the controller; agents are killed twice as often | 20 |
+
+mod alone;
+mod client;
+mod disk;
+mod everything;
+mod killer;
+mod load;
+#[expect(dead_code, reason = "the tests of the command line use more of it")]
+#[path = "../cli/place.rs"]
+mod place;
+mod runs;
+mod service;
+mod storm;
+mod verdict;
