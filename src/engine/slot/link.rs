@@ -1,10 +1,11 @@
 //! The conversation with the controller: whether it is there, what it has confirmed, what must be said again.
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use super::Settings;
 use crate::protocol::request::{Heartbeat, Report};
-use crate::types::{Round, Session, TaskId};
+use crate::types::{Mono, Round, Session, TaskId};
 
 /// Heartbeats without an answer after which the connection is given up.
 const UNANSWERED_MAX: u32 = 2;
@@ -19,8 +20,8 @@ pub(super) struct Link {
     /// Heartbeats since the last answer.
     unanswered: u32,
     rejections: u32,
-    /// Whether an APPLY is on its way or parked.
-    pub(super) applied: bool,
+    /// When the APPLY was sent that is on its way or parked.
+    applied: Option<Mono>,
     /// Last reports of runs that the controller has not confirmed, oldest first, with the answers to heartbeats since.
     unconfirmed: VecDeque<(Report, u32)>,
     joined: bool,
@@ -46,7 +47,7 @@ impl Link {
         if give_up {
             self.unanswered = 0;
             self.controller = None;
-            self.applied = false;
+            self.applied = None;
         }
         self.unanswered += 1;
         give_up
@@ -62,15 +63,35 @@ impl Link {
         self.rejections = 0;
         let new_controller = self.controller.replace(controller) != Some(controller);
         if new_controller {
-            self.applied = false;
+            self.applied = None;
         }
         News { joined: !std::mem::replace(&mut self.joined, true), new_controller }
+    }
+
+    pub(super) const fn has_applied(&self) -> bool {
+        self.applied.is_some()
+    }
+
+    /// An APPLY is about to be sent, alone or with a report.
+    pub(super) const fn apply(&mut self, now: Mono) {
+        self.applied = Some(now);
+    }
+
+    /// The APPLY is answered, by whatever it was.
+    pub(super) const fn answered(&mut self) {
+        self.applied = None;
+    }
+
+    /// Forgets an APPLY that was sent so long ago; true when there is none any more.
+    pub(super) fn forget_apply(&mut self, now: Mono, age: Duration) -> bool {
+        self.applied.take_if(|at| now.since(*at) >= age);
+        self.applied.is_none()
     }
 
     /// Somebody else has our id; true when that does not change.
     pub(super) fn rejected(&mut self) -> bool {
         self.unanswered = 0;
-        self.applied = false;
+        self.applied = None;
         self.rejections += 1;
         self.rejections > REJECTIONS_MAX
     }

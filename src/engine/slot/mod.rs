@@ -212,8 +212,11 @@ impl Slot {
             ToAgent::Heard { controller, wanted } => self.heard(now, controller, wanted),
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
-                self.link.applied = false;
-                self.apply();
+                // One that comes too early answers an APPLY that a later one has replaced. To apply again would replace
+                // that one in turn, without end.
+                if self.link.forget_apply(now.mono, self.apply_wait()) {
+                    self.apply(now);
+                }
             }
             ToAgent::Reported { task, round, finished, accepted } => {
                 self.link.confirmed(task, round, finished || !accepted);
@@ -238,7 +241,7 @@ impl Slot {
     /// Takes something published.
     pub fn handle_published(&mut self, now: Now, message: Published) {
         match message {
-            Published::Inform => self.apply(),
+            Published::Inform => self.apply(now),
             Published::Kill(task) if self.run.task() == Some(task) => self.kill(now),
             Published::Kill(task) => {
                 self.early_kills.push_back(task);
@@ -298,24 +301,27 @@ impl Slot {
         if news.new_controller {
             self.report_due |= !self.run.is_free();
         }
-        self.apply();
+        // The controller lives, and has not answered in time: the APPLY or its answer was lost with a connection that was
+        // made again without a word (HAZARDS row A5).
+        self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
+        self.apply(now);
     }
 
     /// Asks for a task, unless that has been asked already or the slot is taken.
-    fn apply(&mut self) {
-        if self.link.is_up() && !self.link.applied && self.run.is_free() && !self.stopping {
-            self.link.applied = true;
+    fn apply(&mut self, now: Now) {
+        if self.link.is_up() && !self.link.has_applied() && self.run.is_free() && !self.stopping {
+            self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
         }
     }
 
-    /// Short enough that an APPLY that was lost with its connection is soon repeated.
+    /// Short enough that an APPLY that was lost is soon repeated.
     fn apply_wait(&self) -> Duration {
         self.settings.heartbeat_interval * 2
     }
 
     fn take(&mut self, now: Now, job: Job) {
-        self.link.applied = false;
+        self.link.answered();
         if !self.run.is_free() || self.stopping {
             // The controller hands it out again with the next APPLY, or to another agent after the exit.
             log::warn!("task {} comes while the slot is taken", job.task);
@@ -350,8 +356,8 @@ impl Slot {
         self.link.keep(report.clone());
         if self.stopping {
             self.leave_if_free(now);
-        } else if !self.link.applied {
-            self.link.applied = true;
+        } else if !self.link.has_applied() {
+            self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
         }
         Some(FromAgent::Report(Box::new(report)))

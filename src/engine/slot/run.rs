@@ -231,7 +231,7 @@ impl Slot {
             self.report_due = true;
         } else {
             self.run.clear();
-            self.apply();
+            self.apply(now);
             self.leave_if_free(now);
         }
     }

@@ -154,6 +154,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
     assert_eq!(host.answer(heard(1)), [], "one APPLY is enough");
+    host.now.mono = host.now.mono + INTERVAL * 2;
     assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
 }
 
@@ -290,6 +291,28 @@ fn a_result_that_was_not_confirmed_is_repeated() {
     let (task, round) = (job(1).task, Round(0));
     host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
     assert_eq!(reports(&host.answer(heard(3))), []);
+}
+
+/// Two APPLYs may be on their way: the controller answers the older one at once, and the newer one stays parked.
+#[test]
+fn an_apply_that_was_replaced_is_not_repeated_without_end() {
+    let mut host = Host::idle();
+    assert_eq!(host.answer(heard(2)), [apply()]);
+    assert_eq!(host.answer(ToAgent::NoJob), [], "the newer one is parked");
+    host.now.mono = host.now.mono + INTERVAL * 2;
+    assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
+}
+
+/// HAZARDS row A5: a connection breaks and is made again without a word, and the parked APPLY is gone with it.
+#[test]
+fn an_apply_without_an_answer_is_repeated() {
+    let mut host = Host::idle();
+    for _ in 0..2 {
+        host.pass(INTERVAL);
+        assert_eq!(host.answer(heard(1)), [], "its answer may still come");
+    }
+    host.pass(INTERVAL);
+    assert_eq!(host.answer(heard(1)), [apply()]);
 }
 
 #[test]
