@@ -107,6 +107,12 @@ impl Link {
         }
     }
 
+    /// The last report of this run, if it has not been confirmed.
+    pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
+        let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));
+        self.unconfirmed.iter().map(|(report, _)| report).find(of_it)
+    }
+
     /// The reports that have not been confirmed although a heartbeat that was sent after them has been answered.
     pub(super) fn reports_to_repeat(&mut self, all: bool) -> Vec<Report> {
         let mut repeat = Vec::new();

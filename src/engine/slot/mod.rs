@@ -327,6 +327,13 @@ impl Slot {
             log::warn!("task {} comes while the slot is taken", job.task);
             return;
         }
+        if let Some(report) = self.link.unconfirmed(job.task, job.round) {
+            // An APPLY was answered twice, or the controller has started again: it will get the result, not another run.
+            let mut report = report.clone();
+            self.link.apply(now.mono);
+            report.wait = Some(self.apply_wait());
+            return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
+        }
         let task = job.task;
         self.run.start(now, job.clone());
         self.effects.push_back(Effect::Prepare(Box::new(job)));

@@ -383,6 +383,18 @@ fn an_agent_whose_name_is_taken_gives_up() {
     assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), [Effect::Exit(Some("taken".to_owned()))]);
 }
 
+/// Promise 3: a job that was sent twice is run once, however short it is.
+#[test]
+fn a_task_that_comes_again_is_answered_with_its_result() {
+    let mut host = Host::running();
+    host.end(7);
+    assert_eq!(reports(&host.answer(ToAgent::Job(Box::new(job(1))))), [(Phase::Finished, Some(7))]);
+    let (task, round) = (job(1).task, Round(0));
+    host.answer(ToAgent::Reported { task, round, finished: true, accepted: false });
+    let effects = host.answer(ToAgent::Job(Box::new(job(1))));
+    assert!(matches!(effects.first(), Some(Effect::Prepare(_))), "the controller knows better: {effects:?}");
+}
+
 #[test]
 fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
     let mut host = Host::running();
