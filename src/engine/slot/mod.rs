@@ -350,6 +350,10 @@ impl Slot {
             log::warn!("round {round} of task {task} is not wanted any more; ending it");
             self.run.unwanted();
             self.kill(now);
+            if self.run.is_finished() {
+                // Its report has waited for the controller; no other event will come.
+                self.release(now);
+            }
         }
     }
 

@@ -230,10 +230,15 @@ impl Slot {
         if run.wanted {
             self.report_due = true;
         } else {
-            self.run.clear();
-            self.apply(now);
-            self.leave_if_free(now);
+            self.release(now);
         }
+    }
+
+    /// The slot is free again without a report.
+    pub(super) fn release(&mut self, now: Now) {
+        self.run.clear();
+        self.apply(now);
+        self.leave_if_free(now);
     }
 
     /// Begins to end the run; once begun, it goes on by itself.

@@ -337,6 +337,18 @@ fn a_run_that_nobody_wants_is_ended_silently() {
     }
 }
 
+/// The end of a run that was reached while the controller was away is still to be reported when the run is fenced.
+#[test]
+fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
+    let mut host = Host::running();
+    for _ in 0..3 {
+        host.pass(INTERVAL);
+    }
+    assert_eq!(reports(&host.end(0)), [], "nobody listens");
+    let wanted = Some((job(1).task, Round(0), Wanted::Drop));
+    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted }), [apply()]);
+}
+
 #[test]
 fn a_stopping_agent_ends_its_run_and_leaves() {
     let mut host = Host::running();
