@@ -1,0 +1,268 @@
+//! An agent's process around the real engine, as `shell/agent.rs` does it, and its supervisor, which starts it again.
+//!
+//! What the engine wants of the system, [`crate::tool`] does.
+
+use std::time::Duration;
+
+use llts::engine::slot::{Effect, Settings, Slot};
+use llts::protocol::request::Sender;
+use llts::protocol::{agent, publish};
+use llts::types::{AgentId, Now, Session};
+
+use crate::dice::{MILLI, Nanos, SECOND};
+use crate::network::Socket;
+use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::tool::ToolRun;
+use crate::world::{Event, World, note};
+
+pub(crate) struct Host {
+    pub(crate) name: AgentId,
+    pub(crate) life: u32,
+    pub(crate) session: u64,
+    /// What the session file says: the life before, unless it said good-bye.
+    before: Option<u64>,
+    pub(crate) slot: Option<Slot>,
+    pub(crate) socket: Socket,
+    pub(crate) run: Option<ToolRun>,
+    inbox: Vec<Input>,
+    wake_at: Option<Nanos>,
+    pub(crate) crash_in: Option<u64>,
+    pub(crate) paused: bool,
+    pub(crate) clock_offset: i64,
+    /// Names that it used before and never will again.
+    pub(crate) abandoned: usize,
+}
+
+/// What a loop of an agent may wake up for.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Answer(Vec<u8>),
+    Broadcast(Vec<u8>),
+    /// run.sh, or a process that it left behind, has ended.
+    ChildEnded,
+    Stop,
+    Prepared,
+}
+
+/// Why a turn of an agent was its last.
+pub(crate) enum End {
+    Killed,
+    Exit { refused: bool },
+}
+
+impl Host {
+    pub(crate) fn new(index: usize) -> Self {
+        Self {
+            name: name(index, 0),
+            life: 0,
+            session: 0,
+            before: None,
+            slot: None,
+            socket: Socket::default(),
+            run: None,
+            inbox: Vec::new(),
+            wake_at: None,
+            crash_in: None,
+            paused: false,
+            clock_offset: 0,
+            abandoned: 0,
+        }
+    }
+
+    fn settings(&self) -> Settings {
+        Settings {
+            agent: self.name.clone(),
+            session: Session(self.session),
+            replaces: self.before.map(Session),
+            ip: "127.0.0.1".to_owned(),
+            heartbeat_interval: Duration::from_nanos(HEARTBEAT),
+            kill_interval: Duration::from_nanos(KILL_INTERVAL),
+            kill_count: 3,
+            straggler_grace: Duration::from_nanos(STRAGGLER_GRACE),
+        }
+    }
+}
+
+fn name(index: usize, abandoned: usize) -> AgentId {
+    AgentId::new(&format!("agent-{index}-{abandoned}")).expect("a name of ours")
+}
+
+impl World {
+    pub(crate) fn agent_now(&self, agent: usize) -> Now {
+        self.clock(self.hosts[agent].clock_offset)
+    }
+
+    pub(crate) fn slot(&mut self, agent: usize) -> &mut Slot {
+        self.hosts[agent].slot.as_mut().expect("the agent runs")
+    }
+
+    pub(crate) fn agent_starts(&mut self, agent: usize) {
+        let (now, session) = (self.agent_now(agent), self.dice.number() >> 11);
+        let host = &mut self.hosts[agent];
+        if host.slot.is_some() {
+            return;
+        }
+        host.life += 1;
+        host.session = session.max(1);
+        host.slot = Some(Slot::new(host.settings(), now));
+        note!(self, "agent {agent} starts as {} after {:?}", self.hosts[agent].name, self.hosts[agent].before);
+        self.connect(agent);
+        self.wake_agent(agent, self.now);
+    }
+
+    fn wake_agent(&mut self, agent: usize, at: Nanos) {
+        if self.hosts[agent].wake_at.is_none_or(|wake_at| at < wake_at) {
+            self.hosts[agent].wake_at = Some(at);
+            self.at(at, Event::AgentWakes { agent });
+        }
+    }
+
+    pub(crate) fn agent_hears(&mut self, agent: usize, body: Vec<u8>) {
+        self.agent_receives(agent, Input::Answer(body));
+    }
+
+    pub(crate) fn hear(&mut self, agent: usize, life: u32, frame: Vec<u8>) {
+        if self.hosts[agent].life == life {
+            self.agent_receives(agent, Input::Broadcast(frame));
+        }
+    }
+
+    pub(crate) fn agent_receives(&mut self, agent: usize, input: Input) {
+        if self.hosts[agent].slot.is_some() {
+            self.hosts[agent].inbox.push(input);
+            let at = self.now + self.wake_delay();
+            self.wake_agent(agent, at);
+        }
+    }
+
+    pub(crate) fn agent_wakes(&mut self, agent: usize) {
+        let host = &mut self.hosts[agent];
+        if host.slot.is_none() || host.paused || host.wake_at != Some(self.now) {
+            return;
+        }
+        host.wake_at = None;
+        match self.agent_turn(agent) {
+            Err(End::Killed) => self.agent_dies(agent),
+            Err(End::Exit { refused }) => self.agent_exits(agent, refused),
+            Ok(()) => {
+                if let Some(at) = self.slot(agent).poll_timeout().map(|(at, _)| at) {
+                    let at = self.nanos_of(at);
+                    self.wake_agent(agent, at);
+                }
+            }
+        }
+    }
+
+    /// The order of the shell: answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
+    fn agent_turn(&mut self, agent: usize) -> Result<(), End> {
+        let now = self.agent_now(agent);
+        let mut inputs = std::mem::take(&mut self.hosts[agent].inbox);
+        inputs.sort_by_key(|input| match input {
+            Input::Answer(_) => 0,
+            Input::Broadcast(_) => 1,
+            Input::ChildEnded => 2,
+            Input::Stop => 3,
+            Input::Prepared => 4,
+        });
+        for input in inputs {
+            self.take(agent, now, input);
+        }
+        self.slot(agent).handle_timeout(now);
+        while let Some(effect) = self.slot(agent).poll_effect(now) {
+            self.agent_operation(agent)?;
+            self.carry_out(agent, now, effect)?;
+        }
+        Ok(())
+    }
+
+    fn take(&mut self, agent: usize, now: Now, input: Input) {
+        match input {
+            Input::Answer(body) => {
+                let Some(answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
+                note!(self, "agent {agent}: {answer:?}");
+                self.model.agent_told(self.now, agent, &answer, &self.server.disk);
+                self.slot(agent).handle_answer(now, answer);
+            }
+            Input::Broadcast(frame) => {
+                let Some(message) = publish::decode(&frame) else { panic!("{}", String::from_utf8_lossy(&frame)) };
+                note!(self, "agent {agent}: {message:?}");
+                self.slot(agent).handle_published(now, message);
+            }
+            Input::ChildEnded => self.collect_and_reap(agent, now),
+            Input::Stop => self.slot(agent).handle_stop(now),
+            Input::Prepared => self.prepared(agent, now),
+        }
+    }
+
+    fn agent_operation(&mut self, agent: usize) -> Result<(), End> {
+        match &mut self.hosts[agent].crash_in {
+            Some(0) => return Err(End::Killed),
+            Some(left) => *left -= 1,
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, agent: usize, now: Now, effect: Effect) -> Result<(), End> {
+        note!(self, "agent {agent} does {effect:?}");
+        match effect {
+            Effect::Send(message) => {
+                let host = &self.hosts[agent];
+                let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
+                self.send_up(agent, agent::encode(&sender, &message));
+            }
+            Effect::Reconnect => self.connect(agent),
+            Effect::Ready => {}
+            Effect::Exit(reason) => return Err(End::Exit { refused: reason.is_some() }),
+            Effect::Prepare(job) => self.prepare(agent, now, *job),
+            Effect::AbortPrepare => self.abort_prepare(agent),
+            Effect::Spawn => self.spawn(agent, now),
+            Effect::Signal(signal) => self.signal(agent, signal),
+            Effect::CheckTree => self.check_tree(agent, now),
+            Effect::Remove => self.remove(agent, now),
+        }
+        Ok(())
+    }
+
+    /// kill -9: its supervisor ends what it ran, and starts it again under the same name or another one.
+    pub(crate) fn agent_dies(&mut self, agent: usize) {
+        if self.hosts[agent].slot.is_none() {
+            return;
+        }
+        note!(self, "agent {agent} is killed");
+        let fresh = self.dice.chance(250);
+        self.agent_is_gone(agent, fresh, true);
+    }
+
+    fn agent_exits(&mut self, agent: usize, refused: bool) {
+        note!(self, "agent {agent} exits; refused: {refused}");
+        assert!(refused || self.hosts[agent].run.is_none(), "agent {agent} exits and leaves its run alone");
+        self.agent_is_gone(agent, false, refused);
+    }
+
+    fn agent_is_gone(&mut self, agent: usize, fresh: bool, crashed: bool) {
+        self.cut(agent);
+        self.end_tree(agent);
+        let host = &mut self.hosts[agent];
+        host.slot = None;
+        host.inbox.clear();
+        host.wake_at = None;
+        host.crash_in = None;
+        host.paused = false;
+        host.before = crashed.then_some(host.session);
+        if fresh {
+            host.abandoned += 1;
+            host.before = None;
+            host.name = name(agent, host.abandoned);
+        }
+        let delay = self.dice.skewed(20 * MILLI..=3 * SECOND);
+        self.after(delay, Event::AgentStarts { agent });
+    }
+
+    pub(crate) fn agent_resumes(&mut self, agent: usize) {
+        if std::mem::take(&mut self.hosts[agent].paused) {
+            self.hosts[agent].wake_at = None;
+            self.wake_agent(agent, self.now);
+        }
+    }
+}

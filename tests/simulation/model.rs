@@ -1,0 +1,233 @@
+//! What the outside has been told and what really ran, and the promises that follow from it. Panics when one is broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use llts::engine::controller::Record;
+use llts::protocol::agent::ToAgent;
+use llts::protocol::json::{self, FieldLimits};
+use llts::protocol::reply::Wanted;
+use llts::types::{AgentId, Fields, Phase, Round, Scalar, TaskId, TaskRecord, TaskState};
+
+use crate::dice::{MILLI, Nanos};
+use crate::plan::{KILL_INTERVAL, STRAGGLER_GRACE};
+
+pub(crate) type Disk = BTreeMap<TaskId, TaskRecord>;
+
+/// From the word that nobody wants a run to its last process: SIGTERM, SIGKILL, and the same for what it left behind.
+const FENCE: Nanos = KILL_INTERVAL + STRAGGLER_GRACE + 250 * MILLI;
+
+#[derive(Default)]
+pub(crate) struct Model {
+    runs: BTreeMap<u64, Run>,
+    active: BTreeSet<u64>,
+    rounds: BTreeMap<(TaskId, Round), Vec<u64>>,
+    prepared: u64,
+    /// Submits whose answer has reached the client.
+    pub(crate) accepted: BTreeSet<TaskId>,
+    /// Kills whose answer has reached the client, with the round of that moment.
+    killed: BTreeMap<TaskId, Round>,
+    /// Results whose confirmation has reached the agent.
+    confirmed: BTreeMap<TaskId, Round>,
+    pub(crate) finished_pushes: BTreeMap<TaskId, String>,
+    /// `__SEQ__` of the last push of this life of the controller.
+    seqs: BTreeMap<TaskId, i64>,
+    /// Dispatches that left, and whose record died with the controller.
+    unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
+    /// Runs of which their agent knows that nobody wants them.
+    fenced: BTreeSet<(usize, TaskId, Round)>,
+    /// From here on two rounds of a task never overlap.
+    pub(crate) calm_since: Option<Nanos>,
+    /// Runs of one round of one task beyond the first, each by a lost dispatch.
+    pub(crate) repeated_rounds: u32,
+}
+
+/// A run.sh that was started.
+struct Run {
+    agent: usize,
+    name: AgentId,
+    task: TaskId,
+    round: Round,
+    exit_code: Option<i32>,
+    /// When the last process of it must be gone.
+    deadline: Option<Nanos>,
+}
+
+impl Model {
+    pub(crate) const fn new_run(&mut self) -> u64 {
+        self.prepared += 1;
+        self.prepared
+    }
+
+    /// Promise 1.
+    pub(crate) fn controller_started(&mut self, disk: &Disk) {
+        self.seqs.clear();
+        for task in &self.accepted {
+            assert!(disk.contains_key(task), "the accepted task {task} is lost");
+        }
+        for (task, round) in &self.killed {
+            check_kill(&disk[task], *round);
+        }
+    }
+
+    pub(crate) fn accepted(&mut self, task: TaskId, disk: &Disk) {
+        assert!(disk.contains_key(&task), "task {task} is accepted before it is stored");
+        assert!(self.accepted.insert(task), "task {task} is accepted twice");
+    }
+
+    pub(crate) fn kill_confirmed(&mut self, task: TaskId, disk: &Disk) {
+        let record = &disk[&task];
+        check_kill(record, record.round);
+        self.killed.entry(task).or_insert(record.round);
+    }
+
+    pub(crate) fn looked_up(task: TaskId, answer: &Fields) {
+        let text = |name| answer.get(name).and_then(Scalar::as_text);
+        assert_eq!(text("__TASK_ID__"), Some(task.to_string().as_str()));
+    }
+
+    /// Checks what replaces what.
+    pub(crate) fn committed(&self, disk: &Disk, record: &Record) {
+        let Record::Put(record) = record else { panic!("{record:?} although everything is kept") };
+        assert!(record.losses <= record.losses_max + 1, "task {} is lost too often: {record:?}", record.id);
+        if let Some(round) = self.killed.get(&record.id) {
+            assert!(record.round <= *round, "task {} goes to round {} after its kill", record.id, record.round);
+            check_kill(record, *round);
+        }
+        if let Some(before) = disk.get(&record.id) {
+            assert!(before.round <= record.round, "task {} goes back to an old round", record.id);
+            let finished = before.phase() == Phase::Finished;
+            assert!(!finished || *before == **record, "a finished task changes: {before:?} {record:?}");
+            assert!(before.kill.is_none() || before.kill == record.kill, "task {} forgets its kill", record.id);
+        }
+        if let TaskState::Finished { run: Some((assignment, result)), .. } = &record.state
+            && let Some(number) = result.report_tail.strip_prefix("run ")
+        {
+            let run = &self.runs[&number.trim_end().parse().expect("a number")];
+            let told = (record.id, record.round, &assignment.agent, Some(result.exit_code.0));
+            let true_run = (run.task, run.round, &run.name, run.exit_code);
+            assert_eq!(told, true_run, "the result of task {} is that of another run", record.id);
+        }
+    }
+
+    /// The controller died before it could store this.
+    pub(crate) fn records_lost(&mut self, records: &[Record]) {
+        for record in records {
+            if let Record::Put(record) = record
+                && let TaskState::Dispatched(assignment) = &record.state
+            {
+                self.unrecorded.insert((record.id, record.round, assignment.agent.clone()));
+            }
+        }
+    }
+
+    pub(crate) fn pushed(&mut self, frame: &[u8]) {
+        let status = json::parse(frame, &FieldLimits::TRUSTED).expect("a push is a flat object");
+        let text = |name| status.get(name).and_then(Scalar::as_text).unwrap_or_default();
+        let task: TaskId = text("__TASK_ID__").parse().expect("a push names its task");
+        let seq = status.get("__SEQ__").and_then(Scalar::as_i64).expect("a push has a number");
+        let before = self.seqs.insert(task, seq);
+        assert!(before.is_none_or(|before| before < seq), "push {seq} of task {task} comes after {before:?}");
+        assert!(!self.finished_pushes.contains_key(&task), "task {task} is pushed after FINISHED");
+        if text("__STATUS__") == "FINISHED" {
+            self.finished_pushes.insert(task, text("__OUTCOME__").to_owned());
+        }
+    }
+
+    pub(crate) fn agent_told(&mut self, now: Nanos, agent: usize, answer: &ToAgent, disk: &Disk) {
+        let refused = match answer {
+            ToAgent::Job(job) => {
+                self.fenced.remove(&(agent, job.task, job.round));
+                return;
+            }
+            ToAgent::Reported { task, round, finished: true, accepted: true } => {
+                let record = &disk[task];
+                let kept = record.phase() == Phase::Finished && record.round == *round;
+                assert!(kept, "the confirmed result of round {round} of task {task} is not kept: {record:?}");
+                self.confirmed.insert(*task, *round);
+                return;
+            }
+            ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
+            ToAgent::Heard { wanted: Some((task, round, Wanted::Drop)), .. } => (*task, *round),
+            _ => return,
+        };
+        self.fenced.insert((agent, refused.0, refused.1));
+        for number in &self.active {
+            let Some(run) = self.runs.get_mut(number) else { continue };
+            if run.agent == agent && (run.task, run.round) == refused {
+                run.deadline.get_or_insert(now + FENCE);
+            }
+        }
+    }
+
+    pub(crate) fn paused(&mut self, agent: usize, length: Nanos) {
+        for run in self.runs.values_mut().filter(|run| run.agent == agent) {
+            run.deadline = run.deadline.map(|deadline| deadline + length);
+        }
+    }
+
+    /// Promise 3: an agent that knows that a run is void ends it.
+    pub(crate) fn check_fences(&self, now: Nanos) {
+        for run in self.active.iter().filter_map(|number| self.runs.get(number)) {
+            let Run { task, round, name, .. } = run;
+            assert!(run.deadline.is_none_or(|end| now <= end), "{name} goes on with the void round {round} of {task}");
+        }
+    }
+
+    pub(crate) fn run_started(&mut self, agent: usize, name: AgentId, number: u64, task: TaskId, round: Round) {
+        let fenced = self.fenced.contains(&(agent, task, round));
+        assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
+        if let Some(last) = self.killed.get(&task) {
+            assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
+        }
+        let same = self.rounds.entry((task, round)).or_default();
+        for other in same.iter().filter_map(|other| self.runs.get(other)) {
+            let lost =
+                [&name, &other.name].iter().any(|name| self.unrecorded.contains(&(task, round, (*name).clone())));
+            assert!(lost, "round {round} of {task} runs at {} and then at {name}", other.name);
+            self.repeated_rounds += 1;
+        }
+        same.push(number);
+        let run = Run { agent, name, task, round, exit_code: None, deadline: None };
+        for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
+            let overlap = other.task == task && self.calm_since.is_some();
+            assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
+        }
+        self.runs.insert(number, run);
+        self.active.insert(number);
+    }
+
+    /// run.sh has ended; what it left behind may live on.
+    pub(crate) fn run_ended(&mut self, number: u64, exit_code: i32) {
+        self.runs.get_mut(&number).expect("a run that was started").exit_code = Some(exit_code);
+    }
+
+    /// No process of it is left.
+    pub(crate) fn run_over(&mut self, number: u64) {
+        assert!(self.active.remove(&number), "run {number} ends twice");
+    }
+
+    pub(crate) fn active_runs(&self) -> usize {
+        self.active.len()
+    }
+
+    /// What must be true of a task when everything has come to its end.
+    pub(crate) fn check_end(&self, record: &TaskRecord) {
+        let TaskState::Finished { outcome, .. } = &record.state else { panic!("{record:?} has not finished") };
+        let outcome = llts::protocol::words::outcome(*outcome);
+        if let Some(pushed) = self.finished_pushes.get(&record.id) {
+            assert_eq!(pushed, outcome, "task {} was pushed with another outcome", record.id);
+        }
+        if let Some(round) = self.confirmed.get(&record.id) {
+            assert_eq!(record.round, *round, "the confirmed result of task {} is lost", record.id);
+        }
+    }
+}
+
+/// A confirmed kill is either on record or came too late.
+fn check_kill(record: &TaskRecord, round: Round) {
+    let late = record.phase() >= Phase::Ended;
+    assert!(record.kill.is_some() || late, "the confirmed kill of {} in round {round} is lost", record.id);
+    if let (TaskState::Finished { outcome, .. }, Some(_)) = (&record.state, &record.kill) {
+        assert_eq!(llts::protocol::words::outcome(*outcome), "KILLED", "task {}", record.id);
+    }
+}

@@ -1,0 +1,186 @@
+//! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
+
+use crate::dice::{Dice, MILLI, Nanos, SECOND};
+
+/// Between the heartbeats of an agent; everything else is measured against it.
+pub(crate) const HEARTBEAT: Nanos = SECOND;
+pub(crate) const KILL_INTERVAL: Nanos = 300 * MILLI;
+pub(crate) const STRAGGLER_GRACE: Nanos = 100 * MILLI;
+
+pub(crate) struct Plan {
+    pub(crate) agents: usize,
+    pub(crate) tasks: Vec<TaskPlan>,
+    pub(crate) weather: Weather,
+    pub(crate) faults: Vec<(Nanos, Fault)>,
+    /// From here on nothing goes wrong any more, and everything must come to its end.
+    pub(crate) calm: Nanos,
+}
+
+/// What the network does to each message, per mille; delays in nanoseconds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) drop: u64,
+    pub(crate) duplicate: u64,
+    pub(crate) publish_loss: u64,
+    pub(crate) delay_max: Nanos,
+    /// Messages that take far longer than the others.
+    pub(crate) stall: u64,
+}
+
+/// One thing that goes wrong.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fault {
+    /// kill -9 of the controller after so many of its next operations.
+    ControllerCrash {
+        operations: u64,
+    },
+    ControllerStop,
+    ControllerClock {
+        seconds: i64,
+    },
+    AgentCrash {
+        agent: usize,
+        operations: u64,
+    },
+    AgentPause {
+        agent: usize,
+        length: Nanos,
+    },
+    AgentStop {
+        agent: usize,
+    },
+    AgentClock {
+        agent: usize,
+        seconds: i64,
+    },
+    /// The connection of an agent breaks.
+    Cut {
+        agent: usize,
+    },
+}
+
+/// What a task is and what its tool does in each of its runs.
+#[derive(Clone, Debug)]
+pub(crate) struct TaskPlan {
+    pub(crate) start: Start,
+    pub(crate) duration: Nanos,
+    pub(crate) exit_code: i32,
+    pub(crate) ignores_term: bool,
+    /// The processes that run.sh leaves behind; whether each ignores SIGTERM.
+    pub(crate) stragglers: Vec<bool>,
+    pub(crate) prepare: Prepare,
+    pub(crate) spawn: Spawn,
+    pub(crate) losses_max: Option<u32>,
+    pub(crate) pushed: bool,
+    /// How long after its submit was acknowledged it is killed.
+    pub(crate) kill_after: Option<Nanos>,
+    /// Whether a client parks a query for its end.
+    pub(crate) awaited: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    At(Nanos),
+    /// So long after the submit of that task was acknowledged, as its child.
+    AfterSubmit(usize, Nanos),
+    /// So long after a run of that task has started, by its tool, as its child.
+    InRun(usize, Nanos),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Prepare {
+    Quick,
+    Slow(Nanos),
+    Fails,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Spawn {
+    Works,
+    Busy(u32),
+    Fails,
+}
+
+impl Plan {
+    pub(crate) fn new(dice: &mut Dice) -> Self {
+        let agents = 1 + dice.index(6);
+        let calm = dice.within(4..=12) * SECOND;
+        let count = 5 + dice.index(36);
+        let tasks = (0..count).map(|number| TaskPlan::new(dice, number, calm)).collect();
+        // Each seed has some kinds of trouble and not others: what hides behind one kind shows without it.
+        let weather = Weather {
+            drop: if dice.chance(300) { dice.within(1..=80) } else { 0 },
+            duplicate: if dice.chance(300) { dice.within(1..=80) } else { 0 },
+            publish_loss: if dice.chance(400) { dice.within(1..=1000) } else { 0 },
+            delay_max: dice.skewed(MILLI..=100 * MILLI),
+            stall: if dice.chance(250) { dice.within(1..=50) } else { 0 },
+        };
+        let kinds: Vec<usize> = (0..8).filter(|_| dice.chance(450)).collect();
+        let number = if kinds.is_empty() { 0 } else { dice.skewed(1..=14) };
+        let faults = (0..number).map(|_| {
+            let kind = kinds[dice.index(kinds.len())];
+            (dice.within(0..=calm), Fault::new(dice, kind, agents))
+        });
+        Self { agents, tasks, weather, faults: faults.collect(), calm }
+    }
+
+    /// A bound for what is left to do once nothing goes wrong: all runs one after the other, and the detection of losses.
+    pub(crate) fn patience(&self) -> Nanos {
+        let run = |task: &TaskPlan| {
+            let prepare = if let Prepare::Slow(length) = task.prepare { length } else { 0 };
+            prepare + task.duration + 2 * KILL_INTERVAL + STRAGGLER_GRACE
+        };
+        // A task may be submitted twice when its first answer was lost, and in each run of its father.
+        30 * HEARTBEAT + 4 * self.tasks.iter().map(run).sum::<Nanos>()
+    }
+}
+
+impl Fault {
+    fn new(dice: &mut Dice, kind: usize, agents: usize) -> Self {
+        let agent = dice.index(agents);
+        let operations = dice.skewed(0..=40);
+        let day = 86_400;
+        let seconds = [-day, -5, 3, day][dice.index(4)];
+        match kind {
+            0 => Self::ControllerCrash { operations },
+            1 => Self::ControllerStop,
+            2 => Self::ControllerClock { seconds },
+            3 => Self::AgentCrash { agent, operations },
+            4 => Self::AgentPause { agent, length: dice.skewed(MILLI..=5 * HEARTBEAT) },
+            5 => Self::AgentStop { agent },
+            6 => Self::AgentClock { agent, seconds },
+            _ => Self::Cut { agent },
+        }
+    }
+}
+
+impl TaskPlan {
+    fn new(dice: &mut Dice, number: usize, calm: Nanos) -> Self {
+        let start = match (number, dice.within(0..=9)) {
+            (1.., 0) => Start::AfterSubmit(dice.index(number), dice.skewed(0..=SECOND)),
+            (1.., 1 | 2) => Start::InRun(dice.index(number), dice.skewed(0..=SECOND)),
+            _ => Start::At(dice.within(0..=calm * 3 / 4)),
+        };
+        Self {
+            start,
+            duration: if dice.chance(500) { dice.within(1..=20 * MILLI) } else { dice.skewed(MILLI..=3 * SECOND) },
+            exit_code: if dice.chance(700) { 0 } else { i32::from(u8::try_from(dice.index(256)).unwrap_or_default()) },
+            ignores_term: dice.chance(200),
+            stragglers: if dice.chance(850) { vec![] } else { (0..=dice.index(3)).map(|_| dice.chance(500)).collect() },
+            prepare: match dice.within(0..=9) {
+                0 => Prepare::Fails,
+                1 | 2 => Prepare::Slow(dice.skewed(MILLI..=2 * SECOND)),
+                _ => Prepare::Quick,
+            },
+            spawn: match dice.within(0..=19) {
+                0 => Spawn::Fails,
+                1 => Spawn::Busy(u32::try_from(dice.index(8)).unwrap_or_default()),
+                _ => Spawn::Works,
+            },
+            losses_max: dice.chance(200).then(|| u32::try_from(dice.index(3)).unwrap_or_default()),
+            pushed: dice.chance(500),
+            kill_after: dice.chance(150).then(|| dice.skewed(0..=2 * SECOND)),
+            awaited: dice.chance(150),
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The system of an agent: preparing, run.sh, what it leaves behind, and signals, as `shell/agent/runner.rs` sees them.
+
+use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
+use llts::protocol::agent::Job;
+use llts::types::{ExitCode, Now, TaskId};
+
+use crate::dice::{MICRO, MILLI, Nanos};
+use crate::host::Input;
+use crate::plan::{Prepare, Spawn, Start, TaskPlan};
+use crate::world::{Event, World, note};
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ToolEvent {
+    Prepared,
+    /// run.sh ends.
+    Ends(i32),
+    StragglerEnds(usize),
+}
+
+pub(crate) struct ToolRun {
+    number: u64,
+    job: Job,
+    plan: TaskPlan,
+    aborted: bool,
+    spawns: u32,
+    /// run.sh, until the agent has collected its end.
+    child: Option<Child>,
+    /// Those that are alive.
+    stragglers: Vec<usize>,
+    unreaped: u32,
+}
+
+#[derive(Clone, Copy)]
+enum Child {
+    Running,
+    Ended(i32),
+}
+
+impl ToolRun {
+    const fn is_alive(&self) -> bool {
+        matches!(self.child, Some(Child::Running)) || !self.stragglers.is_empty()
+    }
+}
+
+fn failure(exit_code: ExitCode) -> Failure {
+    Failure { exit_code, error: "simulated".to_owned() }
+}
+
+impl World {
+    fn tool_after(&mut self, agent: usize, delay: Nanos, event: ToolEvent) {
+        let Some(run) = self.hosts[agent].run.as_ref().map(|run| run.number) else { return };
+        self.after(delay, Event::Tool { agent, run, event });
+    }
+
+    pub(crate) fn prepare(&mut self, agent: usize, now: Now, job: Job) {
+        assert!(self.hosts[agent].run.is_none(), "agent {agent} prepares {job:?} beside another run");
+        let plan = job.fields.get("plan").and_then(llts::types::Scalar::as_u64).expect("every task names its plan");
+        let plan = self.plan.tasks[usize::try_from(plan).expect("small")].clone();
+        let (number, prepare) = (self.model.new_run(), plan.prepare);
+        let (child, stragglers) = (None, Vec::new());
+        let run = ToolRun { number, job, plan, aborted: false, spawns: 0, child, stragglers, unreaped: 0 };
+        self.hosts[agent].run = Some(run);
+        match prepare {
+            Prepare::Slow(length) => self.tool_after(agent, length, ToolEvent::Prepared),
+            Prepare::Quick | Prepare::Fails => self.prepared(agent, now),
+        }
+    }
+
+    /// A preparation notices soon that nobody wants it.
+    pub(crate) fn abort_prepare(&mut self, agent: usize) {
+        let Some(run) = &mut self.hosts[agent].run else { return };
+        run.aborted = true;
+        let delay = self.dice.skewed(MICRO..=20 * MILLI);
+        self.tool_after(agent, delay, ToolEvent::Prepared);
+    }
+
+    pub(crate) fn prepared(&mut self, agent: usize, now: Now) {
+        let Some(run) = &self.hosts[agent].run else { return };
+        let outcome = match run.plan.prepare {
+            Prepare::Fails => Err(failure(ExitCode::UNPACK_FAILED)),
+            Prepare::Slow(_) if run.aborted => Err(failure(ExitCode::KILLED_PREPARING)),
+            Prepare::Slow(_) | Prepare::Quick => Ok(()),
+        };
+        self.slot(agent).handle_prepared(now, outcome);
+    }
+
+    pub(crate) fn spawn(&mut self, agent: usize, now: Now) {
+        let Some(run) = &mut self.hosts[agent].run else { panic!("agent {agent} spawns nothing") };
+        run.spawns += 1;
+        let outcome = match run.plan.spawn {
+            Spawn::Busy(times) if run.spawns <= times => Err(SpawnFailure::Busy),
+            Spawn::Fails => Err(SpawnFailure::Failed(failure(ExitCode::PREPARE_FAILED))),
+            Spawn::Works | Spawn::Busy(_) => Ok(()),
+        };
+        if outcome.is_ok() {
+            self.started(agent);
+        }
+        self.slot(agent).handle_spawned(now, outcome);
+    }
+
+    fn started(&mut self, agent: usize) {
+        let Some(run) = &mut self.hosts[agent].run else { return };
+        assert!(run.child.is_none(), "run.sh is started twice");
+        run.child = Some(Child::Running);
+        run.stragglers = (0..run.plan.stragglers.len()).collect();
+        let (number, task, round) = (run.number, run.job.task, run.job.round);
+        let (duration, exit_code) = (run.plan.duration, run.plan.exit_code);
+        let plan = run.job.fields.get("plan").and_then(llts::types::Scalar::as_u64);
+        note!(self, "agent {agent} runs round {round} of {task} as run {number}");
+        let name = self.hosts[agent].name.clone();
+        self.model.run_started(agent, name, number, task, round);
+        self.tool_after(agent, duration, ToolEvent::Ends(exit_code));
+        self.submit_children(plan, task);
+    }
+
+    /// The tools of some tasks submit children.
+    fn submit_children(&mut self, plan: Option<u64>, task: TaskId) {
+        for number in 0..self.plan.tasks.len() {
+            let Start::InRun(parent, delay) = self.plan.tasks[number].start else { continue };
+            if u64::try_from(parent).ok() == plan {
+                self.submit_after(delay, number, Some(task));
+            }
+        }
+    }
+
+    pub(crate) fn signal(&mut self, agent: usize, signal: Signal) {
+        let Some(run) = &self.hosts[agent].run else { return };
+        let all = signal == Signal::Kill;
+        let mut ends = Vec::new();
+        if matches!(run.child, Some(Child::Running)) && (all || !run.plan.ignores_term) {
+            ends.push(ToolEvent::Ends(if all { -9 } else { -15 }));
+        }
+        let obeys = |straggler: &&usize| all || !run.plan.stragglers[**straggler];
+        ends.extend(run.stragglers.iter().filter(obeys).map(|straggler| ToolEvent::StragglerEnds(*straggler)));
+        for end in ends {
+            let delay = self.dice.skewed(10 * MICRO..=5 * MILLI);
+            self.tool_after(agent, delay, end);
+        }
+    }
+
+    pub(crate) fn tool_event(&mut self, agent: usize, number: u64, event: ToolEvent) {
+        let Some(run) = self.hosts[agent].run.as_mut().filter(|run| run.number == number) else { return };
+        let input = match event {
+            ToolEvent::Prepared if run.child.is_none() => Input::Prepared,
+            ToolEvent::Ends(code) if matches!(run.child, Some(Child::Running)) => {
+                run.child = Some(Child::Ended(code));
+                self.model.run_ended(number, code);
+                Input::ChildEnded
+            }
+            ToolEvent::StragglerEnds(straggler) if run.stragglers.contains(&straggler) => {
+                run.stragglers.retain(|other| *other != straggler);
+                run.unreaped += 1;
+                Input::ChildEnded
+            }
+            _ => return,
+        };
+        note!(self, "run {number} at agent {agent}: {event:?}");
+        let over = self.hosts[agent].run.as_ref().is_some_and(|run| !run.is_alive());
+        if over && matches!(input, Input::ChildEnded) {
+            self.model.run_over(number);
+        }
+        self.agent_receives(agent, input);
+    }
+
+    /// SIGCHLD: the end of run.sh first, then the orphans.
+    pub(crate) fn collect_and_reap(&mut self, agent: usize, now: Now) {
+        let Some(run) = &mut self.hosts[agent].run else { return };
+        if let Some(Child::Ended(code)) = run.child {
+            run.child = None;
+            let exited = Exited {
+                exit_code: ExitCode(code),
+                cpu_seconds: 0.25,
+                max_rss_kib: 1000,
+                report_tail: format!("run {}\n", run.number),
+                stdout_tail: String::new(),
+                stderr_tail: "a \"word\"\n".to_owned(),
+            };
+            self.slot(agent).handle_exited(now, exited);
+        }
+        let Some(run) = &mut self.hosts[agent].run else { return };
+        let (reaped, left) = (std::mem::take(&mut run.unreaped), run.is_alive());
+        if run.child.is_none() {
+            self.slot(agent).handle_tree(now, left, reaped);
+        }
+    }
+
+    pub(crate) fn check_tree(&mut self, agent: usize, now: Now) {
+        let Some(run) = &mut self.hosts[agent].run else { return };
+        run.unreaped = 0;
+        let left = run.is_alive();
+        self.slot(agent).handle_tree(now, left, 0);
+    }
+
+    pub(crate) fn remove(&mut self, agent: usize, now: Now) {
+        let run = self.hosts[agent].run.take();
+        assert!(!run.is_some_and(|run| run.is_alive()), "agent {agent} leaves processes behind");
+        self.slot(agent).handle_removed(now);
+    }
+
+    /// The agent is gone, and its supervisor ends everything that it ran.
+    pub(crate) fn end_tree(&mut self, agent: usize) {
+        if let Some(run) = self.hosts[agent].run.take()
+            && run.is_alive()
+        {
+            self.model.run_over(run.number);
+        }
+    }
+}
