@@ -126,7 +126,7 @@ impl World {
             now: SECOND,
             dice,
             trace: Trace::new(shown),
-            model: Model::default(),
+            model: Model::new(plan.is_gentle()),
             network: Network::default(),
             server: Server::default(),
             hosts,

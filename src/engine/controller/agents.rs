@@ -28,10 +28,20 @@ pub(super) enum Slot {
     Lost,
 }
 
+/// What is known of the process behind an id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Its task was stored by a former controller; it has not been heard since.
+    Stored,
+    /// Heard since then, but not of that task.
+    Returned(Mono),
+    /// This life of it speaks.
+    Session(Session),
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    /// Which life of it is known; `None` while it is known only from stored tasks and has not been heard since.
-    pub(super) session: Option<Session>,
+    pub(super) life: Life,
     pub(super) slot: Slot,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
@@ -59,8 +69,8 @@ impl Agents {
         self.agents.len()
     }
 
-    pub(super) fn register(&mut self, now: Now, id: AgentId, session: Option<Session>) {
-        let agent = Agent { session, slot: Slot::Free, heard: now.mono, heard_wall: now.wall, ip: None };
+    pub(super) fn register(&mut self, now: Now, id: AgentId, life: Life) {
+        let agent = Agent { life, slot: Slot::Free, heard: now.mono, heard_wall: now.wall, ip: None };
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
     }
@@ -78,10 +88,10 @@ impl Agents {
         }
     }
 
-    /// Notes which life of a restored agent has come back.
-    pub(super) fn adopt(&mut self, id: &AgentId, session: Session) {
+    /// Notes what has become known of the process behind an id.
+    pub(super) fn set_life(&mut self, id: &AgentId, life: Life) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.session = Some(session);
+            agent.life = life;
         }
     }
 

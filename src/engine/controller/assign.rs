@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agents::{Agent, Slot};
+use super::agents::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
@@ -53,9 +53,9 @@ impl Controller {
     /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
     fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
-        let other = |agent: &&Agent| agent.session.is_some_and(|session| session != sender.session);
+        let other = |agent: &&Agent| matches!(agent.life, Life::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
-            let gone = agent.slot == Slot::Lost || replaces == agent.session;
+            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.life == Life::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
@@ -73,7 +73,7 @@ impl Controller {
                 return Err(Refusal::new(Code::LimitReached, message));
             }
             log::info!("agent {id} is here");
-            self.agents.register(now, id.clone(), Some(sender.session));
+            self.agents.register(now, id.clone(), Life::Session(sender.session));
         }
         self.agents.hear(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
@@ -87,22 +87,34 @@ impl Controller {
         Ok(())
     }
 
-    /// The first word of an agent that had a task when the controller was started again. If it speaks of that very run, it
+    /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
     /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller.
+    ///
+    /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
+    /// not confirmed as soon as it knows that the controller is a new one.
     fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
-        if self.agents.get(id).is_none_or(|agent| agent.session.is_some()) {
+        let Some(life) = self.agents.get(id).map(|agent| agent.life) else { return };
+        if let Life::Session(_) = life {
             return;
         }
-        self.agents.adopt(id, sender.session);
-        let spoken_of = match message {
-            FromAgent::Heartbeat(heartbeat) => heartbeat.run,
-            FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
-            FromAgent::Apply(_) | FromAgent::Exit => None,
+        let present = match agent_slot(self, id) {
+            Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
+            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
-        let Slot::Busy(task) = agent_slot(self, id) else { return };
-        let present = self.tasks.get(task).map(|record| (task, record.round));
-        if spoken_of != present {
+        let is_void = match (message, life) {
+            _ if present.is_none() || spoken_of(message) == present => false,
+            (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
+            (FromAgent::Heartbeat(_), Life::Returned(at))
+                if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
+            {
+                true
+            }
+            (FromAgent::Heartbeat(_), Life::Stored) => return self.agents.set_life(id, Life::Returned(now.mono)),
+            (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
+        };
+        self.agents.set_life(id, Life::Session(sender.session));
+        if let (Some((task, _)), true) = (present, is_void) {
             log::info!("agent {id} has come back without task {task}");
             self.agents.set_slot(id, Slot::Free);
             self.requeue(now, task);
@@ -268,6 +280,15 @@ impl Controller {
         if closed {
             self.finished(now, task);
         }
+    }
+}
+
+/// The run that a message says its agent has, or has ended.
+fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
+    match message {
+        FromAgent::Heartbeat(heartbeat) => heartbeat.run,
+        FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
+        FromAgent::Apply(_) | FromAgent::Exit => None,
     }
 }
 

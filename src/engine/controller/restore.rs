@@ -3,7 +3,7 @@
 //! Waiting tasks keep their order. A task that an agent had stays with that agent: if it comes back and speaks of the same
 //! run, it is adopted ([`super::assign`]); if it is silent for two intervals, it is lost like any other.
 
-use super::agents::Slot;
+use super::agents::{Life, Slot};
 use super::effect::Timer;
 use super::{Controller, Settings};
 use crate::protocol::task;
@@ -42,7 +42,7 @@ impl Controller {
             | TaskState::Ended { assignment: run, .. } => Some(run.agent.clone()),
         };
         if let Some(agent) = agent {
-            self.agents.register(now, agent.clone(), None);
+            self.agents.register(now, agent.clone(), Life::Stored);
             self.agents.set_slot(&agent, Slot::Busy(record.id));
             self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         }

@@ -64,8 +64,37 @@ fn an_agent_that_comes_back_without_its_task_frees_it() {
     world.apply("a");
     world.restart();
     assert_eq!(world.beat("a", None), None);
+    assert_eq!(world.phase(task), Phase::Dispatched, "its result may be on its way");
+    world.pass(INTERVAL);
+    assert_eq!(world.beat("a", None), None);
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 0));
+}
+
+/// An agent that asks for a task has said what it had to say of the one before.
+#[test]
+fn an_agent_that_comes_back_and_asks_for_a_task_has_none() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.restart();
+    assert_eq!(world.apply("a"), Some((task, Round(1))));
+}
+
+/// The heartbeat of an agent whose run has ended meanwhile comes before its result.
+#[test]
+fn a_result_that_comes_after_a_heartbeat_is_taken() {
+    let mut world = World::new();
+    let (done, task) = (world.task(), world.task());
+    world.apply("a");
+    world.report("a", done, Round(0), Phase::Finished);
+    world.apply("a");
+    world.restart();
+    world.beat("a", None);
+    assert_eq!(world.report("a", done, Round(0), Phase::Finished), None, "said again, of an earlier run");
+    world.beat("a", None);
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    assert_eq!((world.outcome(task), world.record(task).round), (Outcome::Succeeded, Round(0)));
 }
 
 #[test]
