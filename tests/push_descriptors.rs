@@ -27,21 +27,18 @@ fn frames_wait_until_descriptors_come_back() {
     };
     let mut pusher = Pusher::start(config, None).unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let used = || fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
+    let idle = used();
 
     // With none left no socket can be made; with one left it cannot connect.
     for left in [0, 1] {
         let before = pusher.counts();
-        let used = fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
-        setrlimit(Resource::RLIMIT_NOFILE, used + left, hard).unwrap();
+        // libzmq closes the descriptors of a socket a little later; each of them would be one more to connect with.
+        wait_until(|| used() <= idle);
+        setrlimit(Resource::RLIMIT_NOFILE, idle + left, hard).unwrap();
         pusher.push(&address, b"lost".to_vec());
         pusher.flush();
-        let (_keep, never) = mpsc::channel::<()>();
-        for _ in 0..30_000 {
-            if pusher.counts().dropped_unreachable > before.dropped_unreachable {
-                break;
-            }
-            let _ = never.recv_timeout(Duration::from_millis(2));
-        }
+        wait_until(|| pusher.counts().dropped_unreachable > before.dropped_unreachable);
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         let counts = pusher.counts();
         assert_eq!((counts.sent, counts.dropped_unreachable), (before.sent, before.dropped_unreachable + 1));
@@ -51,4 +48,15 @@ fn frames_wait_until_descriptors_come_back() {
     pusher.flush();
     receiver.set_rcvtimeo(60_000).unwrap();
     assert_eq!(receiver.recv_bytes(0).unwrap(), b"kept");
+}
+
+/// Looks again and again, for a minute at the most.
+fn wait_until(holds: impl Fn() -> bool) {
+    let (_keep, never) = mpsc::channel::<()>();
+    for _ in 0..30_000 {
+        if holds() {
+            return;
+        }
+        let _ = never.recv_timeout(Duration::from_millis(2));
+    }
 }
