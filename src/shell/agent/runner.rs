@@ -68,14 +68,18 @@ impl Runner {
         let records = RunRecords::open(config.paths.state_dir.join("runs"))?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
-        for swept in records.sweep()? {
+        let mut discarded = Ok(());
+        records.sweep(|swept| {
             log::warn!("round {} of task {} had lost its agent: {swept:?}", swept.round, swept.task);
-            if !swept.superseded
-                && let Some(rest) = workspace.discard(swept.task)?
-            {
-                remover.take(rest);
+            if swept.superseded {
+                return;
             }
-        }
+            match workspace.discard(swept.task) {
+                Ok(rest) => rest.into_iter().for_each(|rest| remover.take(rest)),
+                Err(error) => discarded = Err(error),
+            }
+        })?;
+        discarded?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             config.paths.tools_dir.clone(),
@@ -131,7 +135,13 @@ impl Runner {
 
     fn prepare(&mut self, job: Job, slot: &mut Slot) {
         let stop = Arc::new(AtomicBool::new(false));
-        let outcome = self.preparer.begin(&job, &stop);
+        // Before the folder is made, so that there is no instant at which an agent could die and leave one that nobody knows,
+        // or at which another one could take it for that of a dead agent.
+        let recorded = self.records.write(&self.record(&job, None));
+        let outcome = match recorded {
+            Ok(()) => self.preparer.begin(&job, &stop),
+            Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
+        };
         self.run = Some(Run { job, stop, folder: None, started: None });
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
@@ -167,27 +177,29 @@ impl Runner {
             stdout: stdout.try_clone().map_err(|error| failed(&error))?,
             stderr: stderr.try_clone().map_err(|error| failed(&error))?,
         };
-        let mut record = RunRecord {
-            task: job.task,
-            round: job.round,
-            run: None,
-            agent: self.agent,
-            session: self.session,
-            cookie: Cookie::new(info::cookie(job.task, job.round)),
-        };
-        // Before the start, so that there is no instant at which an agent could die and leave a run that nobody knows.
-        self.records.write(&record).map_err(|error| failed(&error))?;
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,
             error => failed(&error),
         })?;
-        record.run = Some(child.id());
-        if let Err(error) = self.records.write(&record) {
+        let id = child.id();
+        *started = Some(Started { tree: Tree::of(id), child: Some(child), stdout, stderr });
+        let record = self.run.as_ref().map(|run| self.record(&run.job, Some(id)));
+        if let Some(Err(error)) = record.map(|record| self.records.write(&record)) {
             // The run is still known by its mark.
             log::error!("{error}");
         }
-        *started = Some(Started { tree: Tree::of(child.id()), child: Some(child), stdout, stderr });
         Ok(())
+    }
+
+    fn record(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
+        RunRecord {
+            task: job.task,
+            round: job.round,
+            run,
+            agent: self.agent,
+            session: self.session,
+            cookie: Cookie::new(info::cookie(job.task, job.round)),
+        }
     }
 
     fn signal(&self, signal: Signal) {

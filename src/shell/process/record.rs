@@ -3,7 +3,7 @@
 //! A record is written without fsync: it must survive the agent, not the machine. After a crash of the machine the processes
 //! are gone as well, and the boot id tells so.
 
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -116,19 +116,26 @@ impl RunRecords {
     /// Ends the runs of all agents that are dead, and removes their records. A run whose agent lives is not touched, and a
     /// record whose processes could not all be ended stays. Waits up to a second for each run that it kills.
     ///
+    /// `clean_up` hears of each run before its record goes. One sweep of a folder waits for the other: what an agent that has
+    /// swept does next, such as taking the next round of a task, happens behind the back of no other sweep.
+    ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep(&self) -> Result<Vec<Swept>, RecordError> {
-        let (live, stale): (Vec<_>, Vec<_>) = self.list()?.into_iter().partition(|record| record.agent.is_alive());
-        let swept = stale.iter().map(|record| {
+    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept)) -> Result<(), RecordError> {
+        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
+        let lock = File::open(&self.folder).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        for record in self.list()?.iter().filter(|record| !record.agent.is_alive()) {
             let (killed, left) = sweep::end_run(&record.cookie, record.run);
+            // Asked anew: while this run was being ended, the task may have been given to a living agent.
+            let is_of_another = |other: &RunRecord| other.task == record.task && other.agent.is_alive();
+            let superseded = self.list()?.iter().any(is_of_another);
+            clean_up(&Swept { task: record.task, round: record.round, killed, left, superseded });
             if left == 0 {
                 drop_file(&self.path(record.task, record.round));
             }
-            let superseded = live.iter().any(|other| other.task == record.task);
-            Swept { task: record.task, round: record.round, killed, left, superseded }
-        });
-        Ok(swept.collect())
+        }
+        Ok(())
     }
 
     fn path(&self, task: TaskId, round: Round) -> PathBuf {
@@ -277,7 +284,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
         records.write(&record(0)).unwrap();
-        assert_eq!(records.sweep().unwrap(), []);
+        records.sweep(|swept| panic!("{swept:?}")).unwrap();
         assert_eq!(records.list().unwrap(), [record(0)]);
+    }
+
+    /// What is cleaned up of a dead run has the name of the next one, and that one may begin while the dead one is swept.
+    #[test]
+    fn a_sweep_sees_the_next_round_of_what_it_ends() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let dead = |round| {
+            let nobody = ProcessId { start_time: 0, ..ProcessId::own().unwrap() };
+            RunRecord { agent: nobody, run: None, cookie: Cookie::new([format!("A={round}")]), ..record(round) }
+        };
+        records.write(&dead(0)).unwrap();
+        records.write(&dead(1)).unwrap();
+        let mut seen = Vec::new();
+        let clean_up = |swept: &Swept| {
+            assert_eq!(records.list().unwrap()[0], dead(swept.round.0), "its record goes last");
+            seen.push((swept.round.0, swept.superseded));
+            records.write(&record(2)).unwrap();
+        };
+        records.sweep(clean_up).unwrap();
+        assert_eq!(seen, [(0, false), (1, true)]);
+        assert_eq!(records.list().unwrap(), [record(2)]);
     }
 }
