@@ -1,5 +1,6 @@
 //! Pushing while the process has no descriptors left. Alone in its process, because the limit holds for all of it.
 
+use std::cell::Cell;
 use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
@@ -28,12 +29,19 @@ fn frames_wait_until_descriptors_come_back() {
     let mut pusher = Pusher::start(config, None).unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let used = || fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
-    let idle = used();
+    // The thread has just made and closed a socket; libzmq closes the descriptors of one a little later.
+    let steady = Cell::new((used(), 0));
+    wait_until(|| {
+        let (count, looks) = steady.get();
+        steady.set(if used() == count { (count, looks + 1) } else { (used(), 0) });
+        looks >= 100
+    });
+    let idle = steady.get().0;
 
     // With none left no socket can be made; with one left it cannot connect.
     for left in [0, 1] {
         let before = pusher.counts();
-        // libzmq closes the descriptors of a socket a little later; each of them would be one more to connect with.
+        // Each that is still open would be one more to connect with.
         wait_until(|| used() <= idle);
         setrlimit(Resource::RLIMIT_NOFILE, idle + left, hard).unwrap();
         pusher.push(&address, b"lost".to_vec());

@@ -246,7 +246,20 @@ impl Service {
 
     /// Does what the engine has decided; then nothing of this turn is left.
     fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), ControllerError> {
-        let records = self.apply_effects(now, &mut promises);
+        loop {
+            let records = self.apply_effects(now, &mut promises);
+            let idle = records.is_empty() && promises.is_empty();
+            self.settle(now, records, std::mem::take(&mut promises))?;
+            if idle {
+                break;
+            }
+            // Once more: a promise that met no peer is news for the engine.
+        }
+        self.pusher.flush();
+        Ok(())
+    }
+
+    fn settle(&mut self, now: Now, records: Vec<Record>, promises: Vec<Promise>) -> Result<(), ControllerError> {
         match self.ledger.settle(now.mono, records, promises)? {
             Settled::Stored(promises) => self.keep(now, promises),
             Settled::Held => {}
@@ -261,7 +274,6 @@ impl Service {
                 self.engine.handle_store(Some(why));
             }
         }
-        self.pusher.flush();
         Ok(())
     }
 
