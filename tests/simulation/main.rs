@@ -6,16 +6,13 @@
 //! | [`plan`] | what a seed decides before anything happens |
 //! | [`world`] | virtual time and its events |
 //! | [`network`] | connections that break, messages that are late, lost or doubled |
-//! | [`controller`], [`turn`] | the controller's process and its disk |
-//! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
-//! | [`client`] | clients |
+//! | [`controller`], [`host`], [`tool`], [`client`] | the processes: controller and disk, agents, tools, clients |
 //! | [`faults`] | what goes wrong |
 //! | [`model`] | what was promised and what really ran, checked after every event |
 //! | [`checks`] | one simulation, and what must be true in its end |
 //!
 //! `SIMULATION_SEEDS=100000` runs so many; `SIMULATION_SEED=17` runs one and prints what happens.
 
-mod agent;
 mod checks;
 mod client;
 mod controller;
@@ -26,7 +23,6 @@ mod model;
 mod network;
 mod plan;
 mod tool;
-mod turn;
 mod world;
 
 use std::cell::Cell;

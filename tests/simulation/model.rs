@@ -35,8 +35,6 @@ pub(crate) struct Model {
     unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
     /// Runs of which their agent knows that nobody wants them.
     fenced: BTreeSet<(usize, TaskId, Round)>,
-    /// Whether no agent has any trouble, so that no run is ever repeated.
-    gentle: bool,
     /// From here on two rounds of a task never overlap.
     pub(crate) calm_since: Option<Nanos>,
     /// Runs of one round of one task beyond the first, each by a lost dispatch.
@@ -55,10 +53,6 @@ struct Run {
 }
 
 impl Model {
-    pub(crate) fn new(gentle: bool) -> Self {
-        Self { gentle, ..Self::default() }
-    }
-
     pub(crate) const fn new_run(&mut self) -> u64 {
         self.prepared += 1;
         self.prepared
@@ -184,14 +178,6 @@ impl Model {
         assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
         if let Some(last) = self.killed.get(&task) {
             assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
-        }
-        if self.gentle {
-            let before = self.runs.values().find(|run| run.task == task);
-            let lost = self.unrecorded.iter().any(|(other, ..)| *other == task);
-            assert!(
-                before.is_none() || lost,
-                "{task} runs once more in round {round}, though its agent has no trouble"
-            );
         }
         let same = self.rounds.entry((task, round)).or_default();
         for other in same.iter().filter_map(|other| self.runs.get(other)) {

@@ -124,16 +124,6 @@ impl Plan {
         Self { agents, tasks, weather, faults: faults.collect(), calm }
     }
 
-    /// Whether only the controller and the clocks have trouble: then every run that has started is the only one of its task.
-    pub(crate) fn is_gentle(&self) -> bool {
-        let gentle = |fault: &Fault| match fault {
-            Fault::ControllerCrash { .. } | Fault::ControllerStop => true,
-            Fault::ControllerClock { .. } | Fault::AgentClock { .. } => true,
-            Fault::AgentCrash { .. } | Fault::AgentPause { .. } | Fault::AgentStop { .. } | Fault::Cut { .. } => false,
-        };
-        self.weather.drop == 0 && self.weather.stall == 0 && self.faults.iter().all(|(_, fault)| gentle(fault))
-    }
-
     /// A bound for what is left to do once nothing goes wrong: all runs one after the other, and the detection of losses.
     pub(crate) fn patience(&self) -> Nanos {
         let run = |task: &TaskPlan| {

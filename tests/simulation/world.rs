@@ -126,7 +126,7 @@ impl World {
             now: SECOND,
             dice,
             trace: Trace::new(shown),
-            model: Model::new(plan.is_gentle()),
+            model: Model::default(),
             network: Network::default(),
             server: Server::default(),
             hosts,

@@ -10,7 +10,9 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, Session, TaskId, TaskState};
+use crate::types::{
+    AgentId, Assignment, Now, Outcome, Phase, PhaseTimes, Round, Session, TaskId, TaskRecord, TaskState,
+};
 
 impl Controller {
     /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
@@ -20,6 +22,7 @@ impl Controller {
             return Answer::Now(Reply::Refused(refusal));
         }
         self.reunite(now, sender, &message);
+        self.readopt(now, &sender.agent, &message);
         match message {
             FromAgent::Heartbeat(heartbeat) => self.heartbeat(&sender.agent, heartbeat).into(),
             FromAgent::Exit => {
@@ -60,9 +63,9 @@ impl Controller {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
-            // It died with the run that it had: a task that kills each of its agents must not start for ever.
-            if let Slot::Busy(task) = agent_slot(self, id) {
-                self.agents.set_slot(id, Slot::Lost);
+            if let Slot::Busy(task) = agent.slot {
+                // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
+                self.agents.set_slot(id, Slot::Free);
                 self.lose_run(now, task);
             }
             self.leave(now, id);
@@ -88,7 +91,8 @@ impl Controller {
     }
 
     /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
-    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller.
+    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller. Only if it
+    /// is another process, which knows that the one before it has died, is that a loss.
     ///
     /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
     /// not confirmed as soon as it knows that the controller is a new one.
@@ -102,8 +106,10 @@ impl Controller {
             Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
+        let died = matches!(message, FromAgent::Heartbeat(heartbeat) if heartbeat.replaces.is_some());
         let is_void = match (message, life) {
             _ if present.is_none() || spoken_of(message) == present => false,
+            _ if died => true,
             (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
             (FromAgent::Heartbeat(_), Life::Returned(at))
                 if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
@@ -117,9 +123,33 @@ impl Controller {
         if let (Some((task, _)), true) = (present, is_void) {
             log::info!("agent {id} has come back without task {task}");
             self.agents.set_slot(id, Slot::Free);
-            self.requeue(now, task);
+            if died {
+                self.lose_run(now, task);
+            } else {
+                self.requeue(now, task);
+            }
             self.dispatch(now);
         }
+    }
+
+    /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
+    /// that. The run goes on, unless somebody else has got the task meanwhile.
+    fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
+        let Some((task, Round(0))) = spoken_of(message) else { return };
+        let busy = matches!(agent_slot(self, id), Slot::Busy(_));
+        if busy || !self.may_be_out(task) {
+            return;
+        }
+        log::info!("agent {id} already has task {task}");
+        self.unpark(id);
+        self.dispatch_to(now, task, id);
+    }
+
+    /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
+    /// does not wait for the disk, but only for a first round: later ones are never in doubt.
+    fn may_be_out(&self, task: TaskId) -> bool {
+        let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
+        task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
 
     pub(super) fn silence_max(&self) -> Duration {
@@ -193,7 +223,7 @@ impl Controller {
         }
         self.agents.set_slot(id, Slot::Free);
         if let Some(task) = self.tasks.next_waiting() {
-            return self.assign(now, task, id.clone()).into();
+            return self.assign(now, task, id).into();
         }
         match wait {
             None => reply::no_task().into(),
@@ -230,22 +260,25 @@ impl Controller {
                 unreachable!("agent {agent} is listed as parked")
             };
             self.timers.clear(&Timer::ApplyWait(agent.clone()));
-            let reply = self.assign(now, task, agent);
+            let reply = self.assign(now, task, &agent);
             self.tasks.effects.push_back(Effect::Reply(ticket, reply));
         }
     }
 
-    fn assign(&mut self, now: Now, task: TaskId, agent: AgentId) -> Reply {
-        // A first round is handed out before it is stored that it was. An agent may have got it from a controller that died
-        // in between: the next number is a fence to that run. Later rounds wait for the disk, so that none is used twice.
-        if task <= self.restored_max && self.tasks.get(task).is_some_and(|record| record.round == Round(0)) {
+    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId) -> Reply {
+        if self.may_be_out(task) {
+            // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.agents.set_slot(&agent, Slot::Busy(task));
-        let assignment = Assignment { agent, dispatched_at: now.wall, times: PhaseTimes::default() };
-        self.tasks.change(task, TaskEvent::Dispatch(assignment));
+        self.dispatch_to(now, task, agent);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()))
+    }
+
+    fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId) {
+        self.agents.set_slot(agent, Slot::Busy(task));
+        let assignment = Assignment { agent: agent.clone(), dispatched_at: now.wall, times: PhaseTimes::default() };
+        self.tasks.change(task, TaskEvent::Dispatch(assignment));
     }
 
     /// Tells agents that do not park that there is work; once per turn is enough.

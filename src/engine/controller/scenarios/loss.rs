@@ -117,3 +117,23 @@ fn an_agent_that_leaves_gives_its_task_back_without_a_loss() {
     assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 0));
     assert_eq!(world.counts().total, 0);
 }
+
+/// HAZARDS row A9: its supervisor starts each agent again at once, under the same name.
+#[test]
+fn a_task_that_kills_every_agent_ends_as_lost() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 2u32));
+    for session in 1..=3 {
+        let replaces = Some(Session(session - 1));
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces };
+        let _ = world.say_as("a", session, FromAgent::Heartbeat(heartbeat));
+        let (_, answer) = world.say_as("a", session, FromAgent::Apply(None));
+        assert!(matches!(answer, Answer::Now(Reply::Assigned(_))), "{answer:?}");
+        if session == 2 {
+            world.restart();
+        }
+    }
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces: Some(Session(3)) };
+    let _ = world.say_as("a", 4, FromAgent::Heartbeat(heartbeat));
+    assert_eq!((world.outcome(task), world.record(task).losses), (Outcome::Lost, 3));
+}

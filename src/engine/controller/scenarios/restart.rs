@@ -114,3 +114,16 @@ fn families_labels_kills_and_retention_survive() {
     assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
     assert!(world.stored.is_empty(), "what is forgotten is forgotten on disk too");
 }
+
+/// The dispatch left before its record was committed, and the controller died between the two.
+#[test]
+fn a_run_whose_dispatch_was_not_stored_goes_on() {
+    let mut world = World::new();
+    let (first, second) = (world.task(), world.task());
+    world.restart();
+    assert_eq!(world.beat("a", Some((first, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.report("b", second, Round(0), Phase::Finished), None, "its report says the same");
+    assert_eq!(world.apply("c"), None, "both are taken");
+    assert_eq!(world.report("a", first, Round(0), Phase::Finished), None);
+    assert_eq!((world.outcome(first), world.outcome(second)), (Outcome::Succeeded, Outcome::Succeeded));
+}
