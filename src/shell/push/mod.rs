@@ -17,7 +17,9 @@
 mod address;
 mod complaints;
 mod counts;
+mod deadlines;
 mod inbox;
+mod pace;
 mod peer;
 mod policy;
 mod poller;
