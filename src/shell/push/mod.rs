@@ -16,7 +16,9 @@
 
 mod complaints;
 mod counts;
+mod deadlines;
 mod inbox;
+mod pace;
 mod peer;
 mod poller;
 mod pusher;

@@ -1,6 +1,6 @@
-//! All addresses that something waits for or that have a socket: frames in, frames out, deadlines, the end.
+//! All addresses that something waits for or that have a socket: frames in, frames out.
 //!
-//! Who gets one of the sockets is [`super::room`]'s concern.
+//! Who gets one of the sockets is [`super::room`]'s concern; what is due when, and the end, [`super::deadlines`]'s.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::complaints::Complaints;
 use super::counts::{Counters, add};
 use super::inbox::Inbox;
-use super::peer::{Due, Link, Peer, PeerId, Reason};
+use super::peer::{Link, Peer, PeerId, Reason};
 use super::poller::Poller;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
-use super::wire::{Flow, Outcome, Wire};
+use super::wire::{Outcome, Wire};
 use crate::types::Mono;
 use crate::types::{Host, PushAddress};
 
@@ -52,9 +52,9 @@ pub(super) struct Table {
     /// When the line may move though nothing else happens.
     pub(super) admit_at: Option<Mono>,
     /// Who is to be served in this turn.
-    marked: VecDeque<PeerId>,
-    timers: BTreeSet<(Mono, PeerId)>,
-    bytes: usize,
+    pub(super) marked: VecDeque<PeerId>,
+    pub(super) timers: BTreeSet<(Mono, PeerId)>,
+    pub(super) bytes: usize,
     pub(super) open_sockets: usize,
 }
 
@@ -267,83 +267,6 @@ impl Table {
             for id in asking {
                 self.rejoin(now, id);
             }
-        }
-    }
-
-    /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.
-    pub(super) fn arm(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.get_mut(&id) else { return };
-        let Some((at, _)) = peer.due(&self.limits) else { return };
-        if peer.armed.is_some_and(|armed| armed <= at) {
-            return;
-        }
-        if let Some(armed) = peer.armed.replace(at) {
-            self.timers.remove(&(armed, id));
-        }
-        self.timers.insert((at, id));
-    }
-
-    /// Does what is due.
-    pub(super) fn handle_timeout(&mut self, now: Mono) {
-        while let Some((at, id)) = self.timers.first().copied()
-            && at <= now
-        {
-            self.timers.pop_first();
-            let Some(peer) = self.peers.get_mut(&id) else { continue };
-            peer.armed = None;
-            match peer.due(&self.limits) {
-                Some((at, due)) if at <= now => self.act(now, id, due),
-                Some(_) | None => self.arm(id),
-            }
-        }
-    }
-
-    fn act(&mut self, now: Mono, id: PeerId, due: Due) {
-        match due {
-            Due::Read => self.serve(now, id, false),
-            Due::CloseIdle => drop(self.remove(id)),
-            Due::GiveUp(reason) => self.give_up(now, id, reason),
-            Due::Rejoin => self.rejoin(now, id),
-        }
-    }
-
-    /// The next deadline; `Some(now)` while there is work that no event announces.
-    pub(super) fn poll_timeout(&self, now: Mono) -> Option<Mono> {
-        if !self.marked.is_empty() {
-            return Some(now);
-        }
-        let timer = self.timers.first().map(|(at, _)| *at);
-        timer.into_iter().chain(self.admit_at).min()
-    }
-
-    /// Says whether nothing waits for any address.
-    pub(super) const fn is_drained(&self) -> bool {
-        self.bytes == 0
-    }
-
-    /// Stops waiting for addresses that have had time enough to answer.
-    pub(super) fn give_up_dead(&mut self, now: Mono) {
-        let grace = self.limits.grace();
-        let is_dead = |peer: &Peer| match peer.flow() {
-            Some(Flow::Connecting { since }) => now.since(since) >= grace,
-            Some(Flow::Up { .. } | Flow::Full { .. }) | None => false,
-        };
-        let dead: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_dead(peer)).map(|(id, _)| *id).collect();
-        for id in dead {
-            self.give_up(now, id, Reason::Unreachable);
-        }
-    }
-
-    /// Closes all sockets; what libzmq has taken is delivered for `linger` more, while the context is dropped.
-    pub(super) fn close_all(mut self, now: Mono, linger: Duration) {
-        for peer in self.peers.values() {
-            if let Link::Open(wire) = &peer.link {
-                wire.set_linger(linger);
-            }
-        }
-        let ids: Vec<PeerId> = self.peers.keys().copied().collect();
-        for id in ids {
-            self.give_up(now, id, Reason::Unreachable);
         }
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::inbox::Inbox;
+use super::pace::Pace;
 use super::queue::FrameQueue;
 use crate::types::Mono;
 use crate::types::{PushAddress, endpoint};
@@ -25,15 +26,11 @@ const RECEIVE_HWM: i32 = 8;
 /// Bytes of a frame from a peer. libzmq cuts the connection beyond it, so an echo of what we push must fit.
 const RECEIVE_BYTES_MAX: i64 = 262_144;
 
-/// Frames that one look at the socket moves in each direction.
+/// Frames that one look at the socket sends.
 const BATCH: usize = 256;
 
 /// Looks at one socket before the others get their turn.
 const LOOKS_MAX: usize = 4;
-
-/// After a full batch from a peer nothing is read from it for this long; TCP then slows it down. 25,600 frames a second are
-/// left for each peer, and a peer that floods us cannot occupy the thread.
-const READ_PAUSE: Duration = Duration::from_millis(10);
 
 /// First and longest pause between two attempts to connect.
 const RECONNECT: Duration = Duration::from_millis(100);
@@ -51,8 +48,7 @@ pub(super) struct Wire {
     flow: Flow,
     /// A frame was sent after the last look: if the socket is not writable then, that frame filled it.
     sent_since_look: bool,
-    /// Nothing is read before this moment.
-    paused_until: Option<Mono>,
+    pace: Pace,
 }
 
 /// What the socket is known to be.
@@ -130,7 +126,7 @@ impl Wire {
         let descriptor = socket.get_fd()?;
         socket.connect(&endpoint(ip, port))?;
         let flow = Flow::Connecting { since: now };
-        Ok(Self { socket, descriptor, flow, sent_since_look: false, paused_until: None })
+        Ok(Self { socket, descriptor, flow, sent_since_look: false, pace: Pace::default() })
     }
 
     /// What to watch for readability.
@@ -144,8 +140,8 @@ impl Wire {
     }
 
     /// When reading goes on, if it pauses.
-    pub(super) const fn paused_until(&self) -> Option<Mono> {
-        self.paused_until
+    pub(super) fn paused_until(&self) -> Option<Mono> {
+        self.pace.paused_until()
     }
 
     /// Lets the socket deliver for another time than the configured one when it is closed.
@@ -166,16 +162,14 @@ impl Wire {
         woken: bool,
     ) -> Served {
         let mut served = Served { outcome: Outcome::More, sent: 0, received: 0 };
-        if self.paused_until.is_some_and(|until| until <= now) {
-            self.paused_until = None;
-        }
+        self.pace.tick(now);
         for look in 0..LOOKS_MAX {
             let Ok(events) = self.socket.get_events() else {
                 served.outcome = Outcome::Lost;
                 return served;
             };
             let (readable, writable) = (events.contains(zmq::POLLIN), events.contains(zmq::POLLOUT));
-            let received = if readable && self.paused_until.is_none() { self.read(inbox, peer, now) } else { 0 };
+            let received = if readable { self.read(inbox, peer) } else { 0 };
             served.received += received;
             if writable {
                 served.sent += self.write(queue);
@@ -191,7 +185,8 @@ impl Wire {
         served
     }
 
-    /// Tells the three meanings apart.
+    /// Tells the three meanings apart. A connection that is lost in the very moment of a send may pass for a full one; then
+    /// libzmq connects again by itself, or the frames wait for the longer of the two time limits.
     fn not_writable(&mut self, now: Mono, quiet_wake: bool) -> Outcome {
         let filled = std::mem::take(&mut self.sent_since_look);
         match self.flow {
@@ -225,16 +220,15 @@ impl Wire {
         sent
     }
 
-    fn read(&mut self, inbox: &mut Inbox, peer: &Arc<PushAddress>, now: Mono) -> usize {
+    fn read(&mut self, inbox: &mut Inbox, peer: &Arc<PushAddress>) -> usize {
         let mut message = zmq::Message::new();
-        for received in 0..BATCH {
-            if self.socket.recv(&mut message, zmq::DONTWAIT).is_err() {
-                return received;
-            }
+        let mut received = 0;
+        while received < self.pace.left() && self.socket.recv(&mut message, zmq::DONTWAIT).is_ok() {
             inbox.take(peer, &message);
+            received += 1;
         }
-        self.paused_until = Some(now + READ_PAUSE);
-        BATCH
+        self.pace.spend(received);
+        received
     }
 }
 

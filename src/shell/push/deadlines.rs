@@ -1,0 +1,87 @@
+//! What is due when for the addresses of a [`Table`], and their end.
+
+use std::time::Duration;
+
+use super::peer::{Due, Link, Peer, PeerId, Reason};
+use super::table::Table;
+use super::wire::Flow;
+use crate::types::Mono;
+
+impl Table {
+    /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.
+    pub(super) fn arm(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(&id) else { return };
+        let Some((at, _)) = peer.due(&self.limits) else { return };
+        if peer.armed.is_some_and(|armed| armed <= at) {
+            return;
+        }
+        if let Some(armed) = peer.armed.replace(at) {
+            self.timers.remove(&(armed, id));
+        }
+        self.timers.insert((at, id));
+    }
+
+    /// Does what is due.
+    pub(super) fn handle_timeout(&mut self, now: Mono) {
+        while let Some((at, id)) = self.timers.first().copied()
+            && at <= now
+        {
+            self.timers.pop_first();
+            let Some(peer) = self.peers.get_mut(&id) else { continue };
+            peer.armed = None;
+            match peer.due(&self.limits) {
+                Some((at, due)) if at <= now => self.act(now, id, due),
+                Some(_) | None => self.arm(id),
+            }
+        }
+    }
+
+    fn act(&mut self, now: Mono, id: PeerId, due: Due) {
+        match due {
+            Due::Read => self.serve(now, id, false),
+            Due::CloseIdle => drop(self.remove(id)),
+            Due::GiveUp(reason) => self.give_up(now, id, reason),
+            Due::Rejoin => self.rejoin(now, id),
+        }
+    }
+
+    /// The next deadline; `Some(now)` while there is work that no event announces.
+    pub(super) fn poll_timeout(&self, now: Mono) -> Option<Mono> {
+        if !self.marked.is_empty() {
+            return Some(now);
+        }
+        let timer = self.timers.first().map(|(at, _)| *at);
+        timer.into_iter().chain(self.admit_at).min()
+    }
+
+    /// Says whether nothing waits for any address.
+    pub(super) const fn is_drained(&self) -> bool {
+        self.bytes == 0
+    }
+
+    /// Stops waiting for addresses that have had time enough to answer.
+    pub(super) fn give_up_dead(&mut self, now: Mono) {
+        let grace = self.limits.grace();
+        let is_dead = |peer: &Peer| match peer.flow() {
+            Some(Flow::Connecting { since }) => now.since(since) >= grace,
+            Some(Flow::Up { .. } | Flow::Full { .. }) | None => false,
+        };
+        let dead: Vec<PeerId> = self.peers.iter().filter(|(_, peer)| is_dead(peer)).map(|(id, _)| *id).collect();
+        for id in dead {
+            self.give_up(now, id, Reason::Unreachable);
+        }
+    }
+
+    /// Closes all sockets; what libzmq has taken is delivered for `linger` more, while the context is dropped.
+    pub(super) fn close_all(mut self, now: Mono, linger: Duration) {
+        for peer in self.peers.values() {
+            if let Link::Open(wire) = &peer.link {
+                wire.set_linger(linger);
+            }
+        }
+        let ids: Vec<PeerId> = self.peers.keys().copied().collect();
+        for id in ids {
+            self.give_up(now, id, Reason::Unreachable);
+        }
+    }
+}
