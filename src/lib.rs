@@ -45,15 +45,23 @@
 //! do, in order; by [`poll_timeout`], when it wants to be called. What can fail comes back as an event. Ids and randomness come
 //! from a seed, so that the same seed and the same events are the same run.
 //!
-//! A turn of the controller is: one wait; everything that is ready through the engine; its effects. What an agent waits for
-//! leaves at once. Records are committed together, and what rests on them, the answer to a submit or the push of FINISHED,
-//! leaves only after that: [`engine::controller::Effect::is_promise`].
+//! A turn of the controller is: one wait; everything that is ready through the engine; its effects. A task is handed to an
+//! agent at once. Records are committed together ([`shell::store`]), and what rests on them, the answer to a submit or the
+//! push of FINISHED, leaves only after that: [`engine::controller::Effect::is_promise`].
 //!
 //! # Who may say what of a task
 //!
 //! Each run of a task has a round. Only the agent that has the present round is heard of it; an agent that speaks of an older
 //! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
 //! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
+//!
+//! # Starting again
+//!
+//! A controller that starts reads the store and goes on: waiting tasks keep their order, and a run is adopted when its agent
+//! speaks of it. Because a first dispatch does not wait for the disk, a controller can die between the two: then the agent is
+//! taken at its word, and whoever gets the task before it speaks gets the next round, which fences that run off. An agent
+//! keeps what it has reported until it is confirmed. An agent that starts ends what a dead one has left, by its run record and
+//! by the mark in the environment of every process of a run.
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout
