@@ -1,7 +1,7 @@
 //! The log of a process: one bounded file, or stderr; one event is one line, whatever text it shows.
 //!
 //! A line is `2026-01-31T12:00:00.000Z [INFO] [src/shell/agent.rs:41] text`; `LOG_FORMATTER` switches the parts before the
-//! text off. Texts from outside go through [`shown`].
+//! text off. Texts from outside go through [`shown()`].
 
 mod rotating;
 mod shown;

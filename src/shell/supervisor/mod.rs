@@ -1,7 +1,7 @@
 //! The service of one machine: a controller and its agents, each a process, started again when it dies.
 //!
 //! [`supervise`] is the process that stays: one thread around one wait. [`launch`] starts such a process and waits until it
-//! says that the service is up; [`stop`] ends it. One service runs per STATE_DIR: the supervisor holds its lock.
+//! says that the service is up; [`stop()`] ends it. One service runs per STATE_DIR: the supervisor holds its lock.
 //!
 //! | module | what it does |
 //! |---|---|
@@ -10,7 +10,7 @@
 //! | [`child`] | one process: its start, its lines, its end |
 //! | [`service`] | `service.json`: what runs here, for `down` and for clients |
 //! | [`launch`] | starts a supervisor and hears its report |
-//! | [`stop`] | ends the service of a STATE_DIR |
+//! | [`stop()`] | ends the service of a STATE_DIR |
 
 mod child;
 mod launch;
