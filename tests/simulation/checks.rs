@@ -1,17 +1,22 @@
 //! One whole simulation: trouble, calm, and what must be true in the end.
 
+use std::collections::BTreeMap;
+
 use llts::protocol::json::{self, FieldLimits};
-use llts::types::{Fields, Phase, Scalar};
+use llts::types::{Fields, Phase, Round, Scalar, TaskState};
 
 use crate::dice::SECOND;
+use crate::event::Defect;
 use crate::plan::HEARTBEAT;
-use crate::world::{Defect, World, note};
+use crate::world::{World, note};
 
 /// What a simulation has come to.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) hash: u64,
     pub(crate) tasks: usize,
+    /// Tasks by what became of them, and those that needed more than one round.
+    pub(crate) outcomes: BTreeMap<&'static str, usize>,
     pub(crate) repeated_rounds: u32,
 }
 
@@ -26,8 +31,17 @@ pub(crate) fn run(seed: u64, shown: bool, defect: Option<Defect>) -> Summary {
     world.wait_for_the_end();
     world.check_quiet();
     world.check_end();
+    let mut outcomes = BTreeMap::new();
+    for record in world.server.disk.values() {
+        if let TaskState::Finished { outcome, .. } = record.state {
+            *outcomes.entry(llts::protocol::words::outcome(outcome)).or_default() += 1;
+        }
+        if record.round > Round::default() {
+            *outcomes.entry("later rounds").or_default() += 1;
+        }
+    }
     let (tasks, repeated_rounds) = (world.server.disk.len(), world.model.repeated_rounds);
-    Summary { hash: world.trace.hash(), tasks, repeated_rounds }
+    Summary { hash: world.trace.hash(), tasks, outcomes, repeated_rounds }
 }
 
 impl World {
@@ -73,8 +87,9 @@ impl World {
 
     fn check_end(&mut self) {
         assert_eq!(self.model.active_runs(), 0, "processes are left");
+        let every_loss_counts = self.plan.spares_the_controller();
         for record in self.server.disk.values() {
-            self.model.check_end(record);
+            self.model.check_end(record, every_loss_counts);
         }
         for task in &self.model.accepted {
             assert!(self.server.disk.contains_key(task), "the accepted task {task} is lost");

@@ -5,9 +5,10 @@ use llts::types::{Scalar, TaskId};
 
 use crate::controller::ReplyTo;
 use crate::dice::{Nanos, SECOND};
+use crate::event::Event;
 use crate::model::Model;
 use crate::plan::Start;
-use crate::world::{Event, World, note};
+use crate::world::{World, note};
 
 /// How long a client waits for an answer.
 const PATIENCE: Nanos = 2 * SECOND;
@@ -56,6 +57,16 @@ impl World {
     pub(crate) fn submit_after(&mut self, delay: Nanos, plan: usize, parent: Option<TaskId>) {
         self.clients.pending += 1;
         self.after(delay, Event::Submit { plan, parent });
+    }
+
+    /// The tools of some tasks submit children.
+    pub(crate) fn submit_children(&mut self, plan: usize, task: TaskId) {
+        for number in 0..self.plan.tasks.len() {
+            let Start::InRun(parent, delay) = self.plan.tasks[number].start else { continue };
+            if parent == plan {
+                self.submit_after(delay, number, Some(task));
+            }
+        }
     }
 
     pub(crate) fn submit(&mut self, plan: usize, parent: Option<TaskId>) {

@@ -1,21 +1,19 @@
-//! The controller's process around the real engine, turn by turn as `shell/controller.rs` does it, and its disk.
+//! The controller's process around the real engine, and its disk: how it starts, wakes up, stops and dies.
 //!
-//! Each thing that a turn does to the world is an operation, and the process can be killed before any of them.
+//! What it does when it is awake is [`crate::turn`]'s concern.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use llts::engine::controller::{Answer, Controller, Effect, Record, Settings, Ticket, reply_is_promise};
+use llts::engine::controller::{Controller, Effect, Record, Settings, Ticket};
 use llts::protocol::json::FieldLimits;
-use llts::protocol::publish;
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Message, Rules, Sender};
-use llts::protocol::words::kind;
-use llts::types::{AddressPolicy, Now, Phase, Session, TaskId, TaskRecord};
+use llts::protocol::request::Rules;
+use llts::types::{AddressPolicy, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos, SECOND};
+use crate::event::{Defect, Event};
 use crate::plan::HEARTBEAT;
-use crate::world::{Defect, Event, World, note};
+use crate::world::{World, note};
 
 #[derive(Default)]
 pub(crate) struct Server {
@@ -29,12 +27,12 @@ pub(crate) struct Server {
 }
 
 /// What dies with the process.
-struct Life {
-    engine: Controller,
-    inbox: VecDeque<(ReplyTo, Vec<u8>)>,
-    routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
-    tickets: u64,
-    uncommitted: Vec<Record>,
+pub(crate) struct Life {
+    pub(crate) engine: Controller,
+    pub(crate) inbox: VecDeque<(ReplyTo, Vec<u8>)>,
+    pub(crate) routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
+    pub(crate) tickets: u64,
+    pub(crate) uncommitted: Vec<Record>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +41,8 @@ pub(crate) enum ReplyTo {
     Client { request: usize, attempt: u32 },
 }
 
-enum Promise {
-    Reply(ReplyTo, &'static str, Reply),
-    Push(Box<TaskRecord>),
-}
-
 /// The process has been killed.
-struct Killed;
+pub(crate) struct Killed;
 
 fn settings() -> Settings {
     Settings {
@@ -66,7 +59,7 @@ fn settings() -> Settings {
     }
 }
 
-fn rules() -> Rules {
+pub(crate) fn rules() -> Rules {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let addresses = AddressPolicy { allow, own: vec![] };
     Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: Duration::from_secs(3600) }
@@ -83,7 +76,7 @@ impl Server {
 }
 
 impl World {
-    fn life(&mut self) -> &mut Life {
+    pub(crate) fn life(&mut self) -> &mut Life {
         self.server.life.as_mut().expect("the controller runs")
     }
 
@@ -139,202 +132,6 @@ impl World {
             let at = self.nanos_of(at);
             self.wake_controller(at);
         }
-    }
-
-    fn turn(&mut self, now: Now) -> Result<(), Killed> {
-        let mut promises = Vec::new();
-        while let Some((from, body)) = self.life().inbox.pop_front() {
-            self.operation()?;
-            self.handle(now, from, &body, &mut promises)?;
-        }
-        self.life().engine.handle_timeout(now);
-        self.finish_turn(now, promises)
-    }
-
-    fn operation(&mut self) -> Result<(), Killed> {
-        match &mut self.server.crash_in {
-            Some(0) => Err(Killed),
-            Some(left) => {
-                *left -= 1;
-                Ok(())
-            }
-            None => Ok(()),
-        }
-    }
-
-    fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8], promises: &mut Vec<Promise>) -> Result<(), Killed> {
-        self.trace.bytes(body);
-        let (kind, message) = match request::parse(body, &rules()) {
-            Ok(parsed) => parsed,
-            Err(refused) => panic!("{:?} of a peer of ours: {}", refused.refusal, String::from_utf8_lossy(body)),
-        };
-        let life = self.life();
-        life.tickets += 1;
-        let ticket = Ticket(life.tickets);
-        note!(self, "controller: {from:?}: {message:?}");
-        let answer = match message {
-            Message::Client(request) => self.life().engine.handle_request(now, ticket, request),
-            Message::Agent(mut sender, mut message) => {
-                let stale = self.stale_report(now, &mut sender, &mut message);
-                let answer = self.life().engine.handle_agent(now, ticket, &sender, message);
-                if let Some(before) = stale {
-                    self.check_unchanged(now, &sender, &before);
-                }
-                answer
-            }
-        };
-        match answer {
-            Answer::Now(reply) => self.answer(now, from, kind, reply, promises),
-            Answer::Later => {
-                self.life().routes.insert(ticket, (from, kind));
-                Ok(())
-            }
-            Answer::NowAndLater(reply) => {
-                self.life().routes.insert(ticket, (from, kind::TASK_APPLY));
-                self.answer(now, from, kind, reply, promises)
-            }
-        }
-    }
-
-    /// The task of a report that speaks of a round that is over.
-    fn stale_report(&mut self, now: Now, sender: &mut Sender, message: &mut FromAgent) -> Option<TaskRecord> {
-        let FromAgent::Report(report) = message else { return None };
-        let record = self.lookup(now, report.task)?;
-        if report.round.is_none_or(|round| round >= record.round) {
-            return None;
-        }
-        if self.defect == Some(Defect::OldRoundAsNew)
-            && let Some(run) = record.assignment()
-            && let Some(host) = self.hosts.iter().find(|host| host.name == run.agent)
-        {
-            report.round = Some(record.round);
-            *sender = Sender { agent: run.agent.clone(), session: Session(host.session) };
-            return None;
-        }
-        Some(record)
-    }
-
-    /// An old round changes nothing; but with its report, the agent may get the next one, as any agent might.
-    fn check_unchanged(&mut self, now: Now, sender: &Sender, before: &TaskRecord) {
-        let Some(after) = self.lookup(now, before.id) else { panic!("{} is gone", before.id) };
-        let handed_out = before.phase() == Phase::Waiting
-            && after.phase() == Phase::Dispatched
-            && after.round == before.round
-            && after.assignment().is_some_and(|run| run.agent == sender.agent);
-        assert!(handed_out || after == *before, "an old round has changed its task from {before:?} to {after:?}");
-    }
-
-    /// What the engine knows of a task. A query by id changes nothing.
-    fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
-        let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
-        let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
-        match self.life().engine.handle_request(now, Ticket(0), query) {
-            Answer::Now(Reply::Task { record, .. }) => Some(*record),
-            _ => None,
-        }
-    }
-
-    fn answer(
-        &mut self,
-        now: Now,
-        to: ReplyTo,
-        kind: &'static str,
-        reply: Reply,
-        promises: &mut Vec<Promise>,
-    ) -> Result<(), Killed> {
-        if reply_is_promise(&reply) && self.defect != Some(Defect::EarlyPromise) {
-            promises.push(Promise::Reply(to, kind, reply));
-            return Ok(());
-        }
-        self.send(now, to, kind, &reply)
-    }
-
-    fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) -> Result<(), Killed> {
-        self.operation()?;
-        let body = reply::encode(kind, reply, PageBytes(1 << 20));
-        self.trace.bytes(&body);
-        let sent = match to {
-            ReplyTo::Agent { connection } => self.send_down(connection, &body),
-            ReplyTo::Client { request, attempt } => {
-                let delay = self.delay();
-                self.after(delay, Event::Answered { request, attempt, body: body.clone() });
-                true
-            }
-        };
-        if let Reply::Assigned(record) = reply {
-            note!(self, "round {} of {} is sent to {to:?}: {sent}", record.round, record.id);
-            if self.defect == Some(Defect::DoubleJob) {
-                let other = self.dice.index(self.hosts.len());
-                self.agent_hears(other, body);
-            }
-            if !sent {
-                self.life().engine.handle_undelivered(now, record.id, record.round);
-            }
-        }
-        Ok(())
-    }
-
-    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), Killed> {
-        while let Some(effect) = self.life().engine.poll_effect() {
-            let is_promise = effect.is_promise();
-            match effect {
-                Effect::Record(record) => self.life().uncommitted.push(record),
-                Effect::Publish(message) => {
-                    self.operation()?;
-                    self.publish(&message);
-                }
-                Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
-                Effect::Push(record) => self.push(&record)?,
-                Effect::Reply(ticket, reply) => {
-                    if let Some((to, kind)) = self.life().routes.remove(&ticket) {
-                        self.answer(now, to, kind, reply, &mut promises)?;
-                    }
-                }
-            }
-        }
-        self.commit()?;
-        for promise in promises {
-            match promise {
-                Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply)?,
-                Promise::Push(record) => self.push(&record)?,
-            }
-        }
-        Ok(())
-    }
-
-    /// Answers a question that is answered at once, through the bytes of both sides.
-    pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
-        let now = self.clock(self.server.clock_offset);
-        let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
-        match self.life().engine.handle_request(now, Ticket(0), request) {
-            Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),
-            answer => panic!("{answer:?}"),
-        }
-    }
-
-    /// All or nothing: the process may die before or after, not within.
-    fn commit(&mut self) -> Result<(), Killed> {
-        self.operation()?;
-        for record in std::mem::take(&mut self.life().uncommitted) {
-            if let Record::Put(record) = &record {
-                note!(self, "commit {} round {} {:?}", record.id, record.round, record.phase());
-            }
-            self.model.committed(&self.server.disk, &record);
-            match record {
-                Record::Put(record) => self.server.disk.insert(record.id, *record),
-                Record::Remove(task) => self.server.disk.remove(&task),
-            };
-        }
-        Ok(())
-    }
-
-    fn push(&mut self, record: &TaskRecord) -> Result<(), Killed> {
-        self.operation()?;
-        self.model.pushed(&publish::encode_status(record));
-        if self.defect == Some(Defect::DoublePush) {
-            self.model.pushed(&publish::encode_status(record));
-        }
-        Ok(())
     }
 
     /// kill -9: what was not committed is lost, also what the engine had not even said yet.

@@ -1,9 +1,21 @@
 //! What goes wrong, and the calm after it.
 
-use crate::dice::MILLI;
+use crate::dice::{MICRO, MILLI, Nanos, SECOND};
+use crate::event::Event;
 use crate::host::Input;
-use crate::plan::{Fault, Weather};
-use crate::world::{Event, World, note};
+use crate::plan::Fault;
+use crate::world::{World, note};
+
+/// What the network does to messages, per mille.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Weather {
+    pub(crate) drop: u64,
+    pub(crate) duplicate: u64,
+    pub(crate) publish_loss: u64,
+    pub(crate) delay_max: Nanos,
+    /// Messages that take far longer than the others.
+    pub(crate) stall: u64,
+}
 
 impl World {
     pub(crate) fn fault(&mut self, fault: Fault) {
@@ -38,6 +50,33 @@ impl World {
             if self.hosts[agent].paused {
                 self.agent_resumes(agent);
             }
+        }
+    }
+
+    /// How often a message arrives.
+    pub(crate) fn copies(&mut self) -> usize {
+        let weather = &self.plan.weather;
+        if self.dice.chance(weather.drop) {
+            note!(self, "a message is lost");
+            return 0;
+        }
+        1 + usize::from(self.dice.chance(weather.duplicate))
+    }
+
+    pub(crate) fn delay(&mut self) -> Nanos {
+        if self.dice.chance(self.plan.weather.stall) {
+            return self.dice.within(MILLI..=3 * SECOND);
+        }
+        self.dice.skewed(50 * MICRO..=self.plan.weather.delay_max)
+    }
+
+    /// The agent is gone, and its supervisor ends everything that it ran.
+    pub(crate) fn end_tree(&mut self, agent: usize) {
+        if let Some(run) = self.hosts[agent].run.take()
+            && run.is_alive()
+        {
+            self.model.run_died(run.number, &self.server.disk);
+            self.model.run_over(run.number);
         }
     }
 }

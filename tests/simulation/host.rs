@@ -1,19 +1,18 @@
-//! An agent's process around the real engine, as `shell/agent.rs` does it, and its supervisor, which starts it again.
+//! An agent's process around the real engine, and its supervisor: how it starts, wakes up, ends and is started again.
 //!
-//! What the engine wants of the system, [`crate::tool`] does.
+//! What it does when it is awake is [`crate::agent`]'s concern.
 
 use std::time::Duration;
 
-use llts::engine::slot::{Effect, Settings, Slot};
-use llts::protocol::request::Sender;
-use llts::protocol::{agent, publish};
+use llts::engine::slot::{Settings, Slot};
 use llts::types::{AgentId, Now, Session};
 
 use crate::dice::{MILLI, Nanos, SECOND};
+use crate::event::Event;
 use crate::network::Socket;
 use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
-use crate::world::{Event, World, note};
+use crate::world::{World, note};
 
 pub(crate) struct Host {
     pub(crate) name: AgentId,
@@ -24,7 +23,7 @@ pub(crate) struct Host {
     pub(crate) slot: Option<Slot>,
     pub(crate) socket: Socket,
     pub(crate) run: Option<ToolRun>,
-    inbox: Vec<Input>,
+    pub(crate) inbox: Vec<Input>,
     wake_at: Option<Nanos>,
     pub(crate) crash_in: Option<u64>,
     pub(crate) paused: bool,
@@ -151,77 +150,6 @@ impl World {
                 }
             }
         }
-    }
-
-    /// The order of the shell: answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
-    fn agent_turn(&mut self, agent: usize) -> Result<(), End> {
-        let now = self.agent_now(agent);
-        let mut inputs = std::mem::take(&mut self.hosts[agent].inbox);
-        inputs.sort_by_key(|input| match input {
-            Input::Answer(_) => 0,
-            Input::Broadcast(_) => 1,
-            Input::ChildEnded => 2,
-            Input::Stop => 3,
-            Input::Prepared => 4,
-        });
-        for input in inputs {
-            self.take(agent, now, input);
-        }
-        self.slot(agent).handle_timeout(now);
-        while let Some(effect) = self.slot(agent).poll_effect(now) {
-            self.agent_operation(agent)?;
-            self.carry_out(agent, now, effect)?;
-        }
-        Ok(())
-    }
-
-    fn take(&mut self, agent: usize, now: Now, input: Input) {
-        match input {
-            Input::Answer(body) => {
-                let Some(answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
-                note!(self, "agent {agent}: {answer:?}");
-                self.model.agent_told(self.now, agent, &answer, &self.server.disk);
-                self.slot(agent).handle_answer(now, answer);
-            }
-            Input::Broadcast(frame) => {
-                let Some(message) = publish::decode(&frame) else { panic!("{}", String::from_utf8_lossy(&frame)) };
-                note!(self, "agent {agent}: {message:?}");
-                self.slot(agent).handle_published(now, message);
-            }
-            Input::ChildEnded => self.collect_and_reap(agent, now),
-            Input::Stop => self.slot(agent).handle_stop(now),
-            Input::Prepared => self.prepared(agent, now),
-        }
-    }
-
-    fn agent_operation(&mut self, agent: usize) -> Result<(), End> {
-        match &mut self.hosts[agent].crash_in {
-            Some(0) => return Err(End::Killed),
-            Some(left) => *left -= 1,
-            None => {}
-        }
-        Ok(())
-    }
-
-    fn carry_out(&mut self, agent: usize, now: Now, effect: Effect) -> Result<(), End> {
-        note!(self, "agent {agent} does {effect:?}");
-        match effect {
-            Effect::Send(message) => {
-                let host = &self.hosts[agent];
-                let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
-                self.send_up(agent, agent::encode(&sender, &message));
-            }
-            Effect::Reconnect => self.connect(agent),
-            Effect::Ready => {}
-            Effect::Exit(reason) => return Err(End::Exit { refused: reason.is_some() }),
-            Effect::Prepare(job) => self.prepare(agent, now, *job),
-            Effect::AbortPrepare => self.abort_prepare(agent),
-            Effect::Spawn => self.spawn(agent, now),
-            Effect::Signal(signal) => self.signal(agent, signal),
-            Effect::CheckTree => self.check_tree(agent, now),
-            Effect::Remove => self.remove(agent, now),
-        }
-        Ok(())
     }
 
     /// kill -9: its supervisor ends what it ran, and starts it again under the same name or another one.

@@ -4,33 +4,42 @@
 //! |---|---|
 //! | [`dice`] | chance and the trace, both decided by the seed |
 //! | [`plan`] | what a seed decides before anything happens |
-//! | [`world`] | virtual time and its events |
+//! | [`world`], [`event`] | virtual time and its events |
 //! | [`network`] | connections that break, messages that are late, lost or doubled |
-//! | [`controller`], [`host`], [`tool`], [`client`] | the processes: controller and disk, agents, tools, clients |
+//! | [`controller`], [`turn`] | the controller's process and its disk |
+//! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
+//! | [`client`] | clients |
 //! | [`faults`] | what goes wrong |
-//! | [`model`] | what was promised and what really ran, checked after every event |
+//! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
+//! | [`probe`] | looking into the controller |
 //! | [`checks`] | one simulation, and what must be true in its end |
 //!
 //! `SIMULATION_SEEDS=100000` runs so many; `SIMULATION_SEED=17` runs one and prints what happens.
 
+mod agent;
 mod checks;
 mod client;
 mod controller;
 mod dice;
+mod event;
 mod faults;
 mod host;
 mod model;
 mod network;
 mod plan;
+mod probe;
+mod runs;
 mod tool;
+mod turn;
 mod world;
 
 use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use checks::{Summary, run};
-use world::Defect;
+use event::Defect;
 
 /// Seeds in a normal run.
 const SEEDS: u64 = 2_000;
@@ -79,16 +88,22 @@ fn part(part: u64) {
     }
     let seeds = variable("SIMULATION_SEEDS").unwrap_or(SEEDS);
     let (mut failed, mut tasks, mut repeated) = (Vec::new(), 0, 0);
+    let mut outcomes = BTreeMap::new();
     for seed in (part..seeds).step_by(usize::try_from(PARTS).expect("few")) {
         match broken(seed, None) {
             Ok(summary) => {
                 tasks += summary.tasks;
                 repeated += summary.repeated_rounds;
+                for (outcome, count) in summary.outcomes {
+                    *outcomes.entry(outcome).or_insert(0) += count;
+                }
             }
             Err(why) => failed.push((seed, why)),
         }
     }
-    println!("{tasks} tasks; {repeated} runs of a round whose first dispatch was lost with its controller");
+    println!(
+        "{tasks} tasks: {outcomes:?}; {repeated} runs of a round whose first dispatch was lost with its controller"
+    );
     let list: String = failed.iter().take(20).map(|(seed, why)| format!("  {seed}: {why}\n")).collect();
     let Some((seed, _)) = failed.first() else { return };
     panic!(
@@ -132,6 +147,13 @@ fn the_same_seed_is_the_same_run() {
         assert_eq!(run(seed, false, None), run(seed, false, None));
     }
     assert_ne!(run(0, false, None).hash, run(1, false, None).hash);
+}
+
+/// Seeds that reach nothing would keep every promise.
+#[test]
+fn some_seeds_reach_every_outcome() {
+    let reached: BTreeSet<_> = (0..60).flat_map(|seed| run(seed, false, None).outcomes.into_keys()).collect();
+    assert_eq!(reached, BTreeSet::from(["SUCCEEDED", "FAILED", "KILLED", "LOST", "later rounds"]));
 }
 
 /// A check that cannot fail is a defect: each of these is found within some seeds.

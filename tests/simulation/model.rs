@@ -3,59 +3,46 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use llts::engine::controller::Record;
-use llts::protocol::agent::ToAgent;
 use llts::protocol::json::{self, FieldLimits};
-use llts::protocol::reply::Wanted;
 use llts::types::{AgentId, Fields, Phase, Round, Scalar, TaskId, TaskRecord, TaskState};
 
-use crate::dice::{MILLI, Nanos};
-use crate::plan::{KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::dice::Nanos;
+use crate::runs::Run;
 
 pub(crate) type Disk = BTreeMap<TaskId, TaskRecord>;
 
-/// From the word that nobody wants a run to its last process: SIGTERM, SIGKILL, and the same for what it left behind.
-const FENCE: Nanos = KILL_INTERVAL + STRAGGLER_GRACE + 250 * MILLI;
-
 #[derive(Default)]
 pub(crate) struct Model {
-    runs: BTreeMap<u64, Run>,
-    active: BTreeSet<u64>,
-    rounds: BTreeMap<(TaskId, Round), Vec<u64>>,
-    prepared: u64,
+    pub(crate) runs: BTreeMap<u64, Run>,
+    pub(crate) active: BTreeSet<u64>,
+    pub(crate) rounds: BTreeMap<(TaskId, Round), Vec<u64>>,
+    pub(crate) prepared: u64,
     /// Submits whose answer has reached the client.
     pub(crate) accepted: BTreeSet<TaskId>,
     /// Kills whose answer has reached the client, with the round of that moment.
-    killed: BTreeMap<TaskId, Round>,
+    pub(crate) killed: BTreeMap<TaskId, Round>,
     /// Results whose confirmation has reached the agent.
-    confirmed: BTreeMap<TaskId, Round>,
+    pub(crate) confirmed: BTreeMap<TaskId, Round>,
     pub(crate) finished_pushes: BTreeMap<TaskId, String>,
     /// `__SEQ__` of the last push of this life of the controller.
     seqs: BTreeMap<TaskId, i64>,
     /// Dispatches that left, and whose record died with the controller.
-    unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
+    pub(crate) unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
     /// Runs of which their agent knows that nobody wants them.
-    fenced: BTreeSet<(usize, TaskId, Round)>,
+    pub(crate) fenced: BTreeSet<(usize, TaskId, Round)>,
+    /// Agents that died while they had the present round of a task.
+    pub(crate) deaths: BTreeMap<TaskId, u32>,
+    /// Whether no agent has any trouble, so that no run is ever repeated.
+    pub(crate) gentle: bool,
     /// From here on two rounds of a task never overlap.
     pub(crate) calm_since: Option<Nanos>,
     /// Runs of one round of one task beyond the first, each by a lost dispatch.
     pub(crate) repeated_rounds: u32,
 }
 
-/// A run.sh that was started.
-struct Run {
-    agent: usize,
-    name: AgentId,
-    task: TaskId,
-    round: Round,
-    exit_code: Option<i32>,
-    /// When the last process of it must be gone.
-    deadline: Option<Nanos>,
-}
-
 impl Model {
-    pub(crate) const fn new_run(&mut self) -> u64 {
-        self.prepared += 1;
-        self.prepared
+    pub(crate) fn new(gentle: bool) -> Self {
+        Self { gentle, ..Self::default() }
     }
 
     /// Promise 1.
@@ -133,85 +120,12 @@ impl Model {
         }
     }
 
-    pub(crate) fn agent_told(&mut self, now: Nanos, agent: usize, answer: &ToAgent, disk: &Disk) {
-        let refused = match answer {
-            ToAgent::Job(job) => {
-                self.fenced.remove(&(agent, job.task, job.round));
-                return;
-            }
-            ToAgent::Reported { task, round, finished: true, accepted: true } => {
-                let record = &disk[task];
-                let kept = record.phase() == Phase::Finished && record.round == *round;
-                assert!(kept, "the confirmed result of round {round} of task {task} is not kept: {record:?}");
-                self.confirmed.insert(*task, *round);
-                return;
-            }
-            ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
-            ToAgent::Heard { wanted: Some((task, round, Wanted::Drop)), .. } => (*task, *round),
-            _ => return,
-        };
-        self.fenced.insert((agent, refused.0, refused.1));
-        for number in &self.active {
-            let Some(run) = self.runs.get_mut(number) else { continue };
-            if run.agent == agent && (run.task, run.round) == refused {
-                run.deadline.get_or_insert(now + FENCE);
-            }
-        }
-    }
-
-    pub(crate) fn paused(&mut self, agent: usize, length: Nanos) {
-        for run in self.runs.values_mut().filter(|run| run.agent == agent) {
-            run.deadline = run.deadline.map(|deadline| deadline + length);
-        }
-    }
-
-    /// Promise 3: an agent that knows that a run is void ends it.
-    pub(crate) fn check_fences(&self, now: Nanos) {
-        for run in self.active.iter().filter_map(|number| self.runs.get(number)) {
-            let Run { task, round, name, .. } = run;
-            assert!(run.deadline.is_none_or(|end| now <= end), "{name} goes on with the void round {round} of {task}");
-        }
-    }
-
-    pub(crate) fn run_started(&mut self, agent: usize, name: AgentId, number: u64, task: TaskId, round: Round) {
-        let fenced = self.fenced.contains(&(agent, task, round));
-        assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
-        if let Some(last) = self.killed.get(&task) {
-            assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
-        }
-        let same = self.rounds.entry((task, round)).or_default();
-        for other in same.iter().filter_map(|other| self.runs.get(other)) {
-            let lost =
-                [&name, &other.name].iter().any(|name| self.unrecorded.contains(&(task, round, (*name).clone())));
-            assert!(lost, "round {round} of {task} runs at {} and then at {name}", other.name);
-            self.repeated_rounds += 1;
-        }
-        same.push(number);
-        let run = Run { agent, name, task, round, exit_code: None, deadline: None };
-        for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
-            let overlap = other.task == task && self.calm_since.is_some();
-            assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
-        }
-        self.runs.insert(number, run);
-        self.active.insert(number);
-    }
-
-    /// run.sh has ended; what it left behind may live on.
-    pub(crate) fn run_ended(&mut self, number: u64, exit_code: i32) {
-        self.runs.get_mut(&number).expect("a run that was started").exit_code = Some(exit_code);
-    }
-
-    /// No process of it is left.
-    pub(crate) fn run_over(&mut self, number: u64) {
-        assert!(self.active.remove(&number), "run {number} ends twice");
-    }
-
-    pub(crate) fn active_runs(&self) -> usize {
-        self.active.len()
-    }
-
     /// What must be true of a task when everything has come to its end.
-    pub(crate) fn check_end(&self, record: &TaskRecord) {
+    pub(crate) fn check_end(&self, record: &TaskRecord, every_loss_counts: bool) {
+        if every_loss_counts {
+            let deaths = self.deaths.get(&record.id).copied().unwrap_or_default();
+            assert!(deaths <= record.losses, "task {} has lost {deaths} agents: {record:?}", record.id);
+        }
         let TaskState::Finished { outcome, .. } = &record.state else { panic!("{record:?} has not finished") };
         let outcome = llts::protocol::words::outcome(*outcome);
         if let Some(pushed) = self.finished_pushes.get(&record.id) {

@@ -7,7 +7,8 @@ use llts::protocol::publish::{self, Published};
 use llts::protocol::words::kind;
 
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
-use crate::world::{Event, World, note};
+use crate::event::Event;
+use crate::world::{World, note};
 
 #[derive(Default)]
 pub(crate) struct Network {
@@ -29,6 +30,10 @@ enum State {
     /// The agent is gone; its last words still arrive. Until then the controller does not know.
     Lingering {
         noticed_at: Nanos,
+    },
+    /// The controller is gone; its last words still arrive.
+    Closing {
+        life: u32,
     },
     /// Nothing arrives any more. Until then the controller does not know.
     Broken {
@@ -67,6 +72,12 @@ impl World {
         if !self.server.is_up() {
             return self.try_connect(agent);
         }
+        // A socket reads one connection only: what the last one still held is lost.
+        for old in self.network.connections.iter_mut().filter(|old| old.agent == agent) {
+            if let State::Closing { .. } = old.state {
+                old.state = State::Broken { noticed_at: 0 };
+            }
+        }
         let connection = self.network.connections.len();
         self.network.connections.push(Connection { agent, state: State::Open, up_free_at: 0, down_free_at: 0 });
         let socket = &mut self.hosts[agent].socket;
@@ -100,12 +111,16 @@ impl World {
     pub(crate) fn break_all(&mut self) {
         for agent in 0..self.hosts.len() {
             if let Some(connection) = self.hosts[agent].socket.connection.take() {
-                self.network.connections[connection].state = State::Broken { noticed_at: 0 };
+                let closing = State::Closing { life: self.hosts[agent].life };
+                let state = if self.dice.chance(600) { closing } else { State::Broken { noticed_at: 0 } };
+                self.network.connections[connection].state = state;
                 self.try_connect(agent);
             }
         }
         for connection in &mut self.network.connections {
-            connection.state = State::Broken { noticed_at: 0 };
+            if !matches!(connection.state, State::Closing { .. }) {
+                connection.state = State::Broken { noticed_at: 0 };
+            }
         }
     }
 
@@ -133,6 +148,7 @@ impl World {
         match self.network.connections[connection].state {
             State::Open => {}
             State::Lingering { noticed_at } | State::Broken { noticed_at } => return self.now < noticed_at,
+            State::Closing { .. } => return false,
         }
         for _ in 0..self.copies() {
             let at = self.now + self.delay();
@@ -145,15 +161,18 @@ impl World {
     }
 
     pub(crate) fn arrive_up(&mut self, connection: usize, body: Vec<u8>) {
-        if self.server.is_up() && !matches!(self.network.connections[connection].state, State::Broken { .. }) {
-            self.controller_hears(connection, body);
+        match self.network.connections[connection].state {
+            State::Open | State::Lingering { .. } if self.server.is_up() => self.controller_hears(connection, body),
+            State::Open | State::Lingering { .. } | State::Closing { .. } | State::Broken { .. } => {}
         }
     }
 
     pub(crate) fn arrive_down(&mut self, connection: usize, body: Vec<u8>) {
         let Connection { agent, state, .. } = self.network.connections[connection];
-        if state == State::Open {
-            self.agent_hears(agent, body);
+        match state {
+            State::Open => self.agent_hears(agent, body),
+            State::Closing { life } if self.hosts[agent].life == life => self.agent_hears(agent, body),
+            State::Closing { .. } | State::Lingering { .. } | State::Broken { .. } => {}
         }
     }
 
@@ -170,21 +189,5 @@ impl World {
                 self.after(delay, Event::Published { agent, life, frame: frame.clone() });
             }
         }
-    }
-
-    fn copies(&mut self) -> usize {
-        let weather = &self.plan.weather;
-        if self.dice.chance(weather.drop) {
-            note!(self, "a message is lost");
-            return 0;
-        }
-        1 + usize::from(self.dice.chance(weather.duplicate))
-    }
-
-    pub(crate) fn delay(&mut self) -> Nanos {
-        if self.dice.chance(self.plan.weather.stall) {
-            return self.dice.within(MILLI..=3 * SECOND);
-        }
-        self.dice.skewed(50 * MICRO..=self.plan.weather.delay_max)
     }
 }

@@ -1,6 +1,7 @@
 //! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
 
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
+use crate::faults::Weather;
 
 /// Between the heartbeats of an agent; everything else is measured against it.
 pub(crate) const HEARTBEAT: Nanos = SECOND;
@@ -14,17 +15,6 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<(Nanos, Fault)>,
     /// From here on nothing goes wrong any more, and everything must come to its end.
     pub(crate) calm: Nanos,
-}
-
-/// What the network does to each message, per mille; delays in nanoseconds.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Weather {
-    pub(crate) drop: u64,
-    pub(crate) duplicate: u64,
-    pub(crate) publish_loss: u64,
-    pub(crate) delay_max: Nanos,
-    /// Messages that take far longer than the others.
-    pub(crate) stall: u64,
 }
 
 /// One thing that goes wrong.
@@ -66,6 +56,8 @@ pub(crate) struct TaskPlan {
     pub(crate) duration: Nanos,
     pub(crate) exit_code: i32,
     pub(crate) ignores_term: bool,
+    /// Whether its end is that of its agent too (HAZARDS row A9).
+    pub(crate) poison: bool,
     /// The processes that run.sh leaves behind; whether each ignores SIGTERM.
     pub(crate) stragglers: Vec<bool>,
     pub(crate) prepare: Prepare,
@@ -116,12 +108,27 @@ impl Plan {
             stall: if dice.chance(250) { dice.within(1..=50) } else { 0 },
         };
         let kinds: Vec<usize> = (0..8).filter(|_| dice.chance(450)).collect();
-        let number = if kinds.is_empty() { 0 } else { dice.skewed(1..=14) };
+        let number = if kinds.is_empty() { 0 } else { dice.within(1..=14) };
         let faults = (0..number).map(|_| {
             let kind = kinds[dice.index(kinds.len())];
             (dice.within(0..=calm), Fault::new(dice, kind, agents))
         });
         Self { agents, tasks, weather, faults: faults.collect(), calm }
+    }
+
+    /// Whether only the controller and the clocks have trouble: then every run that has started is the only one of its task.
+    pub(crate) fn is_gentle(&self) -> bool {
+        use Fault::{AgentCrash, AgentPause, AgentStop, Cut};
+        let hits =
+            |fault: &Fault| matches!(fault, AgentCrash { .. } | AgentPause { .. } | AgentStop { .. } | Cut { .. });
+        let poison = self.tasks.iter().any(|task| task.poison);
+        let calm = self.weather.drop == 0 && self.weather.stall == 0;
+        calm && !poison && !self.faults.iter().any(|(_, fault)| hits(fault))
+    }
+
+    /// Whether the controller lives for ever: then it counts every loss.
+    pub(crate) fn spares_the_controller(&self) -> bool {
+        !self.faults.iter().any(|(_, fault)| matches!(fault, Fault::ControllerCrash { .. } | Fault::ControllerStop))
     }
 
     /// A bound for what is left to do once nothing goes wrong: all runs one after the other, and the detection of losses.
@@ -138,9 +145,8 @@ impl Plan {
 impl Fault {
     fn new(dice: &mut Dice, kind: usize, agents: usize) -> Self {
         let agent = dice.index(agents);
-        let operations = dice.skewed(0..=40);
-        let day = 86_400;
-        let seconds = [-day, -5, 3, day][dice.index(4)];
+        let operations = dice.skewed(0..=30);
+        let seconds = [-86_400, -5, 3, 86_400][dice.index(4)];
         match kind {
             0 => Self::ControllerCrash { operations },
             1 => Self::ControllerStop,
@@ -166,6 +172,7 @@ impl TaskPlan {
             duration: if dice.chance(500) { dice.within(1..=20 * MILLI) } else { dice.skewed(MILLI..=3 * SECOND) },
             exit_code: if dice.chance(700) { 0 } else { i32::from(u8::try_from(dice.index(256)).unwrap_or_default()) },
             ignores_term: dice.chance(200),
+            poison: dice.chance(10),
             stragglers: if dice.chance(850) { vec![] } else { (0..=dice.index(3)).map(|_| dice.chance(500)).collect() },
             prepare: match dice.within(0..=9) {
                 0 => Prepare::Fails,

@@ -2,12 +2,13 @@
 
 use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
 use llts::protocol::agent::Job;
-use llts::types::{ExitCode, Now, TaskId};
+use llts::types::{ExitCode, Now, Scalar};
 
 use crate::dice::{MICRO, MILLI, Nanos};
+use crate::event::Event;
 use crate::host::Input;
-use crate::plan::{Prepare, Spawn, Start, TaskPlan};
-use crate::world::{Event, World, note};
+use crate::plan::{Prepare, Spawn, TaskPlan};
+use crate::world::{World, note};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum ToolEvent {
@@ -18,7 +19,7 @@ pub(crate) enum ToolEvent {
 }
 
 pub(crate) struct ToolRun {
-    number: u64,
+    pub(crate) number: u64,
     job: Job,
     plan: TaskPlan,
     aborted: bool,
@@ -37,13 +38,18 @@ enum Child {
 }
 
 impl ToolRun {
-    const fn is_alive(&self) -> bool {
+    pub(crate) const fn is_alive(&self) -> bool {
         matches!(self.child, Some(Child::Running)) || !self.stragglers.is_empty()
     }
 }
 
 fn failure(exit_code: ExitCode) -> Failure {
     Failure { exit_code, error: "simulated".to_owned() }
+}
+
+fn plan_of(job: &Job) -> usize {
+    let plan = job.fields.get("plan").and_then(Scalar::as_u64).expect("every task names its plan");
+    usize::try_from(plan).expect("a small number")
 }
 
 impl World {
@@ -54,11 +60,9 @@ impl World {
 
     pub(crate) fn prepare(&mut self, agent: usize, now: Now, job: Job) {
         assert!(self.hosts[agent].run.is_none(), "agent {agent} prepares {job:?} beside another run");
-        let plan = job.fields.get("plan").and_then(llts::types::Scalar::as_u64).expect("every task names its plan");
-        let plan = self.plan.tasks[usize::try_from(plan).expect("small")].clone();
-        let (number, prepare) = (self.model.new_run(), plan.prepare);
-        let (child, stragglers) = (None, Vec::new());
-        let run = ToolRun { number, job, plan, aborted: false, spawns: 0, child, stragglers, unreaped: 0 };
+        let plan = self.plan.tasks[plan_of(&job)].clone();
+        let (number, prepare, stragglers) = (self.model.new_run(), plan.prepare, Vec::new());
+        let run = ToolRun { number, job, plan, aborted: false, spawns: 0, child: None, stragglers, unreaped: 0 };
         self.hosts[agent].run = Some(run);
         match prepare {
             Prepare::Slow(length) => self.tool_after(agent, length, ToolEvent::Prepared),
@@ -105,22 +109,12 @@ impl World {
         run.stragglers = (0..run.plan.stragglers.len()).collect();
         let (number, task, round) = (run.number, run.job.task, run.job.round);
         let (duration, exit_code) = (run.plan.duration, run.plan.exit_code);
-        let plan = run.job.fields.get("plan").and_then(llts::types::Scalar::as_u64);
+        let plan = plan_of(&run.job);
         note!(self, "agent {agent} runs round {round} of {task} as run {number}");
         let name = self.hosts[agent].name.clone();
         self.model.run_started(agent, name, number, task, round);
         self.tool_after(agent, duration, ToolEvent::Ends(exit_code));
         self.submit_children(plan, task);
-    }
-
-    /// The tools of some tasks submit children.
-    fn submit_children(&mut self, plan: Option<u64>, task: TaskId) {
-        for number in 0..self.plan.tasks.len() {
-            let Start::InRun(parent, delay) = self.plan.tasks[number].start else { continue };
-            if u64::try_from(parent).ok() == plan {
-                self.submit_after(delay, number, Some(task));
-            }
-        }
     }
 
     pub(crate) fn signal(&mut self, agent: usize, signal: Signal) {
@@ -140,6 +134,10 @@ impl World {
 
     pub(crate) fn tool_event(&mut self, agent: usize, number: u64, event: ToolEvent) {
         let Some(run) = self.hosts[agent].run.as_mut().filter(|run| run.number == number) else { return };
+        if run.plan.poison && matches!(event, ToolEvent::Ends(0..)) {
+            note!(self, "run {number} kills agent {agent}");
+            return self.agent_dies(agent);
+        }
         let input = match event {
             ToolEvent::Prepared if run.child.is_none() => Input::Prepared,
             ToolEvent::Ends(code) if matches!(run.child, Some(Child::Running)) => {
@@ -185,24 +183,16 @@ impl World {
     }
 
     pub(crate) fn check_tree(&mut self, agent: usize, now: Now) {
-        let Some(run) = &mut self.hosts[agent].run else { return };
-        run.unreaped = 0;
-        let left = run.is_alive();
-        self.slot(agent).handle_tree(now, left, 0);
+        if let Some(run) = &mut self.hosts[agent].run {
+            run.unreaped = 0;
+            let left = run.is_alive();
+            self.slot(agent).handle_tree(now, left, 0);
+        }
     }
 
     pub(crate) fn remove(&mut self, agent: usize, now: Now) {
         let run = self.hosts[agent].run.take();
         assert!(!run.is_some_and(|run| run.is_alive()), "agent {agent} leaves processes behind");
         self.slot(agent).handle_removed(now);
-    }
-
-    /// The agent is gone, and its supervisor ends everything that it ran.
-    pub(crate) fn end_tree(&mut self, agent: usize) {
-        if let Some(run) = self.hosts[agent].run.take()
-            && run.is_alive()
-        {
-            self.model.run_over(run.number);
-        }
     }
 }

@@ -3,92 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use llts::types::{Mono, Now, TaskId, Wall};
+use llts::types::{Mono, Now, Wall};
 
 use crate::client::Clients;
 use crate::controller::Server;
 use crate::dice::{Dice, MICRO, Nanos, SECOND, Trace};
+use crate::event::{Defect, Event};
 use crate::host::Host;
 use crate::model::Model;
 use crate::network::Network;
-use crate::plan::{Fault, Plan};
-use crate::tool::ToolEvent;
-
-/// A defect that a test puts in on purpose, to see the checks find it.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Defect {
-    /// A row that was committed is gone after a restart.
-    LostRow,
-    /// What an old round reports is taken for the present one.
-    OldRoundAsNew,
-    /// Answers to submits leave before the commit.
-    EarlyPromise,
-    /// FINISHED is pushed twice.
-    DoublePush,
-    /// A job reaches two agents.
-    DoubleJob,
-    /// A confirmed kill is forgotten with the next restart.
-    ForgottenKill,
-}
-
-pub(crate) enum Event {
-    /// A message of an agent reaches the controller's machine.
-    Up {
-        connection: usize,
-        body: Vec<u8>,
-    },
-    /// An answer reaches the agent's machine.
-    Down {
-        connection: usize,
-        body: Vec<u8>,
-    },
-    Published {
-        agent: usize,
-        life: u32,
-        frame: Vec<u8>,
-    },
-    Connected {
-        agent: usize,
-        attempt: u32,
-    },
-    Asked {
-        request: usize,
-        attempt: u32,
-    },
-    Answered {
-        request: usize,
-        attempt: u32,
-        body: Vec<u8>,
-    },
-    GiveUp {
-        request: usize,
-        attempt: u32,
-    },
-    Submit {
-        plan: usize,
-        parent: Option<TaskId>,
-    },
-    Kill {
-        task: TaskId,
-    },
-    ControllerWakes,
-    ControllerStarts,
-    AgentWakes {
-        agent: usize,
-    },
-    AgentStarts {
-        agent: usize,
-    },
-    AgentResumes {
-        agent: usize,
-    },
-    Tool {
-        agent: usize,
-        run: u64,
-        event: ToolEvent,
-    },
-    Fault(Fault),
-}
+use crate::plan::Plan;
 
 pub(crate) struct World {
     pub(crate) now: Nanos,
@@ -126,7 +50,7 @@ impl World {
             now: SECOND,
             dice,
             trace: Trace::new(shown),
-            model: Model::default(),
+            model: Model::new(plan.is_gentle()),
             network: Network::default(),
             server: Server::default(),
             hosts,

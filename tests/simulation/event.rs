@@ -1,0 +1,82 @@
+//! What can happen in a simulation, and the defects that a test may put into one.
+
+use llts::types::TaskId;
+
+use crate::plan::Fault;
+use crate::tool::ToolEvent;
+
+/// A defect that a test puts in on purpose, to see the checks find it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Defect {
+    /// A row that was committed is gone after a restart.
+    LostRow,
+    /// What an old round reports is taken for the present one.
+    OldRoundAsNew,
+    /// Answers to submits leave before the commit.
+    EarlyPromise,
+    /// FINISHED is pushed twice.
+    DoublePush,
+    /// A job reaches two agents.
+    DoubleJob,
+    /// A confirmed kill is forgotten with the next restart.
+    ForgottenKill,
+}
+
+pub(crate) enum Event {
+    /// A message of an agent reaches the controller's machine.
+    Up {
+        connection: usize,
+        body: Vec<u8>,
+    },
+    /// An answer reaches the agent's machine.
+    Down {
+        connection: usize,
+        body: Vec<u8>,
+    },
+    Published {
+        agent: usize,
+        life: u32,
+        frame: Vec<u8>,
+    },
+    Connected {
+        agent: usize,
+        attempt: u32,
+    },
+    Asked {
+        request: usize,
+        attempt: u32,
+    },
+    Answered {
+        request: usize,
+        attempt: u32,
+        body: Vec<u8>,
+    },
+    GiveUp {
+        request: usize,
+        attempt: u32,
+    },
+    Submit {
+        plan: usize,
+        parent: Option<TaskId>,
+    },
+    Kill {
+        task: TaskId,
+    },
+    ControllerWakes,
+    ControllerStarts,
+    AgentWakes {
+        agent: usize,
+    },
+    AgentStarts {
+        agent: usize,
+    },
+    AgentResumes {
+        agent: usize,
+    },
+    Tool {
+        agent: usize,
+        run: u64,
+        event: ToolEvent,
+    },
+    Fault(Fault),
+}

@@ -1,0 +1,65 @@
+//! Looking into the controller: questions that change nothing, and what an old round must not do.
+
+use llts::engine::controller::{Answer, Ticket};
+use llts::protocol::reply::{self, PageBytes, Reply};
+use llts::protocol::request::{self, FromAgent, Message, Sender};
+use llts::types::{Now, Phase, Session, TaskId, TaskRecord};
+
+use crate::controller::rules;
+use crate::event::Defect;
+use crate::world::World;
+
+impl World {
+    /// Answers a question that is answered at once, through the bytes of both sides.
+    pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
+        let now = self.clock(self.server.clock_offset);
+        let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
+        match self.life().engine.handle_request(now, Ticket(0), request) {
+            Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),
+            answer => panic!("{answer:?}"),
+        }
+    }
+
+    /// The task of a report that speaks of a round that is over.
+    pub(crate) fn stale_report(
+        &mut self,
+        now: Now,
+        sender: &mut Sender,
+        message: &mut FromAgent,
+    ) -> Option<TaskRecord> {
+        let FromAgent::Report(report) = message else { return None };
+        let record = self.lookup(now, report.task)?;
+        if report.round.is_none_or(|round| round >= record.round) {
+            return None;
+        }
+        if self.defect == Some(Defect::OldRoundAsNew)
+            && let Some(run) = record.assignment()
+            && let Some(host) = self.hosts.iter().find(|host| host.name == run.agent)
+        {
+            report.round = Some(record.round);
+            *sender = Sender { agent: run.agent.clone(), session: Session(host.session) };
+            return None;
+        }
+        Some(record)
+    }
+
+    /// An old round changes nothing; but with its report, the agent may get the next one, as any agent might.
+    pub(crate) fn check_unchanged(&mut self, now: Now, sender: &Sender, before: &TaskRecord) {
+        let Some(after) = self.lookup(now, before.id) else { panic!("{} is gone", before.id) };
+        let handed_out = before.phase() == Phase::Waiting
+            && after.phase() == Phase::Dispatched
+            && after.round == before.round
+            && after.assignment().is_some_and(|run| run.agent == sender.agent);
+        assert!(handed_out || after == *before, "an old round has changed its task from {before:?} to {after:?}");
+    }
+
+    /// What the engine knows of a task. A query by id changes nothing.
+    fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
+        let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
+        let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
+        match self.life().engine.handle_request(now, Ticket(0), query) {
+            Answer::Now(Reply::Task { record, .. }) => Some(*record),
+            _ => None,
+        }
+    }
+}

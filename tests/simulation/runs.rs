@@ -1,0 +1,123 @@
+//! What really runs, beside what agents have been told: promise 3, one task, one run at a time.
+
+use llts::protocol::agent::ToAgent;
+use llts::protocol::reply::Wanted;
+use llts::types::{AgentId, Phase, Round, TaskId};
+
+use crate::dice::{MILLI, Nanos};
+use crate::model::{Disk, Model};
+use crate::plan::{KILL_INTERVAL, STRAGGLER_GRACE};
+
+/// From the word that nobody wants a run to its last process: SIGTERM, SIGKILL, and the same for what it left behind.
+const FENCE: Nanos = KILL_INTERVAL + STRAGGLER_GRACE + 250 * MILLI;
+
+/// A run.sh that was started.
+pub(crate) struct Run {
+    pub(crate) agent: usize,
+    pub(crate) name: AgentId,
+    pub(crate) task: TaskId,
+    pub(crate) round: Round,
+    pub(crate) exit_code: Option<i32>,
+    /// When the last process of it must be gone.
+    pub(crate) deadline: Option<Nanos>,
+}
+
+impl Model {
+    pub(crate) const fn new_run(&mut self) -> u64 {
+        self.prepared += 1;
+        self.prepared
+    }
+
+    pub(crate) fn agent_told(&mut self, now: Nanos, agent: usize, answer: &ToAgent, disk: &Disk) {
+        let refused = match answer {
+            ToAgent::Job(job) => {
+                self.fenced.remove(&(agent, job.task, job.round));
+                return;
+            }
+            ToAgent::Reported { task, round, finished: true, accepted: true } => {
+                let record = &disk[task];
+                let kept = record.phase() == Phase::Finished && record.round == *round;
+                assert!(kept, "the confirmed result of round {round} of task {task} is not kept: {record:?}");
+                self.confirmed.insert(*task, *round);
+                return;
+            }
+            ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
+            ToAgent::Heard { wanted: Some((task, round, Wanted::Drop)), .. } => (*task, *round),
+            _ => return,
+        };
+        self.fenced.insert((agent, refused.0, refused.1));
+        for number in &self.active {
+            let Some(run) = self.runs.get_mut(number) else { continue };
+            if run.agent == agent && (run.task, run.round) == refused {
+                run.deadline.get_or_insert(now + FENCE);
+            }
+        }
+    }
+
+    pub(crate) fn paused(&mut self, agent: usize, length: Nanos) {
+        for run in self.runs.values_mut().filter(|run| run.agent == agent) {
+            run.deadline = run.deadline.map(|deadline| deadline + length);
+        }
+    }
+
+    /// Promise 3: an agent that knows that a run is void ends it.
+    pub(crate) fn check_fences(&self, now: Nanos) {
+        for run in self.active.iter().filter_map(|number| self.runs.get(number)) {
+            let Run { task, round, name, .. } = run;
+            assert!(run.deadline.is_none_or(|end| now <= end), "{name} goes on with the void round {round} of {task}");
+        }
+    }
+
+    pub(crate) fn run_started(&mut self, agent: usize, name: AgentId, number: u64, task: TaskId, round: Round) {
+        let fenced = self.fenced.contains(&(agent, task, round));
+        assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
+        if let Some(last) = self.killed.get(&task) {
+            assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
+        }
+        if self.gentle {
+            let before = self.runs.values().find(|run| run.task == task);
+            let lost = self.unrecorded.iter().any(|(other, ..)| *other == task);
+            assert!(
+                before.is_none() || lost,
+                "{task} runs once more in round {round}, though its agent has no trouble"
+            );
+        }
+        let same = self.rounds.entry((task, round)).or_default();
+        for other in same.iter().filter_map(|other| self.runs.get(other)) {
+            let lost =
+                [&name, &other.name].iter().any(|name| self.unrecorded.contains(&(task, round, (*name).clone())));
+            assert!(lost, "round {round} of {task} runs at {} and then at {name}", other.name);
+            self.repeated_rounds += 1;
+        }
+        same.push(number);
+        let run = Run { agent, name, task, round, exit_code: None, deadline: None };
+        for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
+            let overlap = other.task == task && self.calm_since.is_some();
+            assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
+        }
+        self.runs.insert(number, run);
+        self.active.insert(number);
+    }
+
+    /// run.sh has ended; what it left behind may live on.
+    pub(crate) fn run_ended(&mut self, number: u64, exit_code: i32) {
+        self.runs.get_mut(&number).expect("a run that was started").exit_code = Some(exit_code);
+    }
+
+    /// Its agent has died while run.sh ran.
+    pub(crate) fn run_died(&mut self, number: u64, disk: &Disk) {
+        let run = &self.runs[&number];
+        if run.exit_code.is_none() && disk.get(&run.task).is_some_and(|record| record.round == run.round) {
+            *self.deaths.entry(run.task).or_default() += 1;
+        }
+    }
+
+    /// No process of it is left.
+    pub(crate) fn run_over(&mut self, number: u64) {
+        assert!(self.active.remove(&number), "run {number} ends twice");
+    }
+
+    pub(crate) fn active_runs(&self) -> usize {
+        self.active.len()
+    }
+}
