@@ -107,6 +107,11 @@ impl Link {
         }
     }
 
+    /// Whether nothing is left to be confirmed.
+    pub(super) fn is_settled(&self) -> bool {
+        self.unconfirmed.is_empty()
+    }
+
     /// The last report of this run, if it has not been confirmed.
     pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
         let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));

@@ -223,6 +223,7 @@ impl Slot {
                 if !accepted {
                     self.drop_run(now, task, round);
                 }
+                self.apply(now);
             }
             ToAgent::Rejected(reason) => {
                 if self.link.rejected() {
@@ -307,9 +308,11 @@ impl Slot {
         self.apply(now);
     }
 
-    /// Asks for a task, unless that has been asked already or the slot is taken.
+    /// Asks for a task, unless that has been asked already or the slot is taken. Who asks has nothing more to say of the task
+    /// before: until that is confirmed, only its report asks.
     fn apply(&mut self, now: Now) {
-        if self.link.is_up() && !self.link.has_applied() && self.run.is_free() && !self.stopping {
+        let idle = self.run.is_free() && self.link.is_settled() && !self.stopping;
+        if self.link.is_up() && !self.link.has_applied() && idle {
             self.link.apply(now.mono);
             self.effects.push_back(Effect::Send(FromAgent::Apply(Some(self.apply_wait()))));
         }

@@ -315,6 +315,18 @@ fn an_apply_without_an_answer_is_repeated() {
     assert_eq!(host.answer(heard(1)), [apply()]);
 }
 
+/// To a controller that has started again, a question for a task says that the run before has left no result.
+#[test]
+fn no_task_is_asked_for_before_the_last_result_is_confirmed() {
+    let mut host = Host::running();
+    host.end(0);
+    let effects = host.answer(heard(2));
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
+    assert!(!effects.contains(&apply()), "{effects:?}");
+    let (task, round) = (job(1).task, Round(0));
+    assert_eq!(host.answer(ToAgent::Reported { task, round, finished: true, accepted: true }), [apply()]);
+}
+
 #[test]
 fn a_new_controller_is_asked_for_a_task_again() {
     let mut host = Host::idle();
