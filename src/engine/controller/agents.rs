@@ -43,6 +43,8 @@ pub(super) enum Life {
 pub(super) struct Agent {
     pub(super) life: Life,
     pub(super) slot: Slot,
+    /// Whether it was told more than once of the task that it has.
+    pub(super) told_again: bool,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
@@ -70,7 +72,8 @@ impl Agents {
     }
 
     pub(super) fn register(&mut self, now: Now, id: AgentId, life: Life) {
-        let agent = Agent { life, slot: Slot::Free, heard: now.mono, heard_wall: now.wall, ip: None };
+        let agent =
+            Agent { life, slot: Slot::Free, told_again: false, heard: now.mono, heard_wall: now.wall, ip: None };
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
     }
@@ -101,6 +104,13 @@ impl Agents {
         }
     }
 
+    /// Notes that an agent was told again of the task that it has.
+    pub(super) fn tell_again(&mut self, id: &AgentId) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.told_again = true;
+        }
+    }
+
     /// Makes an agent wait for a task.
     pub(super) fn park(&mut self, id: &AgentId, ticket: Ticket) {
         self.parkings += 1;
@@ -110,6 +120,7 @@ impl Agents {
     /// The one place where a slot changes; keeps the list of the parked ones right.
     pub(super) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
         let Some(agent) = self.agents.get_mut(id) else { return };
+        agent.told_again = false;
         if let Slot::Parked(_, number) = std::mem::replace(&mut agent.slot, slot) {
             self.parked.remove(&(number, id.clone()));
         }

@@ -34,7 +34,9 @@ impl Controller {
         }
     }
 
-    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round.
+    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round; unless this was not
+    /// the first time that its agent was told of it, for then it may run there already. If not, that agent asks again or is
+    /// lost.
     pub fn handle_undelivered(&mut self, now: Now, task: TaskId, round: Round) {
         let Some(record) = self.tasks.get(task) else { return };
         let TaskState::Dispatched(assignment) = &record.state else { return };
@@ -42,6 +44,9 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
+        if self.agents.get(&agent).is_some_and(|agent| agent.told_again) {
+            return;
+        }
         let killed = record.kill.is_some();
         self.agents.set_slot(&agent, Slot::Free);
         self.tasks.change(task, TaskEvent::Return);
@@ -216,7 +221,9 @@ impl Controller {
         if let Slot::Busy(task) = agent_slot(self, id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
                 // The agent has never seen the answer to its last APPLY (HAZARDS row A5).
-                return Reply::Assigned(Box::new(record.clone())).into();
+                let reply = Reply::Assigned(Box::new(record.clone()));
+                self.agents.tell_again(id);
+                return reply.into();
             }
             log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
             self.lose_run(now, task);

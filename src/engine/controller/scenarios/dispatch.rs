@@ -111,6 +111,23 @@ fn a_task_that_could_not_be_delivered_waits_again_in_the_same_round() {
     assert_eq!(world.apply("b"), Some((task, Round(0))));
 }
 
+/// Two questions may cross one answer; that the second answer meets nobody says nothing of the first.
+#[test]
+fn a_task_that_was_handed_out_twice_is_not_taken_back() {
+    let mut world = World::new();
+    let task = world.task();
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    world.controller.handle_undelivered(world.now, task, Round(0));
+    world.settle();
+    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    world.task();
+    world.apply("a");
+    world.pass(INTERVAL * 2);
+    assert!(world.apply("b").is_some(), "an agent that never had it is lost like any other");
+}
+
 /// A simple agent of any language (facts, 1.2): no session, no round, the result with FINISHED only.
 #[test]
 fn a_simple_agent_is_understood() {
