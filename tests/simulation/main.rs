@@ -14,7 +14,8 @@
 //! | [`probe`] | looking into the controller |
 //! | [`checks`] | one simulation, and what must be true in its end |
 //!
-//! `SIMULATION_SEEDS=100000` runs so many; `SIMULATION_SEED=17` runs one and prints what happens.
+//! `SIMULATION_SEED=17` runs one seed and prints what happens; `SIMULATION_SEEDS=100000` runs so many: with `cargo test`,
+//! for nextest ends a test after five minutes. A change of [`plan`] makes another run of every seed.
 
 mod agent;
 mod checks;
