@@ -17,7 +17,8 @@ use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
 use crate::types::{ExitCode, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
 
-/// ETXTBSY lasts as long as another process needs to start; five tries of two milliseconds outlast it (HAZARDS row P5).
+/// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds; five tries of two
+/// milliseconds outlast it (HAZARDS row P5).
 const RESPAWN_DELAY: Duration = Duration::from_millis(2);
 const RESPAWNS_MAX: u32 = 5;
 

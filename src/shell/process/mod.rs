@@ -4,7 +4,7 @@
 //! ([`RunRecords::sweep`], used at start-up). The order of calls:
 //!
 //! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
-//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again after [`BUSY_RETRY_INTERVAL`]. Put the child's fd into the poll
+//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer. Put the child's fd into the poll
 //!    set: it becomes readable when run.sh has ended. Then [`RunningChild::try_wait`].
 //! 3. After run.sh has ended: [`any_left`]. Mostly it says no and the run is over. Otherwise [`Tree::terminate`], a grace, then
 //!    [`Tree::kill`] until [`any_left`] says no.
@@ -29,7 +29,7 @@ mod tree;
 pub use child::{ChildExit, RunningChild};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RunRecord, RunRecords};
-pub use spawn::{BUSY_RETRIES_MAX, BUSY_RETRY_INTERVAL, PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
+pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
 pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers};
 

@@ -5,7 +5,6 @@ use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -16,13 +15,6 @@ use super::sys::{self, NewProcess};
 
 /// The program that a tool is made of (document, section 3.1).
 pub const PROGRAM: &str = "run.sh";
-
-/// How often a start that found [`SpawnError::Busy`] is tried again before the run counts as failed. Whoever holds the file
-/// open is a process between its fork and its exec: that takes microseconds.
-pub const BUSY_RETRIES_MAX: u32 = 5;
-
-/// The pause before such a retry. The caller sets a timer: nothing here sleeps on its loop.
-pub const BUSY_RETRY_INTERVAL: Duration = Duration::from_millis(2);
 
 const PROGRAM_PATH: &CStr = c"./run.sh";
 const SHELL_PATH: &CStr = c"/bin/sh";
@@ -48,7 +40,7 @@ pub struct SpawnPlan {
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// Somebody has run.sh open for writing: try again after [`BUSY_RETRY_INTERVAL`], [`BUSY_RETRIES_MAX`] times.
+    /// Somebody has run.sh open for writing: try again after some milliseconds; the caller decides how often.
     #[error("{PROGRAM} is held open for writing by another process")]
     Busy,
     /// The folder of the tool cannot be opened.
