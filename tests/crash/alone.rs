@@ -2,6 +2,8 @@
 
 use std::fs;
 
+use llts::shell::process::RunRecords;
+
 use crate::place::{eventually, names};
 use crate::service::{Service, kill};
 
@@ -37,7 +39,9 @@ fn the_next_agent_of_the_name_ends_the_tree_and_runs_the_task_again() {
     assert_eq!((task["__OUTCOME__"].as_str(), task["__ROUND__"].as_u64()), (Some("SUCCEEDED"), Some(1)), "{task}");
     assert_eq!(task["__LOSSES__"].as_u64(), Some(1), "{task}");
     service.is_swept();
-    assert_eq!(names(&service.place.path("state/runs")), [""; 0]);
+    let records = RunRecords::open(service.place.path("state/runs")).unwrap();
+    assert_eq!(records.list().unwrap(), []);
+    assert_eq!(names(&service.place.path("state/runs")).len(), 1, "the record of the living agent");
 
     for child in [&mut next, &mut controller] {
         kill(child.id().cast_signed());

@@ -15,7 +15,8 @@ use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Tree,
+    self, ChildExit, Cookie, Pid, ProcessId, RecordFile, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
+    Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace, tail_of};
@@ -34,7 +35,7 @@ pub(super) struct Runner {
     config: AgentSection,
     workspace: Arc<Workspace>,
     remover: Remover,
-    records: RunRecords,
+    record: RecordFile,
     preparer: Preparer,
     controller: String,
     ip: IpAddr,
@@ -91,8 +92,9 @@ impl Runner {
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
+        let record = records.of(agent, session)?;
         let config = config.agent.clone();
-        Ok(Self { config, workspace, remover, records, preparer, controller, ip, agent, session, run: None })
+        Ok(Self { config, workspace, remover, record, preparer, controller, ip, agent, session, run: None })
     }
 
     /// Readable when a preparation has come out.
@@ -138,7 +140,8 @@ impl Runner {
         let stop = Arc::new(AtomicBool::new(false));
         // Before the folder is made, so that there is no instant at which an agent could die and leave one that nobody knows,
         // or at which another one could take it for that of a dead agent.
-        let recorded = self.records.write(&self.record(&job, None));
+        let record = self.record_of(&job, None);
+        let recorded = self.record.write(&record);
         let outcome = match recorded {
             Ok(()) => self.preparer.begin(&job, &stop),
             Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
@@ -184,15 +187,15 @@ impl Runner {
         })?;
         let id = child.id();
         *started = Some(Started { tree: Tree::of(id), child: Some(child), stdout, stderr });
-        let record = self.run.as_ref().map(|run| self.record(&run.job, Some(id)));
-        if let Some(Err(error)) = record.map(|record| self.records.write(&record)) {
+        let record = self.run.as_ref().map(|run| self.record_of(&run.job, Some(id)));
+        if let Some(Err(error)) = record.map(|record| self.record.write(&record)) {
             // The run is still known by its mark.
             log::error!("{error}");
         }
         Ok(())
     }
 
-    fn record(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
+    fn record_of(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
         RunRecord {
             task: job.task,
             round: job.round,
@@ -268,7 +271,7 @@ impl Runner {
                 Removed::Left(error) => log::error!("{error}"),
             }
         }
-        if let Err(error) = self.records.remove(run.job.task, run.job.round) {
+        if let Err(error) = self.record.clear() {
             log::error!("{error}");
         }
     }
