@@ -142,8 +142,11 @@ impl Agent<'_> {
     fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
         loop {
             if let Some(reason) = self.finish_turn() {
+                self.runner.tidy();
                 return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
             }
+            // When all that anybody waits for has been said.
+            self.runner.tidy();
             let ready = self.wait(signals);
             if ready.link {
                 self.receive();
