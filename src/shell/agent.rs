@@ -9,6 +9,7 @@ mod session;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
 
 use nix::sys::signal::Signal;
 
@@ -16,8 +17,9 @@ use super::clock;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
+use super::transport::{Link, SocketError};
 use super::workspace::WorkspaceError;
-use super::zmq::{AgentLink, Context, Limits, SocketError, Wait};
+use super::zmq::{Context, Limits, ZmqLink};
 use crate::config::Config;
 use crate::engine::slot::{Effect, Settings, Slot};
 use crate::protocol::request::Sender;
@@ -99,13 +101,14 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
     Ok(())
 }
 
-fn connect(config: &Config, context: &Context) -> Result<AgentLink, SocketError> {
+fn connect(config: &Config, context: &Context) -> Result<Box<dyn Link>, SocketError> {
     let controller = &config.controller;
     let limits = Limits::of_the_controller(&config.limits, config.agent.reconnect_interval_max);
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
     let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
-    AgentLink::connect(context, &controller.rep_endpoint(), &controller.pub_endpoint(), &prefixes, &limits)
+    let (requests, broadcasts) = (controller.rep_endpoint(), controller.pub_endpoint());
+    Ok(Box::new(ZmqLink::connect(context, &requests, &broadcasts, &prefixes, &limits)?))
 }
 
 /// The address by which this machine reaches the controller.
@@ -123,7 +126,7 @@ fn own_address(controller: IpAddr) -> IpAddr {
 struct Agent<'a> {
     config: &'a Config,
     context: Context,
-    link: AgentLink,
+    link: Box<dyn Link>,
     sender: Sender,
     slot: Slot,
     runner: Runner,
@@ -131,7 +134,6 @@ struct Agent<'a> {
 
 /// What the loop was woken by.
 struct Ready {
-    link: bool,
     signals: bool,
     prepared: bool,
     exited: bool,
@@ -144,9 +146,7 @@ impl Agent<'_> {
                 return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
             }
             let ready = self.wait(signals);
-            if ready.link {
-                self.receive();
-            }
+            self.receive();
             let now = clock::now();
             // run.sh before the orphans: its exit is known before anything is said of what it left behind.
             if ready.exited {
@@ -162,22 +162,12 @@ impl Agent<'_> {
         }
     }
 
-    fn wait(&self, signals: &Signals) -> Ready {
-        let mut wait = Wait::default();
-        wait.on_link(&self.link);
-        wait.on_fd(signals);
-        wait.on_fd(self.runner.preparations());
-        if let Some(child) = self.runner.child() {
-            wait.on_fd(child);
-        }
+    fn wait(&mut self, signals: &Signals) -> Ready {
+        let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
+        fds.extend(self.runner.child().map(std::os::fd::AsFd::as_fd));
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
-        let ready = wait.until(clock::now().mono, deadline);
-        Ready {
-            link: ready[0] || ready[1],
-            signals: ready[2],
-            prepared: ready[3],
-            exited: ready.get(4).copied().unwrap_or_default(),
-        }
+        let ready = self.link.wait(clock::now().mono, deadline, &fds);
+        Ready { signals: ready[0], prepared: ready[1], exited: ready.get(2).copied().unwrap_or_default() }
     }
 
     fn receive(&mut self) {

@@ -12,5 +12,6 @@ pub mod signals;
 pub mod store;
 pub mod supervisor;
 pub mod tools;
+pub mod transport;
 pub mod workspace;
 pub mod zmq;
