@@ -17,9 +17,8 @@ use super::clock;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
-use super::transport::{Link, SocketError};
+use super::transport::{self, Link, SocketError};
 use super::workspace::WorkspaceError;
-use super::zmq::{Context, Limits, ZmqLink};
 use crate::config::Config;
 use crate::engine::slot::{Effect, Settings, Slot};
 use crate::protocol::request::Sender;
@@ -81,8 +80,7 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         // Last of all: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
     }
-    let context = Context::new();
-    let link = connect(config, &context)?;
+    let link = connect(config)?;
     let settings = Settings {
         agent: name.clone(),
         session,
@@ -96,19 +94,16 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    Agent { config, context, link, sender, slot, runner }.serve(&mut signals)?;
+    Agent { link, sender, slot, runner }.serve(&mut signals)?;
     sessions.end();
     Ok(())
 }
 
-fn connect(config: &Config, context: &Context) -> Result<Box<dyn Link>, SocketError> {
-    let controller = &config.controller;
-    let limits = Limits::of_the_controller(&config.limits, config.agent.reconnect_interval_max);
+fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
     let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
-    let (requests, broadcasts) = (controller.rep_endpoint(), controller.pub_endpoint());
-    Ok(Box::new(ZmqLink::connect(context, &requests, &broadcasts, &prefixes, &limits)?))
+    transport::connect(config, &prefixes)
 }
 
 /// The address by which this machine reaches the controller.
@@ -123,9 +118,7 @@ fn own_address(controller: IpAddr) -> IpAddr {
     local(any).map_or(controller, |address| address.ip())
 }
 
-struct Agent<'a> {
-    config: &'a Config,
-    context: Context,
+struct Agent {
     link: Box<dyn Link>,
     sender: Sender,
     slot: Slot,
@@ -139,7 +132,7 @@ struct Ready {
     exited: bool,
 }
 
-impl Agent<'_> {
+impl Agent {
     fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
         loop {
             if let Some(reason) = self.finish_turn() {
@@ -202,10 +195,11 @@ impl Agent<'_> {
             let now = clock::now();
             match self.slot.poll_effect(now)? {
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
-                Effect::Reconnect => match connect(self.config, &self.context) {
-                    Ok(link) => self.link = link,
-                    Err(error) => log::error!("{error}"),
-                },
+                Effect::Reconnect => {
+                    if let Err(error) = self.link.reconnect() {
+                        log::error!("{error}");
+                    }
+                }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Exit(reason) => {
                     log::info!("agent {} stops", self.sender.agent);

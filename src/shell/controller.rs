@@ -17,8 +17,7 @@ use super::lock::{LockError, StateLock};
 use super::push::{PushConfig, Pusher};
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError};
-use super::transport::{Ports, SocketError};
-use super::zmq::{Limits, ZmqPorts};
+use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
 use crate::engine::controller::{Answer, Controller, Effect, Record, Settings, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
@@ -64,8 +63,9 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
     let store = Store::open(&config.paths.state_dir, config.controller.durability)?;
-    super::limits::raise_descriptor_limit()?;
-    let ports = bind(config)?;
+    let descriptors = super::limits::raise_descriptor_limit()?;
+    let watchable = publish::prefix(kind::TASK_STATUS);
+    let ports = transport::bind(config, watchable, descriptors)?;
     let rules = rules(config, &[ports.requests(), ports.broadcasts()]);
     let pusher = Pusher::start(push_config(config, &rules), None)?;
     let stored = store.load(&rules.addresses)?;
@@ -86,12 +86,6 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     };
     service.serve(&mut signals)?;
     service.stop()
-}
-
-fn bind(config: &Config) -> Result<Box<dyn Ports>, SocketError> {
-    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
-    let limits = Limits::of_strangers(&config.limits);
-    Ok(Box::new(ZmqPorts::bind(&requests, &broadcasts, publish::prefix(kind::TASK_STATUS), &limits)?))
 }
 
 fn announce(config: &Config, ports: &dyn Ports) -> std::io::Result<()> {

@@ -10,7 +10,14 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings};
+use super::zmq::{ZmqLink, ZmqPorts};
+use crate::config::{Config, Transport};
+use crate::engine::zmtp::Limits;
 use crate::types::Mono;
+
+/// A page of details is larger than any request.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
 
 /// Something that the network, or the library in front of it, refused.
 #[derive(Debug, thiserror::Error)]
@@ -88,4 +95,75 @@ pub trait Link {
 
     /// The next broadcast, if there is one.
     fn receive_broadcast(&mut self) -> Option<Vec<u8>>;
+
+    /// Connects anew: the old connection has been silent for too long.
+    ///
+    /// # Errors
+    /// When descriptors have run out; the old connection stays then.
+    fn reconnect(&mut self) -> Result<(), SocketError>;
+}
+
+/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so;
+/// the process may have so many descriptors.
+///
+/// # Errors
+/// When an address is in use or is not ours.
+pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<dyn Ports>, SocketError> {
+    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    Ok(match config.network.transport {
+        Transport::Zmq => Box::new(ZmqPorts::bind(&requests, &broadcasts, watchable, &config.limits)?),
+        Transport::Own => {
+            let settings = PortSettings {
+                limits: limits(config),
+                places: places(config, descriptors),
+                subscriptions_max: config.limits.subscriptions_max,
+            };
+            Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)
+        }
+    })
+}
+
+/// Begins to connect to the controller, and asks for broadcasts that begin like this.
+///
+/// # Errors
+/// When an endpoint is malformed, or descriptors have run out.
+pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, SocketError> {
+    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    let reconnect_interval_max = config.agent.reconnect_interval_max;
+    Ok(match config.network.transport {
+        Transport::Zmq => {
+            let limits = (&config.limits, reconnect_interval_max, ANSWER_BYTES_MAX);
+            Box::new(ZmqLink::connect(&requests, &broadcasts, prefixes, limits)?)
+        }
+        Transport::Own => {
+            // The agent and its controller speak all the time, so neither has to be asked.
+            let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
+            let settings = LinkSettings { limits, reconnect_interval_max };
+            Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
+        }
+    })
+}
+
+fn limits(config: &Config) -> Limits {
+    let limits = &config.limits;
+    Limits {
+        message_bytes_max: limits.message_bytes_max,
+        parts_max: limits.frames_max,
+        queue_messages_max: limits.send_queue_max,
+        queue_bytes_max: limits.send_queue_bytes_max,
+        handshake_timeout: limits.handshake_timeout,
+        stall_timeout: limits.send_timeout,
+        ping_interval: limits.ping_interval,
+    }
+}
+
+fn places(config: &Config, descriptors: u64) -> Places {
+    let limits = &config.limits;
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    // A system that allows very few of them shares them out.
+    let free = descriptors.saturating_sub(limits.descriptors_reserved).max(descriptors / 2);
+    if free < limits.connections_max {
+        log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
+    }
+    Places { connections_max: free.min(limits.connections_max), per_address_max: limits.connections_per_address_max }
 }

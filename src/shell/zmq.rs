@@ -14,14 +14,10 @@ use crate::types::Mono;
 const LINGER: Duration = Duration::from_secs(1);
 
 /// The libzmq context of a process: its threads and sockets.
-#[derive(Clone)]
-pub struct Context(zmq::Context);
+struct Context(zmq::Context);
 
 impl Context {
-    /// A context of its own.
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "it starts threads; nobody should get one by accident")]
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self(zmq::Context::new())
     }
 
@@ -33,7 +29,7 @@ impl Context {
 
 /// What a peer may cost.
 #[derive(Clone, Debug)]
-pub struct Limits {
+struct Limits {
     message_bytes_max: usize,
     queue_max: usize,
     handshake_timeout: Duration,
@@ -41,22 +37,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For what strangers send.
-    #[must_use]
-    pub const fn of_strangers(limits: &LimitsSection) -> Self {
+    const fn new(limits: &LimitsSection, message_bytes_max: usize, reconnect_interval_max: Duration) -> Self {
         Self {
-            message_bytes_max: limits.message_bytes_max,
-            queue_max: limits.send_queue_max,
-            handshake_timeout: limits.handshake_timeout,
-            reconnect_interval_max: Duration::ZERO,
-        }
-    }
-
-    /// For what the controller sends to an agent or a client: a page of details is larger than any request.
-    #[must_use]
-    pub const fn of_the_controller(limits: &LimitsSection, reconnect_interval_max: Duration) -> Self {
-        Self {
-            message_bytes_max: 1 << 30,
+            message_bytes_max,
             queue_max: limits.send_queue_max,
             handshake_timeout: limits.handshake_timeout,
             reconnect_interval_max,
@@ -108,9 +91,10 @@ impl ZmqPorts {
         rep_endpoint: &str,
         pub_endpoint: &str,
         watchable: String,
-        limits: &Limits,
+        limits: &LimitsSection,
     ) -> Result<Self, SocketError> {
         let context = Context::new();
+        let limits = &Limits::new(limits, limits.message_bytes_max, Duration::ZERO);
         Ok(Self {
             requests: RepPort::bind(&context, rep_endpoint, limits)?,
             broadcasts: PubPort::bind(&context, pub_endpoint, watchable, limits)?,
@@ -245,8 +229,33 @@ impl PubPort {
 
 /// An agent's connection on two sockets of libzmq.
 pub struct ZmqLink {
+    target: Target,
     requests: zmq::Socket,
     broadcasts: zmq::Socket,
+}
+
+/// Where a link leads, and what it needs to get there.
+struct Target {
+    context: Context,
+    requests: String,
+    broadcasts: String,
+    prefixes: Vec<String>,
+    limits: Limits,
+}
+
+impl Target {
+    fn connect(&self) -> Result<(zmq::Socket, zmq::Socket), SocketError> {
+        let requests = self.context.socket(zmq::DEALER, &self.limits, &self.requests)?;
+        connect(&requests, &self.requests)?;
+        let broadcasts = self.context.socket(zmq::SUB, &self.limits, &self.broadcasts)?;
+        for prefix in &self.prefixes {
+            broadcasts
+                .set_subscribe(prefix.as_bytes())
+                .map_err(|source| SocketError::new("subscribe at", &self.broadcasts, source))?;
+        }
+        connect(&broadcasts, &self.broadcasts)?;
+        Ok((requests, broadcasts))
+    }
 }
 
 impl ZmqLink {
@@ -255,22 +264,20 @@ impl ZmqLink {
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
     pub fn connect(
-        context: &Context,
         rep_endpoint: &str,
         pub_endpoint: &str,
         prefixes: &[String],
-        limits: &Limits,
+        (limits, reconnect_interval_max, message_bytes_max): (&LimitsSection, Duration, usize),
     ) -> Result<Self, SocketError> {
-        let requests = context.socket(zmq::DEALER, limits, rep_endpoint)?;
-        connect(&requests, rep_endpoint)?;
-        let broadcasts = context.socket(zmq::SUB, limits, pub_endpoint)?;
-        for prefix in prefixes {
-            broadcasts
-                .set_subscribe(prefix.as_bytes())
-                .map_err(|source| SocketError::new("subscribe at", pub_endpoint, source))?;
-        }
-        connect(&broadcasts, pub_endpoint)?;
-        Ok(Self { requests, broadcasts })
+        let target = Target {
+            context: Context::new(),
+            requests: rep_endpoint.to_owned(),
+            broadcasts: pub_endpoint.to_owned(),
+            prefixes: prefixes.to_vec(),
+            limits: Limits::new(limits, message_bytes_max, reconnect_interval_max),
+        };
+        let (requests, broadcasts) = target.connect()?;
+        Ok(Self { target, requests, broadcasts })
     }
 }
 
@@ -296,6 +303,11 @@ impl Link for ZmqLink {
 
     fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.recv_bytes(zmq::DONTWAIT).ok()
+    }
+
+    fn reconnect(&mut self) -> Result<(), SocketError> {
+        (self.requests, self.broadcasts) = self.target.connect()?;
+        Ok(())
     }
 }
 
