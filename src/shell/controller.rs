@@ -114,6 +114,7 @@ fn rules(config: &Config, endpoints: &[&str]) -> Rules {
 fn push_config(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
+        transport: config.network.transport,
         sockets_max: push.sockets_max,
         queue_max: push.queue_max,
         queue_bytes_max: push.queue_bytes_max,

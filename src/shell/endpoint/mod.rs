@@ -20,7 +20,8 @@
 //! It rests on epoll itself, not on a library above it: the loops also wait for signals and for the ends of processes, whose
 //! descriptors come and go and must be looked at level-triggered in the same wait.
 //!
-//! [`OwnPorts`] and [`OwnLink`] are what controller and agent have of it.
+//! [`OwnPorts`] and [`OwnLink`] are what controller and agent have of it. Pushes have their own table of peers and take only the
+//! [`Stream`].
 
 mod accept;
 mod address;
@@ -38,3 +39,4 @@ pub use address::{Address, BadAddress};
 pub use link::{LinkSettings, OwnLink};
 pub use ports::{OwnPorts, PortSettings};
 pub use reactor::{Arrival, Endpoint, PeerId, Tag, What};
+pub(in crate::shell) use stream::Stream;

@@ -1,7 +1,7 @@
 //! Streams and listeners of either transport, none of which ever waits.
 
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
+use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -70,6 +70,14 @@ impl Stream {
             Self::Tcp(stream) => (&mut &*stream).write(bytes),
             Self::Ipc(stream) => (&mut &*stream).write(bytes),
         })
+    }
+
+    /// Ends one direction or both.
+    pub(in crate::shell) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
+        match self {
+            Self::Tcp(stream) => stream.shutdown(how),
+            Self::Ipc(stream) => stream.shutdown(how),
+        }
     }
 }
 
