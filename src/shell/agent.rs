@@ -9,6 +9,7 @@ mod session;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
 
 use nix::sys::signal::Signal;
 
@@ -16,8 +17,8 @@ use super::clock;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
+use super::transport::{self, Link, SocketError};
 use super::workspace::WorkspaceError;
-use super::zmq::{AgentLink, Context, Limits, SocketError, Wait};
 use crate::config::Config;
 use crate::engine::slot::{Effect, Settings, Slot};
 use crate::protocol::request::Sender;
@@ -79,8 +80,7 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         // Last of all: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
     }
-    let context = Context::new();
-    let link = connect(config, &context)?;
+    let link = connect(config)?;
     let settings = Settings {
         agent: name.clone(),
         session,
@@ -95,18 +95,16 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    Agent { config, context, link, sender, slot, runner }.serve(&mut signals)?;
+    Agent { link, sender, slot, runner }.serve(&mut signals)?;
     sessions.end();
     Ok(())
 }
 
-fn connect(config: &Config, context: &Context) -> Result<AgentLink, SocketError> {
-    let controller = &config.controller;
-    let limits = Limits::of_the_controller(&config.limits, config.agent.reconnect_interval_max);
+fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
     let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
-    AgentLink::connect(context, &controller.rep_endpoint(), &controller.pub_endpoint(), &prefixes, &limits)
+    transport::connect(config, &prefixes)
 }
 
 /// The address by which this machine reaches the controller.
@@ -121,10 +119,8 @@ fn own_address(controller: IpAddr) -> IpAddr {
     local(any).map_or(controller, |address| address.ip())
 }
 
-struct Agent<'a> {
-    config: &'a Config,
-    context: Context,
-    link: AgentLink,
+struct Agent {
+    link: Box<dyn Link>,
     sender: Sender,
     slot: Slot,
     runner: Runner,
@@ -132,22 +128,19 @@ struct Agent<'a> {
 
 /// What the loop was woken by.
 struct Ready {
-    link: bool,
     signals: bool,
     prepared: bool,
     exited: bool,
 }
 
-impl Agent<'_> {
+impl Agent {
     fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
         loop {
             if let Some(reason) = self.finish_turn() {
                 return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
             }
             let ready = self.wait(signals);
-            if ready.link {
-                self.receive();
-            }
+            self.receive();
             let now = clock::now();
             // run.sh before the orphans: its exit is known before anything is said of what it left behind.
             if ready.exited {
@@ -163,22 +156,12 @@ impl Agent<'_> {
         }
     }
 
-    fn wait(&self, signals: &Signals) -> Ready {
-        let mut wait = Wait::default();
-        wait.on_link(&self.link);
-        wait.on_fd(signals);
-        wait.on_fd(self.runner.preparations());
-        if let Some(child) = self.runner.child() {
-            wait.on_fd(child);
-        }
+    fn wait(&mut self, signals: &Signals) -> Ready {
+        let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
+        fds.extend(self.runner.child().map(std::os::fd::AsFd::as_fd));
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
-        let ready = wait.until(clock::now().mono, deadline);
-        Ready {
-            link: ready[0] || ready[1],
-            signals: ready[2],
-            prepared: ready[3],
-            exited: ready.get(4).copied().unwrap_or_default(),
-        }
+        let ready = self.link.wait(clock::now().mono, deadline, &fds);
+        Ready { signals: ready[0], prepared: ready[1], exited: ready.get(2).copied().unwrap_or_default() }
     }
 
     fn receive(&mut self) {
@@ -213,10 +196,11 @@ impl Agent<'_> {
             let now = clock::now();
             match self.slot.poll_effect(now)? {
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
-                Effect::Reconnect => match connect(self.config, &self.context) {
-                    Ok(link) => self.link = link,
-                    Err(error) => log::error!("{error}"),
-                },
+                Effect::Reconnect => {
+                    if let Err(error) = self.link.reconnect() {
+                        log::error!("{error}");
+                    }
+                }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Exit(reason) => {
                     log::info!("agent {} stops", self.sender.agent);

@@ -32,6 +32,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
 pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
+        transport: config.network.transport,
         sockets_max: push.sockets_max,
         queue_max: push.queue_max,
         queue_bytes_max: push.queue_bytes_max,
