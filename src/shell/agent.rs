@@ -3,6 +3,8 @@
 //! The loop waits for the connection, the signals, the end of run.sh and the end of a preparation, all at once, and has no
 //! other thread on the path of a task whose tool is known already.
 
+mod guarding;
+mod leftovers;
 mod preparation;
 mod runner;
 mod session;
@@ -13,6 +15,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use nix::sys::signal::Signal;
 
 use super::clock;
+use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
@@ -25,6 +28,8 @@ use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use guarding::Guarding;
+pub use leftovers::sweep_after_death;
 use runner::Runner;
 use session::Sessions;
 
@@ -61,13 +66,15 @@ fn fresh_name() -> AgentId {
     AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so.
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so. One without a supervisor gets a `guard`.
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is not wanted.
-pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    // Before the agent adopts what detaches from it.
+    let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
@@ -94,7 +101,8 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    Agent { config, context, link, sender, slot, runner }.serve(&mut signals)?;
+    let agent = Agent { config, context, link, sender, slot, runner, guarding };
+    agent.serve(&mut signals)?.release();
     sessions.end();
     Ok(())
 }
@@ -127,6 +135,7 @@ struct Agent<'a> {
     sender: Sender,
     slot: Slot,
     runner: Runner,
+    guarding: Guarding,
 }
 
 /// What the loop was woken by.
@@ -138,11 +147,12 @@ struct Ready {
 }
 
 impl Agent<'_> {
-    fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
+    fn serve(mut self, signals: &mut Signals) -> Result<Guarding, AgentError> {
         loop {
             if let Some(reason) = self.finish_turn() {
-                return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
+                return reason.map_or(Ok(self.guarding), |reason| Err(AgentError::Rejected(reason)));
             }
+            self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             if ready.link {
                 self.receive();
@@ -170,13 +180,17 @@ impl Agent<'_> {
         if let Some(child) = self.runner.child() {
             wait.on_fd(child);
         }
+        // Last, because nothing is asked of it but to wake the loop.
+        if let Some(guard) = self.guarding.guard() {
+            wait.on_fd(guard);
+        }
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
         let ready = wait.until(clock::now().mono, deadline);
         Ready {
             link: ready[0] || ready[1],
             signals: ready[2],
             prepared: ready[3],
-            exited: ready.get(4).copied().unwrap_or_default(),
+            exited: self.runner.child().is_some() && ready[4],
         }
     }
 

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod clock;
 pub mod controller;
+pub mod guard;
 pub mod limits;
 pub mod lock;
 pub mod logging;

@@ -29,6 +29,18 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
+/// Starts a process that detaches, so that it does not become ours again, in a process that is a subreaper. Not while a run is
+/// on: its orphans would get away.
+///
+/// # Errors
+/// As [`become_subreaper`].
+pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
+    nix::sys::prctl::set_child_subreaper(false)?;
+    let started = start();
+    nix::sys::prctl::set_child_subreaper(true)?;
+    Ok(started)
+}
+
 /// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
 ///
 /// Without siblings this is one system call, cheap enough for the end of every run; with siblings that are alive, a scan of

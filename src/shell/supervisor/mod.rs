@@ -46,6 +46,12 @@ pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
 }
 
+/// Whether a supervisor has started this process.
+#[must_use]
+pub fn is_parent() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
 /// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task.
 fn stop_max(config: &Config) -> Duration {
     config.agent.kill_interval * config.agent.kill_count + config.push.linger + Duration::from_secs(2)
