@@ -1,5 +1,7 @@
 //! `llts guard`: the process that ends what another one leaves behind when it is killed. Nobody starts it by hand.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use super::Session;
@@ -8,6 +10,7 @@ use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId};
+use crate::shell::supervisor;
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {
@@ -17,6 +20,9 @@ pub(super) struct GuardArgs {
     /// When that process started, in clock ticks since the boot
     #[arg(long)]
     start_time: u64,
+    /// It hosts a service in this folder
+    #[arg(long, value_name = "FOLDER")]
+    guest: Option<PathBuf>,
 }
 
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
@@ -26,7 +32,10 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     // The log file of an agent belongs to the next one of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
     if guard::watch(process, std::io::stdin()) == Watched::Died {
-        agent::sweep_after_death(&session.config).map_err(Failure::failed)?;
+        match &args.guest {
+            None => agent::sweep_after_death(&session.config).map_err(Failure::failed)?,
+            Some(folder) => supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?,
+        }
     }
     Ok(0)
 }

@@ -58,6 +58,7 @@ pub struct GuardPlan {
     program: PathBuf,
     config: Option<PathBuf>,
     duty: Vec<OsString>,
+    is_of_a_guest: bool,
     environment: Vec<(&'static str, OsString)>,
 }
 
@@ -73,13 +74,20 @@ impl GuardPlan {
     /// # Errors
     /// When the program does not know where it is.
     pub fn new(config: Option<PathBuf>) -> io::Result<Self> {
-        Ok(Self { program: std::env::current_exe()?, config, duty: Vec::new(), environment: Vec::new() })
+        Ok(Self {
+            program: std::env::current_exe()?,
+            config,
+            duty: Vec::new(),
+            is_of_a_guest: false,
+            environment: Vec::new(),
+        })
     }
 
     /// The same, for the service that is hosted in this folder, with the environment of that service.
     #[must_use]
     pub fn of_a_guest(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
         self.duty = vec!["--guest".into(), folder.into()];
+        self.is_of_a_guest = true;
         self.environment = environment;
         self
     }
@@ -101,6 +109,10 @@ impl GuardPlan {
         command.args(["guard", "--pid", &of.pid.to_string(), "--start-time", &of.start_time.to_string()]);
         command.args(&self.duty).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(OwnedFd::from(its_end)).stdout(Stdio::null());
+        if self.is_of_a_guest {
+            // The end of a service takes a while, and an open stderr would hold up whoever reads ours to its end.
+            command.stderr(Stdio::null());
+        }
         let status = with_clean_mask(|| command.status())?;
         if status.success() { Ok(Guard { line }) } else { Err(GuardError::Refused(status)) }
     }

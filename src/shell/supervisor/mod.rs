@@ -21,7 +21,7 @@ mod turn;
 
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
-pub use stop::{StopError, Stopped, stop};
+pub use stop::{StopError, Stopped, end_guest, stop};
 pub use turn::{GUEST_PREFIX, Options, SupervisorError, log_file, supervise};
 
 use std::path::Path;
