@@ -22,7 +22,7 @@ use super::signals::Signals;
 use super::workspace::WorkspaceError;
 use super::zmq::{AgentLink, Context, Limits, SocketError, Wait};
 use crate::config::Config;
-use crate::engine::slot::{Effect, Settings, Slot};
+use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::request::Sender;
 use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
@@ -97,13 +97,19 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         kill_interval: config.agent.kill_interval,
         kill_count: config.agent.kill_count,
         straggler_grace: config.agent.straggler_grace,
+        stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
     let agent = Agent { config, context, link, sender, slot, runner, guarding };
-    agent.serve(&mut signals)?.release();
-    sessions.end();
+    let (ending, guarding) = agent.serve(&mut signals);
+    match ending {
+        Ending::Left => sessions.end(),
+        Ending::Unheard => {}
+        Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
+    }
+    guarding.release();
     Ok(())
 }
 
@@ -147,10 +153,10 @@ struct Ready {
 }
 
 impl Agent<'_> {
-    fn serve(mut self, signals: &mut Signals) -> Result<Guarding, AgentError> {
+    fn serve(mut self, signals: &mut Signals) -> (Ending, Guarding) {
         loop {
-            if let Some(reason) = self.finish_turn() {
-                return reason.map_or(Ok(self.guarding), |reason| Err(AgentError::Rejected(reason)));
+            if let Some(ending) = self.finish_turn() {
+                return (ending, self.guarding);
             }
             self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
@@ -220,8 +226,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Does what the engine has decided. `Some` when the agent is done, with the reason if it was not told to.
-    fn finish_turn(&mut self) -> Option<Option<String>> {
+    /// Does what the engine has decided. `Some` when the agent is done.
+    fn finish_turn(&mut self) -> Option<Ending> {
         loop {
             let now = clock::now();
             match self.slot.poll_effect(now)? {
@@ -231,9 +237,9 @@ impl Agent<'_> {
                     Err(error) => log::error!("{error}"),
                 },
                 Effect::Ready => announce(&self.sender.agent),
-                Effect::Exit(reason) => {
+                Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);
-                    return Some(reason);
+                    return Some(ending);
                 }
                 effect => self.runner.run(now, effect, &mut self.slot),
             }

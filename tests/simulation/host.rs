@@ -10,7 +10,7 @@ use llts::types::{AgentId, Now, Session};
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::Event;
 use crate::network::Socket;
-use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::plan::{HEARTBEAT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
 use crate::world::{World, note};
 
@@ -78,6 +78,7 @@ impl Host {
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
             kill_count: 3,
             straggler_grace: Duration::from_nanos(STRAGGLER_GRACE),
+            stop_timeout: Duration::from_nanos(STOP_TIMEOUT),
         }
     }
 }

@@ -112,10 +112,15 @@ impl Link {
         self.unconfirmed.is_empty()
     }
 
+    /// The last reports that have not been confirmed, oldest first.
+    pub(super) fn unconfirmed_reports(&self) -> impl Iterator<Item = &Report> {
+        self.unconfirmed.iter().map(|(report, _)| report)
+    }
+
     /// The last report of this run, if it has not been confirmed.
     pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
         let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));
-        self.unconfirmed.iter().map(|(report, _)| report).find(of_it)
+        self.unconfirmed_reports().find(of_it)
     }
 
     /// The reports that have not been confirmed although a heartbeat that was sent after them has been answered.

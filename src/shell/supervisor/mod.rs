@@ -52,7 +52,9 @@ pub fn is_parent() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task.
+/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task, and waits
+/// for its controller.
 fn stop_max(config: &Config) -> Duration {
-    config.agent.kill_interval * config.agent.kill_count + config.push.linger + Duration::from_secs(2)
+    let agent = &config.agent;
+    agent.kill_interval * agent.kill_count + agent.stop_timeout + config.push.linger + Duration::from_secs(2)
 }
