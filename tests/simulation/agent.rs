@@ -2,7 +2,7 @@
 //!
 //! The order is that of `shell/agent.rs`. What the engine wants of the system, [`crate::tool`] does.
 
-use llts::engine::slot::{Effect, Ending};
+use llts::engine::slot::Effect;
 use llts::protocol::request::Sender;
 use llts::protocol::{agent, publish};
 use llts::types::{Now, Session};
@@ -71,7 +71,7 @@ impl World {
             }
             Effect::Reconnect => self.connect(agent),
             Effect::Ready => {}
-            Effect::Exit(ending) => return Err(End::Exit { refused: matches!(ending, Ending::Rejected(_)) }),
+            Effect::Exit(ending) => return Err(End::Exit(ending)),
             Effect::Prepare(job) => self.prepare(agent, now, *job),
             Effect::AbortPrepare => self.abort_prepare(agent),
             Effect::Spawn => self.spawn(agent, now),

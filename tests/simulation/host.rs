@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use llts::engine::slot::{Settings, Slot};
+use llts::engine::slot::{Ending, Settings, Slot};
 use llts::types::{AgentId, Now, Session};
 
 use crate::dice::{MILLI, Nanos, SECOND};
@@ -46,7 +46,7 @@ pub(crate) enum Input {
 /// Why a turn of an agent was its last.
 pub(crate) enum End {
     Killed,
-    Exit { refused: bool },
+    Exit(Ending),
 }
 
 impl Host {
@@ -143,7 +143,7 @@ impl World {
         host.wake_at = None;
         match self.agent_turn(agent) {
             Err(End::Killed) => self.agent_dies(agent),
-            Err(End::Exit { refused }) => self.agent_exits(agent, refused),
+            Err(End::Exit(ending)) => self.agent_exits(agent, &ending),
             Ok(()) => {
                 if let Some(at) = self.slot(agent).poll_timeout().map(|(at, _)| at) {
                     let at = self.nanos_of(at);
@@ -163,13 +163,14 @@ impl World {
         self.agent_is_gone(agent, fresh, true);
     }
 
-    fn agent_exits(&mut self, agent: usize, refused: bool) {
-        note!(self, "agent {agent} exits; refused: {refused}");
+    fn agent_exits(&mut self, agent: usize, ending: &Ending) {
+        note!(self, "agent {agent} exits: {ending:?}");
+        let refused = matches!(ending, Ending::Rejected(_));
         assert!(refused || self.hosts[agent].run.is_none(), "agent {agent} exits and leaves its run alone");
-        self.agent_is_gone(agent, false, refused);
+        self.agent_is_gone(agent, false, *ending != Ending::Left);
     }
 
-    fn agent_is_gone(&mut self, agent: usize, fresh: bool, crashed: bool) {
+    fn agent_is_gone(&mut self, agent: usize, fresh: bool, unheard: bool) {
         self.cut(agent);
         self.end_tree(agent);
         let host = &mut self.hosts[agent];
@@ -178,7 +179,7 @@ impl World {
         host.wake_at = None;
         host.crash_in = None;
         host.paused = false;
-        host.before = crashed.then_some(host.session);
+        host.before = unheard.then_some(host.session);
         if fresh {
             host.abandoned += 1;
             host.before = None;
