@@ -139,7 +139,7 @@ impl Value<'_> {
 /// How many of [`FIELDS`] stand before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 26] = [
+const FIELDS: [Field; 27] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -166,6 +166,7 @@ const FIELDS: [Field; 26] = [
     // Fields of the agents' messages: a submitter that sends one of them would confuse an agent.
     (words::SESSION, |_| None),
     (words::WANTED, |_| None),
+    (words::PARKED, |_| None),
     (words::CONTROLLER_ID, |_| None),
 ];
 

@@ -113,7 +113,10 @@ fn rules(config: &Config, endpoints: &[&str]) -> Rules {
     };
     let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
     let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
-    Rules { limits, addresses: AddressPolicy { allow, own: own.collect() }, wait_max: config.controller.wait_max }
+    let wait_max = config.controller.wait_max;
+    // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
+    let apply_wait_max = wait_max.max(config.agent.heartbeat_interval * 2);
+    Rules { limits, addresses: AddressPolicy { allow, own: own.collect() }, wait_max, apply_wait_max }
 }
 
 fn push_config(config: &Config, rules: &Rules) -> PushConfig {

@@ -62,7 +62,8 @@ fn settings() -> Settings {
 pub(crate) fn rules() -> Rules {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let addresses = AddressPolicy { allow, own: vec![] };
-    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: Duration::from_secs(3600) }
+    const HOUR: Duration = Duration::from_secs(3600);
+    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR }
 }
 
 impl Server {

@@ -223,7 +223,7 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, wanted } => self.heard(now, controller, wanted),
+            ToAgent::Heard { controller, wanted, parked } => self.heard(now, controller, wanted, parked),
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
                 // One that comes too early answers an APPLY that a later one has replaced. To apply again would replace
@@ -283,8 +283,8 @@ impl Slot {
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
 
-    fn heard(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>) {
-        let news = self.link.heard(controller);
+    fn heard(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>, parked: bool) {
+        let news = self.link.heard(controller, parked);
         if news.joined {
             self.effects.push_back(Effect::Ready);
         }
@@ -299,8 +299,7 @@ impl Slot {
         if news.new_controller {
             self.report_due |= !self.run.is_free();
         }
-        // The controller lives, and has not answered in time: the APPLY or its answer was lost with a connection that was
-        // made again without a word (HAZARDS row A5).
+        // The controller lives, and has not answered in time. It mostly says earlier that it has no APPLY of ours.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
         self.apply(now);
     }

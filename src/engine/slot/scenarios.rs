@@ -118,7 +118,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None }
+    ToAgent::Heard { controller, wanted: None, parked: true }
 }
 
 fn job(number: u64) -> Job {
@@ -278,7 +278,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted });
+    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -318,6 +318,26 @@ fn an_apply_without_an_answer_is_repeated() {
     assert_eq!(host.answer(heard(1)), [apply()]);
 }
 
+/// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
+#[test]
+fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
+    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false };
+    let mut host = Host::idle();
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(not_parked.clone()), [apply()]);
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(heard(1)), [], "that one has arrived");
+
+    let mut host = Host::running();
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(reports(&host.end(0)), [(Phase::Finished, Some(0))], "which asks for the next task");
+    let (task, round) = (job(1).task, Round(0));
+    host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
+    assert_eq!(host.answer(not_parked.clone()), [], "the heartbeat came first");
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(not_parked), [apply()]);
+}
+
 /// To a controller that has started again, a question for a task says that the run before has left no result.
 #[test]
 fn no_task_is_asked_for_before_the_last_result_is_confirmed() {
@@ -342,7 +362,7 @@ fn a_new_controller_is_asked_for_a_task_again() {
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
-        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)) },
+        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)), parked: true },
     ] {
         let mut host = Host::running();
         assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
@@ -361,7 +381,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     }
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
-    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted }), [apply()]);
+    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted, parked: false }), [apply()]);
 }
 
 #[test]

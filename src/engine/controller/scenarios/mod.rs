@@ -194,6 +194,15 @@ impl World {
         }
     }
 
+    /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
+    fn is_parked(&mut self, agent: &str) -> bool {
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces: None };
+        match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
+            Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn record(&mut self, task: TaskId) -> TaskRecord {
         match self.ask(Request::Query(filter(words::TASK_ID, &task.to_string()), None)) {
             Reply::Task { record, .. } => *record,
@@ -225,6 +234,7 @@ fn rules() -> Rules {
         limits: crate::protocol::json::FieldLimits::TRUSTED,
         addresses: crate::types::AddressPolicy::default(),
         wait_max: Duration::from_secs(3600),
+        apply_wait_max: Duration::from_secs(3600),
     }
 }
 
