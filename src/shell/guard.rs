@@ -1,13 +1,17 @@
 //! A guard: a small process that outlives another one for a moment, to end what that one leaves behind when it is killed.
 //!
 //! A supervisor inherits what a killed agent leaves. Whoever runs without a supervisor starts a guard instead. The guard sleeps
-//! in one wait and has nothing but one end of a line; the other end is with the guarded process.
+//! and has nothing but one end of a line; the other end is with the guarded process.
 //!
 //! | the guard | hears | does |
 //! |---|---|---|
 //! | watches | a byte on the line | ends: nothing is left behind |
-//! | watches | the line is closed | waits on: the process is about to end |
-//! | watches | the process has ended | its duty, then it ends |
+//! | watches | the line is closed | waits for the end of the process, which is near |
+//! | waits | the process has ended | its duty, then it ends |
+//!
+//! The line tells more than the end of the process. A program that is being started holds all that its parent has open until
+//! its exec, and shows the environment of its parent until then: nothing would give it away. So the line is closed only when
+//! the process has ended and what it was just starting can be found.
 //!
 //! The guarded process sees the line closed when its guard was killed, and may start another one.
 //!
@@ -31,6 +35,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
+use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
@@ -162,30 +167,20 @@ pub fn detach() -> io::Result<Signals> {
 }
 
 /// Waits until `process` has ended, or says on `line` that nothing is left to do.
-pub fn watch(process: ProcessId, mut line: impl Read + AsFd) -> Watched {
-    let Ok(pidfd) = pidfd_open(process.pid, PidfdFlags::empty()) else { return Watched::Died };
-    // The number may have gone to another process before the descriptor was opened.
-    if !process.is_alive() {
-        return Watched::Died;
-    }
-    let mut open = true;
+pub fn watch(process: ProcessId, mut line: impl Read) -> Watched {
+    // The number may go to another process before the descriptor is opened.
+    let pidfd = pidfd_open(process.pid, PidfdFlags::empty()).ok().filter(|_| process.is_alive());
     loop {
-        let mut fds = [pidfd.as_fd(), line.as_fd()].map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        let waited_for = if open { 2 } else { 1 };
-        // An interruption is as good as an event: both are looked at.
-        let _ = poll(&mut fds[..waited_for], PollTimeout::NONE);
-        let [ended, spoken] = fds.map(|fd| fd.any() == Some(true));
-        if spoken {
-            match line.read(&mut [0]) {
-                Ok(1..) => return Watched::Released,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Ok(0) | Err(_) => open = false,
-            }
-        }
-        if ended {
-            return Watched::Died;
+        match line.read(&mut [0]) {
+            Ok(1..) => return Watched::Released,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
         }
     }
+    if let Some(pidfd) = pidfd {
+        while poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR) {}
+    }
+    Watched::Died
 }
 
 #[cfg(test)]
@@ -224,9 +219,24 @@ mod tests {
     }
 
     #[test]
+    fn a_program_that_is_being_started_is_waited_for() {
+        let (mut child, id) = sleeper();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let until_its_exec = ours.try_clone().unwrap();
+        let watched = watching(id, theirs);
+        drop(ours);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(watched.recv_timeout(Duration::from_millis(50)).is_err(), "it cannot be found yet");
+        drop(until_its_exec);
+        assert_eq!(watched.recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
+    }
+
+    #[test]
     fn a_reused_number_is_a_process_that_has_died() {
         let (mut child, id) = sleeper();
-        let (_ours, theirs) = UnixStream::pair().unwrap();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
         let before = ProcessId { start_time: id.start_time - 1, ..id };
         assert_eq!(watching(before, theirs).recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
         child.kill().unwrap();

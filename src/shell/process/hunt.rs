@@ -21,7 +21,8 @@ pub(super) const PASSES_MAX: u32 = 12;
 pub(super) struct Hunt<S> {
     /// Who is never touched, whatever it descends from: known children, or ourselves and our ancestors.
     immune: BTreeSet<Number>,
-    /// Whether a process belongs to the tree by itself. What descends from a member is one in any case.
+    /// Whether a process belongs to the tree by itself; `None` while that cannot be told. What descends from a member is one
+    /// in any case.
     seed: S,
     /// By pid. The start time tells whether the number still means the member.
     members: BTreeMap<Number, Member>,
@@ -40,22 +41,29 @@ struct Member {
     refused: bool,
 }
 
-impl<S: FnMut(&Stat) -> bool> Hunt<S> {
+impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
     pub(super) fn new(immune: impl IntoIterator<Item = Pid>, seed: S) -> Self {
         Self { immune: immune.into_iter().map(number).collect(), seed, members: BTreeMap::new() }
     }
 
-    /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned; returns how many.
+    /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned. Returns how many, and
+    /// counts what may be one but could not be told in this scan: zero means that nobody is left to be found.
     pub(super) fn find_new(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> u32 {
         let mut found = 0;
         let scanned = visit_all(|stat| {
-            if !stat.alive || self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) || !self.belongs(stat) {
+            if !stat.alive || self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) {
                 return;
             }
-            // Recorded even if it cannot be signalled: its children are of the tree all the same.
-            let Ok(refused) = self.signal_verified(stat, act(stat)) else { return };
-            self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
-            found += 1;
+            match self.belongs(stat).map(|belongs| belongs.then(|| self.signal_verified(stat, act(stat)))) {
+                Some(None) => {}
+                // Recorded even if it cannot be signalled: its children are of the tree all the same.
+                Some(Some(Ok(refused))) => {
+                    self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
+                    found += 1;
+                }
+                // It has lost its parent, or is in the middle of an exec: it must be looked at again.
+                Some(Some(Err(Gone))) | None => found += u32::from(stat.id().is_alive()),
+            }
         });
         if let Err(error) = scanned {
             log::error!("cannot scan /proc for processes of a task: {error}");
@@ -89,14 +97,17 @@ impl<S: FnMut(&Stat) -> bool> Hunt<S> {
         self.members.get(&number(id.pid)).is_some_and(|member| member.id == id)
     }
 
-    fn belongs(&mut self, stat: &Stat) -> bool {
-        (self.seed)(stat) || stat.parent.is_some_and(|parent| self.members.contains_key(&number(parent)))
+    fn belongs(&mut self, stat: &Stat) -> Option<bool> {
+        if stat.parent.is_some_and(|parent| self.members.contains_key(&number(parent))) {
+            return Some(true);
+        }
+        (self.seed)(stat)
     }
 
     /// Pins the process, checks again that it belongs to the tree, and signals it.
     fn signal_verified(&mut self, found: &Stat, signal: Option<Signal>) -> Result<bool, Gone> {
         let pinned = Pinned::open(found.id())?;
-        if !(self.seed)(&pinned.stat) {
+        if (self.seed)(&pinned.stat) != Some(true) {
             // It belongs to the tree by its parent: that one must have had its number all the while.
             let parent = pinned.stat.parent.ok_or(Gone)?;
             if !self.members.get(&number(parent)).ok_or(Gone)?.id.holds_its_number() {

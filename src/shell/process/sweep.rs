@@ -86,14 +86,14 @@ struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    fn are_on(&mut self, stat: &Stat) -> bool {
+    fn are_on(&mut self, stat: &Stat) -> Option<bool> {
         let in_group = self.root.is_some_and(|root| [stat.group, stat.session].contains(&Some(root.pid)));
         if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
-            return true;
+            return Some(true);
         }
-        let marked = self.cookie.marks(&procfs::environment(stat));
+        let marked = self.cookie.marks(&procfs::environment(stat)?);
         self.group_is_ours |= marked && in_group;
-        marked
+        Some(marked)
     }
 }
 

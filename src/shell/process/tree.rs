@@ -103,9 +103,9 @@ pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
     hunt.members().collect()
 }
 
-fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> bool + use<>> {
+fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + use<>> {
     let own = rustix::process::getpid();
-    Hunt::new(siblings.iter().copied(), move |stat| stat.parent == Some(own))
+    Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
 /// What a signal to a tree met.
@@ -182,6 +182,6 @@ impl Tree {
     }
 }
 
-fn signalled<S: FnMut(&Stat) -> bool>(hunt: &Hunt<S>, settled: bool) -> Signalled {
+fn signalled<S: FnMut(&Stat) -> Option<bool>>(hunt: &Hunt<S>, settled: bool) -> Signalled {
     Signalled { found: u32::try_from(hunt.members().count()).unwrap_or(u32::MAX), refused: hunt.refused(), settled }
 }
