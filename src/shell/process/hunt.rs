@@ -26,6 +26,10 @@ pub(super) struct Hunt<S> {
     seed: S,
     /// By pid. The start time tells whether the number still means the member.
     members: BTreeMap<Number, Member>,
+    /// Members that had ended before they were found, and wait to be reaped.
+    remains: BTreeSet<Number>,
+    /// How many processes of the last scan could not be told: gone, in the middle of an exec, or ended.
+    unsure: u32,
 }
 
 /// A pid as a key: `Pid` itself has no order.
@@ -43,15 +47,25 @@ struct Member {
 
 impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
     pub(super) fn new(immune: impl IntoIterator<Item = Pid>, seed: S) -> Self {
-        Self { immune: immune.into_iter().map(number).collect(), seed, members: BTreeMap::new() }
+        Self {
+            immune: immune.into_iter().map(number).collect(),
+            seed,
+            members: BTreeMap::new(),
+            remains: BTreeSet::new(),
+            unsure: 0,
+        }
     }
 
-    /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned. Returns how many, and
-    /// counts what may be one but could not be told in this scan: zero means that nobody is left to be found.
+    /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned; returns how many.
     pub(super) fn find_new(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> u32 {
-        let mut found = 0;
+        let (mut found, mut unsure) = (0, 0);
         let scanned = visit_all(|stat| {
-            if !stat.alive || self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) {
+            if self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) {
+                return;
+            }
+            if !stat.alive {
+                // It may have started somebody since the list of this scan was made.
+                unsure += u32::from(self.belongs(stat) == Some(true) && self.remains.insert(number(stat.pid)));
                 return;
             }
             match self.belongs(stat).map(|belongs| belongs.then(|| self.signal_verified(stat, act(stat)))) {
@@ -62,11 +76,12 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
                     found += 1;
                 }
                 // It has lost its parent, or is in the middle of an exec: it must be looked at again.
-                Some(Some(Err(Gone))) | None => found += u32::from(stat.id().is_alive()),
+                Some(Some(Err(Gone))) | None => unsure += 1,
             }
         });
-        if let Err(error) = scanned {
-            log::error!("cannot scan /proc for processes of a task: {error}");
+        match scanned {
+            Ok(gone) => self.unsure = unsure + gone,
+            Err(error) => log::error!("cannot scan /proc for processes of a task: {error}"),
         }
         found
     }
@@ -74,6 +89,12 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
     /// Repeats [`Self::find_new`] until it finds nobody; false if the tree still grows after [`PASSES_MAX`] scans.
     pub(super) fn find_all(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0)
+    }
+
+    /// The same without the help of ancestry: a process may start another one and end, between the list of a scan and its own
+    /// turn, and that one has init for a parent. So a scan in which anybody was gone is repeated, too.
+    pub(super) fn find_scattered(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
+        (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0 && self.unsure == 0)
     }
 
     /// Signals every member that was found.

@@ -111,7 +111,7 @@ impl Stat {
             kernel: number(9)? & PF_KTHREAD != 0,
             alive: !ended,
             // The address of the program's code, which the kernel notes at the very end of an exec, after the environment.
-            in_exec: number(26) == Some(0),
+            in_exec: !ended && number(26) == Some(0),
         })
     }
 
@@ -120,19 +120,23 @@ impl Stat {
     }
 }
 
-/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn.
+/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn. Returns how many were
+/// gone at their turn.
 ///
 /// A scan instead of `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that file, and
 /// where it exists it may leave out processes while others end.
-pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<()> {
+pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<u32> {
+    let mut gone = 0;
     for entry in Dir::new(open_proc()?)? {
         let entry = entry?;
         let number = entry.file_name().to_str().ok().and_then(|name| pid_of(name.parse().ok()?));
-        if let Some(stat) = number.and_then(|pid| Stat::read(pid).ok()) {
-            visit(&stat);
+        match number.map(Stat::read) {
+            Some(Ok(stat)) => visit(&stat),
+            Some(Err(_)) => gone += 1,
+            None => {}
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
 fn open_proc() -> Result<OwnedFd> {
