@@ -91,6 +91,9 @@ fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
     if let Some(ip) = &heartbeat.ip {
         writer.text(words::AGENT_IP, ip);
     }
+    if !heartbeat.tags.is_empty() {
+        writer.text(words::TAGS, &heartbeat.tags.to_string());
+    }
     if let Some(session) = heartbeat.replaces {
         writer.literal(words::REPLACES, session.0);
     }
@@ -137,6 +140,14 @@ pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
     writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
     writer.literal(words::REAPED, result.reaped);
+    if let Some(defer) = &result.defer {
+        if let Some(after) = defer.retry_after {
+            writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));
+        }
+        if !defer.gates.is_empty() {
+            writer.text(words::CLOSE_GATE, &defer.gates.to_string());
+        }
+    }
 }
 
 /// Reads an answer; `None` for what no controller says.
@@ -205,7 +216,8 @@ mod tests {
     fn an_agent_waits_by_a_bound_of_its_own() {
         let [short, long] = [1, 6].map(Duration::from_secs);
         let addresses = AddressPolicy::default();
-        let rules = Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: short, apply_wait_max: long };
+        let limits = FieldLimits::TRUSTED;
+        let rules = Rules { limits, addresses, wait_max: short, apply_wait_max: long, ..Rules::of_history() };
         let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
         let understood = |message: FromAgent| match parse(&encode(&sender, &message), &rules) {
             Ok((_, Message::Agent(_, message))) => message,

@@ -4,29 +4,28 @@
 //! at once, the records are committed together, and only then leave the promises (design, section 4).
 
 mod ledger;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::SocketAddr;
 
 use nix::sys::signal::Signal;
 
 use super::clock;
 use super::lock::{LockError, StateLock};
-use super::push::{PushConfig, Pusher};
+use super::push::{Acknowledgements, Pusher};
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError};
 use super::zmq::{Context, Limits, PubPort, RepPort, SocketError, Wait};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Record, Settings, Ticket, reply_is_promise};
+use crate::engine::controller::{Answer, Controller, Effect, Record, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
-use crate::protocol::json::FieldLimits;
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes, Reply};
 use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal};
-use crate::types::{AddressPolicy, Now, TaskRecord};
+use crate::types::{Now, TaskRecord};
 
 use ledger::{Ledger, Promise, Settled};
 
@@ -68,11 +67,12 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let requests = RepPort::bind(&context, &config.controller.rep_endpoint(), &limits)?;
     let broadcasts =
         PubPort::bind(&context, &config.controller.pub_endpoint(), publish::prefix(kind::TASK_STATUS), &limits)?;
-    let rules = rules(config, &[&requests.endpoint, &broadcasts.endpoint]);
-    let pusher = Pusher::start(push_config(config, &rules), None)?;
-    let stored = store.load(&rules.addresses)?;
-    log::info!("{} tasks are stored", stored.len());
-    let engine = Controller::restore(settings(config), rand::random(), clock::now(), stored);
+    let rules = settings::rules(config, &[&requests.endpoint, &broadcasts.endpoint]);
+    let acknowledgements = Acknowledgements::new()?;
+    let pusher = Pusher::start(settings::push(config, &rules), Some(acknowledgements.sink()))?;
+    let stored = store.load(&rules)?;
+    log::info!("{} tasks are stored", stored.tasks.len());
+    let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     announce(config, &requests, &broadcasts)?;
     let mut service = Service {
@@ -80,6 +80,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         requests,
         broadcasts,
         pusher,
+        acknowledgements,
         ledger: Ledger::new(store),
         rules,
         page_bytes,
@@ -104,54 +105,12 @@ fn announce(config: &Config, requests: &RepPort, broadcasts: &PubPort) -> std::i
     out.flush()
 }
 
-fn rules(config: &Config, endpoints: &[&str]) -> Rules {
-    let limits = FieldLimits {
-        message_bytes: config.limits.message_bytes_max,
-        fields: config.limits.fields_max,
-        name_bytes: config.limits.field_name_bytes_max,
-        value_bytes: config.limits.field_value_bytes_max,
-    };
-    let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
-    let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
-    let wait_max = config.controller.wait_max;
-    // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
-    let apply_wait_max = wait_max.max(config.agent.heartbeat_interval * 2);
-    Rules { limits, addresses: AddressPolicy { allow, own: own.collect() }, wait_max, apply_wait_max }
-}
-
-fn push_config(config: &Config, rules: &Rules) -> PushConfig {
-    let push = &config.push;
-    PushConfig {
-        sockets_max: push.sockets_max,
-        queue_max: push.queue_max,
-        queue_bytes_max: push.queue_bytes_max,
-        connect_timeout: push.connect_timeout,
-        idle_timeout: push.idle_timeout,
-        linger: push.linger,
-        policy: rules.addresses.clone(),
-    }
-}
-
-fn settings(config: &Config) -> Settings {
-    Settings {
-        heartbeat_interval: config.agent.heartbeat_interval,
-        waiting_max: config.controller.waiting_tasks_max,
-        losses_max: config.task_defaults.max_losses,
-        keep: config.controller.task_keep,
-        keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
-        page_max: config.controller.details_limit_max,
-        // Bounds of memory, far above what a machine's descriptors allow.
-        agents_max: 100_000,
-        parked_max: 100_000,
-        scans_max: 64,
-    }
-}
-
 struct Service {
     engine: Controller,
     requests: RepPort,
     broadcasts: PubPort,
     pusher: Pusher,
+    acknowledgements: Acknowledgements,
     ledger: Ledger,
     rules: Rules,
     page_bytes: PageBytes,
@@ -169,6 +128,7 @@ impl Service {
             wait.on_requests(&self.requests);
             wait.on_subscriptions(&self.broadcasts);
             wait.on_fd(&*signals);
+            wait.on_fd(&self.acknowledgements);
             let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
             let deadline = engine_deadline.into_iter().chain(self.ledger.deadline()).min();
             let ready = wait.until(clock::now().mono, deadline);
@@ -179,6 +139,9 @@ impl Service {
             }
             if ready[0] {
                 self.receive(now, &mut promises);
+            }
+            if ready[3] {
+                self.acknowledge(now);
             }
             self.engine.handle_timeout(now);
             self.finish_turn(now, promises)?;
@@ -289,6 +252,8 @@ impl Service {
                 Effect::Publish(message) => self.broadcasts.send(publish::encode(&message)),
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
                 Effect::Push(record) => self.push(&record),
+                Effect::PushAgain(record) if is_promise => promises.push(Promise::PushAgain(record)),
+                Effect::PushAgain(record) => self.push_to_address(&record),
                 Effect::Reply(ticket, reply) => {
                     let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
                     if is_promise {
@@ -308,6 +273,7 @@ impl Service {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
                 Promise::Push(record) => self.push(&record),
+                Promise::PushAgain(record) => self.push_to_address(&record),
             }
         }
     }
@@ -316,7 +282,7 @@ impl Service {
     fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
-                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(task) => {
+                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(now, task) => {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }
@@ -326,16 +292,25 @@ impl Service {
     }
 
     fn push(&mut self, record: &TaskRecord) {
-        let watched = self.broadcasts.is_watched();
-        if record.address.is_none() && !watched {
-            return;
+        if self.broadcasts.is_watched() {
+            self.broadcasts.send(publish::encode_status(record));
         }
-        let frame = publish::encode_status(record);
-        if watched {
-            self.broadcasts.send(frame.clone());
-        }
+        self.push_to_address(record);
+    }
+
+    fn push_to_address(&mut self, record: &TaskRecord) {
         if let Some(address) = &record.address {
-            self.pusher.push(address, frame);
+            self.pusher.push(address, publish::encode_status(record));
+        }
+    }
+
+    /// What receivers of pushes have sent back.
+    fn acknowledge(&mut self, now: Now) {
+        self.acknowledgements.drain_wake();
+        while let Some(received) = self.acknowledgements.take() {
+            if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
+                self.engine.handle_acknowledgement(now, task, pushes, &received.from);
+            }
         }
     }
 

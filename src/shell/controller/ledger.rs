@@ -14,7 +14,7 @@ use crate::engine::controller::Record;
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::reply::Reply;
 use crate::shell::store::{CommitError, Store};
-use crate::types::{Mono, TaskId, TaskRecord};
+use crate::types::{AgentId, Label, Mono, TaskId, TaskRecord};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -23,6 +23,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Promise {
     Reply(ReplyTo, &'static str, Reply),
     Push(Box<TaskRecord>),
+    PushAgain(Box<TaskRecord>),
 }
 
 /// What a turn has come to.
@@ -41,7 +42,7 @@ pub(super) enum Settled {
 #[derive(Debug)]
 pub(super) struct Ledger {
     store: Store,
-    kept: BTreeMap<TaskId, Record>,
+    kept: BTreeMap<Subject, Record>,
     held: Vec<Promise>,
     /// When to try again, while the store is in trouble.
     retry_at: Option<Mono>,
@@ -106,14 +107,27 @@ impl Ledger {
         }
     }
 
-    /// Only the latest record of a task matters.
+    /// Only the latest record of a task, a gate or an agent matters.
     fn keep(&mut self, records: Vec<Record>) {
-        for record in records {
-            let task = match &record {
-                Record::Put(record) => record.id,
-                Record::Remove(task) => *task,
-            };
-            self.kept.insert(task, record);
+        self.kept.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
+    }
+}
+
+/// What a record is of.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Task(TaskId),
+    Gate(Label),
+    Agent(AgentId),
+}
+
+impl Subject {
+    fn of(record: &Record) -> Self {
+        match record {
+            Record::Put(record) => Self::Task(record.id),
+            Record::Remove(task) => Self::Task(*task),
+            Record::Gate(name, _) => Self::Gate(name.clone()),
+            Record::Drained(agent, _) => Self::Agent(agent.clone()),
         }
     }
 }
