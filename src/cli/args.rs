@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{agent, kill, list, query, run, store, submit, supervise, tool, up, wait};
+use super::{agent, guard, kill, list, query, run, store, submit, supervise, tool, up, wait};
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -102,6 +102,9 @@ pub(super) enum Command {
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
+    /// End what a process leaves behind when it is killed
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
 }
 
 #[cfg(test)]

@@ -16,6 +16,7 @@ mod agent;
 mod agents;
 mod controller;
 mod down;
+mod guard;
 mod kill;
 mod list;
 mod query;
@@ -99,6 +100,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Tool(args) => tool::run(session, &args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
+        Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args),
     }
 }

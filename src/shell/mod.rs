@@ -4,6 +4,7 @@ pub mod agent;
 pub mod clock;
 pub mod controller;
 pub mod endpoint;
+pub mod guard;
 pub mod limits;
 pub mod lock;
 pub mod logging;
