@@ -1,0 +1,26 @@
+//! `llts prompt`: a master that hands prompts out, workers that run a command for each, and what is around them.
+
+mod create;
+
+use clap::{Args, Subcommand};
+
+use super::Session;
+use super::exit::Failure;
+
+#[derive(Args, Debug)]
+pub(super) struct PromptArgs {
+    #[command(subcommand)]
+    command: PromptCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum PromptCommand {
+    /// Make one prompt for each line of a list
+    Create(create::CreateArgs),
+}
+
+pub(super) fn run(session: &mut Session, args: &PromptArgs) -> Result<u8, Failure> {
+    match &args.command {
+        PromptCommand::Create(args) => create::run(session, args),
+    }
+}
