@@ -12,6 +12,7 @@
 //! | [`client`] | the client's side of it |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
+//! | [`prompt`] | what the prompt master and its workers say to each other |
 
 pub mod agent;
 pub mod client;
@@ -19,6 +20,7 @@ pub mod code;
 pub mod envelope;
 pub mod info;
 pub mod json;
+pub mod prompt;
 pub mod publish;
 pub mod record;
 pub mod reply;
