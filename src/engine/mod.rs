@@ -10,3 +10,4 @@
 pub mod controller;
 pub mod slot;
 pub mod timers;
+pub mod worker;
