@@ -1,5 +1,6 @@
-#![cfg(test)]
 //! Stories of a prompt worker on virtual time.
+
+#![cfg(test)]
 
 use super::*;
 use crate::protocol::prompt::RequestId;
@@ -401,6 +402,8 @@ fn a_refusal_ends_the_worker_with_its_reason() {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
     /// Whatever happens in whatever order: the invariants hold, no two runs overlap, and each has one end.
     #[test]
     fn any_order_of_events_keeps_the_invariants(events in prop::collection::vec((0..12_u8, 0..40_u64), 0..200)) {

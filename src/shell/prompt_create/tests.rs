@@ -1,5 +1,6 @@
-#![cfg(test)]
 //! Creating prompts in a folder of the test's own.
+
+#![cfg(test)]
 
 use super::*;
 
