@@ -1,11 +1,15 @@
 //! `llts prompt`: a master that hands prompts out, workers that run a command for each, and what is around them.
 
 mod create;
+mod worker;
 
 use clap::{Args, Subcommand};
 
 use super::Session;
 use super::exit::Failure;
+
+/// Where a master listens, by the document.
+const PORT: u16 = 34567;
 
 #[derive(Args, Debug)]
 pub(super) struct PromptArgs {
@@ -17,10 +21,13 @@ pub(super) struct PromptArgs {
 enum PromptCommand {
     /// Make one prompt for each line of a list
     Create(create::CreateArgs),
+    /// Run a command for each prompt of a master
+    Worker(worker::WorkerArgs),
 }
 
-pub(super) fn run(session: &mut Session, args: &PromptArgs) -> Result<u8, Failure> {
-    match &args.command {
-        PromptCommand::Create(args) => create::run(session, args),
+pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure> {
+    match args.command {
+        PromptCommand::Create(args) => create::run(session, &args),
+        PromptCommand::Worker(args) => worker::run(session, args),
     }
 }
