@@ -8,6 +8,7 @@ pub mod lock;
 pub mod logging;
 pub mod process;
 pub mod prompt_create;
+pub mod prompt_status;
 pub mod prompt_worker;
 pub mod push;
 pub mod signals;

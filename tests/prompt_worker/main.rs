@@ -5,3 +5,4 @@ mod ends;
 mod master;
 mod place;
 mod runs;
+mod status;

@@ -1,7 +1,7 @@
 //! A root folder, workers in it, and a way to see every process that was started there.
 
 use std::fs;
-use std::io::Read as _;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -124,7 +124,7 @@ impl Drop for Program {
         if std::thread::panicking() {
             let mut log = String::new();
             let _ = self.0.stderr.take().map(|mut pipe| pipe.read_to_string(&mut log));
-            eprintln!("the worker said:\n{log}");
+            let _ = writeln!(std::io::stderr(), "the worker said:\n{log}");
         }
     }
 }
