@@ -17,6 +17,7 @@
 //! Every message is written with a newline behind it. What is read may be separated by newlines, by other white space or by
 //! nothing at all: [`Splitter`] finds the objects. Names that we do not know are passed over, whatever they hold.
 
+mod front;
 mod split;
 mod status;
 
@@ -26,6 +27,7 @@ mod tests;
 use std::fmt;
 use std::time::Duration;
 
+pub use front::{FRONT_BYTES_MAX, Front};
 pub use split::{FrameError, Splitter};
 pub use status::{Status, WorkerState, WorkerStatus};
 
@@ -65,6 +67,20 @@ const SECRET: &str = "secret";
 const FILE: &str = "file";
 const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
+
+/// Bytes of a REQUEST beside its prompt, at the most.
+const REQUEST_FRAME_BYTES: usize = 4 << 10;
+
+/// Whether a prompt fits into a message of the master. Line ends and quotes take two bytes there.
+#[must_use]
+pub fn prompt_fits(prompt: &str) -> bool {
+    let bytes = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..b' ' => 6,
+        _ => 1,
+    };
+    prompt.bytes().map(bytes).sum::<usize>() <= MASTER_FRAME_BYTES_MAX - REQUEST_FRAME_BYTES
+}
 
 /// The id of a request, which its acknowledgement repeats. The master makes it; to a worker it is any text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

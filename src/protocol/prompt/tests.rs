@@ -128,6 +128,19 @@ fn what_cannot_be_understood_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_prompt_that_fits_makes_a_message_that_does() {
+    for (letter, bytes) in [("\n", 2), ("\u{1}", 6), ("あ", 3)] {
+        let longest = (MASTER_FRAME_BYTES_MAX - REQUEST_FRAME_BYTES) / bytes;
+        assert!(!prompt_fits(&letter.repeat(longest + 1)), "{letter:?}");
+        let prompt = letter.repeat(longest);
+        assert!(prompt_fits(&prompt), "{letter:?}");
+        let (id, file) = (RequestId::from_random(0), Some("\u{1}".repeat(255)));
+        let bytes = FromMaster::Request(Request { id, prompt, file, timeout: Some(Duration::MAX) }).encode().len();
+        assert!(bytes <= MASTER_FRAME_BYTES_MAX, "{letter:?}: {bytes}");
+    }
+}
+
+#[test]
 fn a_secret_is_not_shown() {
     let join = FromWorker::Join { worker: "w".into(), secret: Some("hunter2".into()) };
     assert!(!format!("{join:?}").contains("hunter2"));
