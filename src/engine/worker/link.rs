@@ -5,16 +5,19 @@
 //! | Away | its timer; the run that was cut off is over | Connecting |
 //! | Connecting | connected; unreachable | Joining; Away, or the end of patience |
 //! | Joining | JOIN_ACK; closed, or no answer; REFUSED | Joined; as above; the end |
-//! | Joined | closed; USAGE_LIMITED was said | Away; Goodbye |
-//! | Goodbye | closed, or it takes too long | Resting, or the end |
+//! | Joined | closed; USAGE_LIMITED was said | Away; Limited |
+//! | Limited | closed; REQUEST | Resting; Joined |
 //! | Resting | its timer | Connecting |
+//!
+//! A master may close the connection of a limited worker, which then joins again when the command may work again, or keep it and
+//! decide itself what the worker can do meanwhile: both are fine.
 //!
 //! The document's master says by closing the connection that its work is done, and a master that is restarted closes it as
 //! well. So a worker looks for the master again, but not for ever: [`Settings::patience`](super::Settings::patience).
 
 use std::time::Duration;
 
-use super::{Effect, End, GOODBYE_TIMEOUT, Timer, Worker};
+use super::{Effect, End, Timer, Worker};
 use crate::protocol::prompt::FromWorker;
 use crate::types::{Mono, Now};
 
@@ -27,8 +30,8 @@ pub(super) enum Link {
     Connecting(Search),
     Joining(Search),
     Joined,
-    /// The master is to close the connection; then the worker stays away for so long.
-    Goodbye(Duration),
+    /// Joined, and the command can do nothing more until then.
+    Limited(Mono),
     Resting,
     Ended,
 }
@@ -49,12 +52,12 @@ impl Link {
     }
 
     pub(super) const fn is_joined(&self) -> bool {
-        matches!(self, Self::Joined)
+        matches!(self, Self::Joined | Self::Limited(_))
     }
 
     /// There is a connection.
     pub(super) const fn is_open(&self) -> bool {
-        matches!(self, Self::Joining(_) | Self::Joined | Self::Goodbye(_))
+        matches!(self, Self::Joining(_) | Self::Joined | Self::Limited(_))
     }
 
     #[cfg(test)]
@@ -133,7 +136,7 @@ impl Worker {
                     self.timers.set(Timer::Reconnect, now.mono + FIRST_PAUSE);
                 }
             }
-            Link::Goodbye(pause) => self.rest(now, pause),
+            Link::Limited(until) => self.rest(now, until),
             Link::Away(_) | Link::Connecting(_) | Link::Resting | Link::Ended => {}
         }
     }
@@ -150,21 +153,21 @@ impl Worker {
         self.timers.set(Timer::Reconnect, now.mono + search.pause);
     }
 
-    /// USAGE_LIMITED was said: the master closes the connection.
-    pub(super) fn say_goodbye(&mut self, now: Now, pause: Duration) {
-        self.link = Link::Goodbye(pause);
-        self.timers.set(Timer::Goodbye, now.mono + GOODBYE_TIMEOUT);
-    }
-
-    fn rest(&mut self, now: Now, pause: Duration) {
-        self.timers.clear(&Timer::Goodbye);
-        self.link = Link::Resting;
+    /// USAGE_LIMITED was said.
+    pub(super) fn limited(&mut self, now: Now, pause: Duration) {
+        if self.stopping || !self.link.is_joined() {
+            return;
+        }
+        self.link = Link::Limited(now.mono + pause);
         if self.settings.ends_when_limited {
             self.exit(End::Limited(pause));
-        } else {
-            log::info!("the command is limited; joining again in {} s", pause.as_secs_f64());
-            self.timers.set(Timer::Resume, now.mono + pause);
         }
+    }
+
+    fn rest(&mut self, now: Now, until: Mono) {
+        self.link = Link::Resting;
+        log::info!("the command is limited; joining again in {:.0} s", until.since(now.mono).as_secs_f64());
+        self.timers.set(Timer::Resume, until);
     }
 
     pub(super) fn link_timer(&mut self, now: Now, timer: Timer) {
@@ -177,10 +180,6 @@ impl Worker {
             (Timer::Join, &Link::Joining(search)) => {
                 self.effects.push_back(Effect::Close);
                 self.search_on(now, search, "it does not answer a JOIN");
-            }
-            (Timer::Goodbye, &Link::Goodbye(pause)) => {
-                self.effects.push_back(Effect::Close);
-                self.rest(now, pause);
             }
             _ => {}
         }

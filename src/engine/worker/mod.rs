@@ -35,9 +35,6 @@ use run::Run;
 /// What a command exits with that can do nothing more for a while: `EX_TEMPFAIL` of sysexits.h.
 pub const USAGE_LIMITED: ExitCode = ExitCode(75);
 
-/// How long a master may take to close the connection of a worker that has nothing more to say.
-const GOODBYE_TIMEOUT: Duration = Duration::from_secs(5);
-
 /// What the engine must know of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -125,8 +122,6 @@ pub enum Timer {
     Reconnect,
     /// The master does not answer the JOIN.
     Join,
-    /// The master does not close the connection.
-    Goodbye,
     /// The command may work again.
     Resume,
     /// The command takes longer than the master gives it.
@@ -179,7 +174,7 @@ impl Worker {
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
-                Timer::Reconnect | Timer::Resume | Timer::Join | Timer::Goodbye => self.link_timer(now, timer),
+                Timer::Reconnect | Timer::Resume | Timer::Join => self.link_timer(now, timer),
                 Timer::Limit | Timer::Ladder | Timer::Sweep => self.run_timer(now, timer),
             }
         }
@@ -190,18 +185,19 @@ impl Worker {
         match message {
             FromMaster::JoinAck => self.joined(),
             FromMaster::Check(id) => self.send(FromWorker::CheckAck(id)),
-            FromMaster::Request(request) => self.requested(request),
+            FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
             FromMaster::StatusAck(_) => log::warn!("the master answers a question that was not asked"),
         }
     }
 
-    fn requested(&mut self, request: Request) {
+    fn requested(&mut self, now: Now, request: Request) {
         if self.run.is_of(&request.id) {
             self.send(FromWorker::RequestAck(request.id));
         } else if self.run.is_free() && self.link.is_joined() && !self.stopping {
             self.send(FromWorker::RequestAck(request.id.clone()));
-            self.run = Run::starting(&request);
+            self.link = Link::Joined;
+            self.run = Run::starting(now, &request);
             self.effects.push_back(Effect::Start(Box::new(request)));
         } else {
             // Without an acknowledgement the master gives it to another one.
@@ -246,9 +242,9 @@ impl Worker {
     /// Panics if an invariant is broken. For tests.
     #[cfg(test)]
     fn sanity_check(&self) {
-        assert!(self.link.is_open() || self.run.is_free() || self.run.is_void(), "{self:?}");
+        assert!(self.link.is_joined() || self.run.is_free() || self.run.is_ending(), "{self:?}");
         assert_eq!(self.timers.is_set(&Timer::Join), self.link.is_joining(), "{self:?}");
-        assert!(!self.stopping || self.run.is_void() || self.run.is_decided() || self.run.is_free(), "{self:?}");
+        assert!(!self.stopping || self.run.is_ending() || self.run.is_free(), "{self:?}");
         assert!(matches!(self.link, Link::Ended) || self.has_future(), "nothing will ever happen: {self:?}");
     }
 

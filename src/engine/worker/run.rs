@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{Effect, End, Kept, Signal, Timer, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
-use crate::types::{ExitCode, Now};
+use crate::types::{ExitCode, Mono, Now};
 
 /// Between two looks at a tree that SIGKILL has not emptied yet.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
@@ -19,6 +19,9 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// SIGKILLs to what is left before the run counts as over: ten seconds. Only what runs as another user, or waits for a device,
 /// outlives the first, and no prompt is to wait for that.
 const SWEEPS_MAX: u32 = 100;
+
+/// How much earlier the time of a prompt may be over for its master.
+const LIMIT_SLACK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]
 pub(super) enum Run {
@@ -31,6 +34,8 @@ pub(super) struct Taken {
     request: RequestId,
     /// For people: the name of the prompt's file, as far as it is known.
     file: String,
+    /// When it was acknowledged: from then on the master counts, too.
+    since: Mono,
     limit: Option<Duration>,
     state: State,
     /// Why it is being ended, if it is.
@@ -61,10 +66,11 @@ enum Verdict {
 }
 
 impl Run {
-    pub(super) fn starting(request: &Request) -> Self {
+    pub(super) fn starting(now: Now, request: &Request) -> Self {
         Self::Taken(Box::new(Taken {
             request: request.id.clone(),
             file: request.file.clone().unwrap_or_else(|| format!("task_{}", request.id)),
+            since: now.mono,
             limit: request.timeout,
             state: State::Starting,
             ending: None,
@@ -80,14 +86,16 @@ impl Run {
     }
 
     #[cfg(test)]
-    pub(super) fn is_void(&self) -> bool {
-        let void = |state: &State| matches!(state, State::Ended { verdict: Verdict::Void, .. });
-        matches!(self, Self::Taken(run) if run.ending == Some(Ending::Void) || void(&run.state))
+    pub(super) fn is_ending(&self) -> bool {
+        matches!(self, Self::Taken(run) if run.ending.is_some() || matches!(run.state, State::Ended { .. }))
     }
+}
 
-    #[cfg(test)]
-    pub(super) fn is_decided(&self) -> bool {
-        matches!(self, Self::Taken(run) if matches!(run.state, State::Ended { .. }))
+impl Taken {
+    /// A master that counts the time itself cuts the connection when it is over, perhaps a moment before it is over here: its
+    /// prompt has failed, and does not wait again.
+    fn is_overdue(&self, now: Now) -> bool {
+        self.limit.is_some_and(|limit| now.mono.since(self.since) + LIMIT_SLACK >= limit)
     }
 }
 
@@ -103,7 +111,7 @@ impl Worker {
         }
         run.state = State::Running;
         if let Some(limit) = run.limit {
-            self.timers.set(Timer::Limit, now.mono + limit);
+            self.timers.set(Timer::Limit, run.since + limit);
         }
         if run.ending.is_some() {
             self.terminate(now);
@@ -118,7 +126,7 @@ impl Worker {
         }
         let verdict = match (run.ending, exit) {
             (Some(Ending::Void), _) => Verdict::Void,
-            (Some(Ending::Overdue), _) => Verdict::Failed(overdue(run.limit)),
+            (Some(Ending::Overdue), _) => Verdict::Failed(overdue_reason(run.limit)),
             (None, ExitCode::SUCCESS) => Verdict::Done,
             (None, USAGE_LIMITED) => Verdict::Limited(retry_after),
             (None, ExitCode(code)) => Verdict::Failed(if code < 0 {
@@ -161,16 +169,14 @@ impl Worker {
             Verdict::Void => (Kept::Nowhere, None),
         };
         self.effects.push_back(Effect::Keep(kept));
-        if let Some(report) = report {
+        if let Some(report) = report.filter(|_| self.link.is_joined()) {
             let limited = match &report {
-                FromWorker::UsageLimited { retry_after, .. } => {
-                    Some(retry_after.unwrap_or(self.settings.limited_pause))
-                }
+                FromWorker::UsageLimited { retry_after, .. } => Some(*retry_after),
                 _ => None,
             };
             self.send(report);
-            if let Some(pause) = limited.filter(|_| !self.stopping) {
-                self.say_goodbye(now, pause);
+            if let Some(retry_after) = limited {
+                self.limited(now, retry_after.unwrap_or(self.settings.limited_pause));
             }
         }
         self.after_run();
@@ -180,15 +186,15 @@ impl Worker {
     pub(super) fn void(&mut self, now: Now) {
         let connected = self.link.is_joined();
         let Run::Taken(run) = &mut self.run else { return };
+        let overdue = !connected && run.is_overdue(now);
         match &mut run.state {
+            State::Ended { .. } if connected => {}
             State::Ended { verdict, .. } => {
-                if !connected {
-                    *verdict = Verdict::Void;
-                }
+                *verdict = if overdue { Verdict::Failed(overdue_reason(run.limit)) } else { Verdict::Void };
             }
-            State::Starting => run.ending = Some(Ending::Void),
-            State::Running => {
-                let begun = run.ending.replace(Ending::Void).is_some();
+            State::Starting | State::Running => {
+                let begun = run.ending.is_some() || matches!(run.state, State::Starting);
+                run.ending.get_or_insert(if overdue { Ending::Overdue } else { Ending::Void });
                 if !begun {
                     self.terminate(now);
                 }
@@ -240,6 +246,6 @@ impl Worker {
     }
 }
 
-fn overdue(limit: Option<Duration>) -> String {
+fn overdue_reason(limit: Option<Duration>) -> String {
     format!("it took longer than {} s", limit.unwrap_or_default().as_secs_f64())
 }

@@ -193,16 +193,15 @@ fn what_cannot_be_ended_holds_nobody_up_for_ever() {
 }
 
 #[test]
-fn a_limited_worker_says_so_goes_away_and_comes_back() {
+fn a_limited_worker_that_is_sent_away_comes_back() {
     let mut story = Story::running(settings());
     story.worker.handle_exited(USAGE_LIMITED, Some(7 * SECOND));
     story.does(&["look at the tree"]);
     story.tree(false);
     story.does(&["keep Nowhere", "USAGE_LIMITED Some(7s)"]);
-    story.hears(request("r2", None));
-    story.does(&[]);
+    story.passes(3 * SECOND);
     story.worker.handle_closed(story.now, "closed");
-    story.passes(7 * SECOND - SECOND / 100);
+    story.passes(4 * SECOND - SECOND / 100);
     story.does(&[]);
     story.passes(SECOND / 100);
     story.does(&["Connect"]);
@@ -210,14 +209,30 @@ fn a_limited_worker_says_so_goes_away_and_comes_back() {
 }
 
 #[test]
-fn a_limited_worker_rests_for_the_usual_time_and_closes_a_connection_that_stays_open() {
+fn a_limited_worker_rests_for_the_usual_time_if_its_command_does_not_say() {
     let mut story = Story::running(settings());
     story.exits(75);
     story.tree(false);
     story.does(&["keep Nowhere", "USAGE_LIMITED None"]);
-    story.passes(GOODBYE_TIMEOUT);
-    story.does(&["close"]);
+    story.worker.handle_closed(story.now, "closed");
     story.passes(60 * SECOND);
+    story.does(&["Connect"]);
+}
+
+#[test]
+fn a_limited_worker_that_may_stay_takes_what_the_master_gives_it() {
+    let mut story = Story::running(settings());
+    story.exits(75);
+    story.tree(false);
+    story.does(&["keep Nowhere", "USAGE_LIMITED None"]);
+    story.hears(FromMaster::Check(RequestId::from("c")));
+    story.does(&["CHECK_ACK c"]);
+    story.starts(None);
+    story.exits(0);
+    story.tree(false);
+    story.does(&["keep Done", "DONE r1.txt"]);
+    story.worker.handle_closed(story.now, "closed");
+    story.passes(SECOND / 10);
     story.does(&["Connect"]);
 }
 
@@ -226,9 +241,19 @@ fn a_limited_worker_may_end_instead() {
     let mut story = Story::running(Settings { ends_when_limited: true, ..settings() });
     story.exits(75);
     story.tree(false);
-    story.does(&["keep Nowhere", "USAGE_LIMITED None"]);
+    story.does(&["keep Nowhere", "USAGE_LIMITED None", "LEAVE", "close", "Limited(60s)"]);
+}
+
+#[test]
+fn a_prompt_that_a_master_gives_up_keeps_what_it_has_said() {
+    let mut story = Story::joined(settings());
+    story.starts(Some(5 * SECOND));
+    story.passes(5 * SECOND - SECOND / 100);
     story.worker.handle_closed(story.now, "closed");
-    story.does(&["Limited(60s)"]);
+    story.does(&["Terminate"]);
+    story.exits(-15);
+    story.tree(false);
+    story.does(&["keep Failed", "Connect"]);
 }
 
 #[test]
