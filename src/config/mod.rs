@@ -8,6 +8,7 @@ mod error;
 mod layers;
 mod log;
 mod nearest;
+mod prompt;
 mod prompt_worker;
 mod reader;
 mod rules;
@@ -20,6 +21,7 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
+pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
@@ -55,6 +57,8 @@ pub struct Config {
     pub log: LogSection,
     /// What holds for a submit that does not say otherwise.
     pub task_defaults: TaskDefaults,
+    /// The prompt master.
+    pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
 }
@@ -97,6 +101,7 @@ impl Config {
             paths: PathsSection::read(&mut reader)?,
             log: LogSection::read(&mut reader)?,
             task_defaults: TaskDefaults::read(&mut reader)?,
+            prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };
         debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());

@@ -12,10 +12,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::clock;
 use super::prompt_create::{FOLDERS, TASKS};
+use crate::engine::master::{FileName, count_prompts};
 use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, Status};
-
-/// What the results of a prompt add to its name.
-const RESULTS: [&str; 3] = [".out", ".err", ".json"];
 
 /// Why a master did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -131,15 +129,10 @@ fn count_folder(folder: &Path) -> io::Result<u64> {
         let entry = entry?;
         // An entry may be renamed away meanwhile.
         if entry.file_type().is_ok_and(|kind| kind.is_file()) {
-            names.insert(entry.file_name().to_string_lossy().into_owned());
+            names.insert(FileName::new(entry.file_name()));
         }
     }
-    let is_result = |name: &str| {
-        let stems = RESULTS.iter().filter_map(|ending| name.strip_suffix(ending));
-        stems.into_iter().any(|stem| names.contains(stem))
-    };
-    let prompts = names.iter().filter(|name| !name.starts_with('.') && !is_result(name)).count();
-    Ok(u64::try_from(prompts).unwrap_or(u64::MAX))
+    Ok(count_prompts(&names))
 }
 
 /// Waits until the descriptor is readable, or the time is over; says which.

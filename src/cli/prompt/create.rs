@@ -20,9 +20,9 @@ pub(in crate::cli) struct CreateArgs {
     prompt_file: PathBuf,
     /// The file with one target a line
     target_list: PathBuf,
-    /// The folder with .tasks/
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    root_dir: PathBuf,
+    /// The folder with .tasks/ [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
     /// Remove all of .tasks/ first, the finished prompts and their results too
     #[arg(long)]
     clear: bool,
@@ -37,7 +37,7 @@ pub(in crate::cli) fn run(session: &mut Session, args: &CreateArgs) -> Result<u8
         prompt: prompt_file.clone(),
         targets: target_list.clone(),
         template: template.clone(),
-        root: root_dir.clone(),
+        root: super::root(session, root_dir.as_deref()),
         clear: *clear,
     };
     let created = prompt_create::create(&creation).map_err(|error| match error {

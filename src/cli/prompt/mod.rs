@@ -4,13 +4,12 @@ mod create;
 mod status;
 mod worker;
 
+use std::path::{Path, PathBuf};
+
 use clap::{Args, Subcommand};
 
 use super::Session;
 use super::exit::Failure;
-
-/// Where a master listens, by the document.
-const PORT: u16 = 34567;
 
 #[derive(Args, Debug)]
 pub(super) struct PromptArgs {
@@ -26,6 +25,16 @@ enum PromptCommand {
     Status(status::StatusArgs),
     /// Run a command for each prompt of a master
     Worker(worker::WorkerArgs),
+}
+
+/// Where the master is, unless the arguments say otherwise.
+fn port(session: &Session, named: Option<u16>) -> u16 {
+    named.unwrap_or(session.config.prompt.port)
+}
+
+/// The folder with `.tasks/`, unless the arguments say otherwise.
+fn root(session: &Session, named: Option<&Path>) -> PathBuf {
+    named.unwrap_or(&session.config.prompt.root_dir).to_owned()
 }
 
 pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure> {

@@ -29,12 +29,11 @@ pub(in crate::cli) struct StatusArgs {
     /// The master's host
     #[arg(default_value = "localhost")]
     host: String,
-    /// The master's port
-    #[arg(default_value_t = super::PORT)]
-    port: u16,
-    /// The folder with .tasks/
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    root_dir: PathBuf,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+    /// The folder with .tasks/ [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
     /// Go on showing it
     #[arg(long)]
     watch: bool,
@@ -64,16 +63,19 @@ pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8
 }
 
 fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
-    prompt_status::ask(&args.host, args.port, None, session.config.client.reply_timeout)
+    let prompt = &session.config.prompt;
+    let (port, secret) =
+        (super::port(session, args.port), prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()));
+    prompt_status::ask(&args.host, port, secret, session.config.client.reply_timeout)
 }
 
 /// The folders still tell how far it is.
 fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError) -> Result<u8, Failure> {
-    let counts = prompt_status::count(&args.root_dir).map_err(|cause| {
-        let folder = args.root_dir.join(".tasks");
-        Failure::new(exit::NO_CONTROLLER, format!("{error}; and {}: {cause}", folder.display()))
-    })?;
-    note(&format!("{error}; counting the files in {}", args.root_dir.join(".tasks").display()));
+    let root = super::root(session, args.root_dir.as_deref());
+    let folder = root.join(".tasks");
+    let counts = prompt_status::count(&root)
+        .map_err(|cause| Failure::new(exit::NO_CONTROLLER, format!("{error}; and {}: {cause}", folder.display())))?;
+    note(&format!("{error}; counting the files in {}", folder.display()));
     if session.out.is_json() {
         session.out.value(&value(counts, None));
     } else {

@@ -30,12 +30,11 @@ pub(in crate::cli) struct WorkerArgs {
     /// The master's host
     #[arg(default_value = "localhost")]
     host: String,
-    /// The master's port
-    #[arg(default_value_t = super::PORT)]
-    port: u16,
-    /// The folder with .tasks/, in which the command runs
-    #[arg(long, value_name = "DIR", default_value = ".")]
-    root_dir: PathBuf,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+    /// The folder with .tasks/, in which the command runs [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
     /// How long to look for a master that is away; 0 ends with the connection [default: prompt_worker.PATIENCE]
     #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
     patience: Option<Patience>,
@@ -56,7 +55,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let settings = Settings {
-        secret: None,
+        secret: config.prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()),
         patience: args.patience.map_or(Some(section.patience), |Patience(time)| time),
         join_timeout: section.join_timeout,
         reconnect_interval_max: section.reconnect_interval_max,
@@ -66,8 +65,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         straggler_grace: section.straggler_grace,
     };
     let WorkerArgs { host, port, root_dir, command, .. } = args;
+    let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
     let master = format!("{host}:{port}");
-    let work = Work { host, port, root: root_dir, command, settings };
+    let work = Work { host, port, root, command, settings };
     let end = prompt_worker::run(work).map_err(|error| match error {
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),

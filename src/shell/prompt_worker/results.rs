@@ -10,6 +10,7 @@ use std::path::Path;
 
 use serde_json::json;
 
+use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
 use crate::types::{ExitCode, Wall};
 
@@ -68,12 +69,11 @@ impl Results<'_> {
 ///
 /// Results without their prompt file are of a run that could not be reported any more; the new ones take their place.
 fn free_name(folder: &Path, name: &str) -> String {
-    let taken = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    if !taken(name) {
-        return name.to_owned();
-    }
-    let numbered = (1..u32::MAX).map(|number| format!("{name}.{number}"));
-    numbered.into_iter().find(|name| !taken(name)).unwrap_or_else(|| name.to_owned())
+    let is_free = |name: &FileName| folder.join(name.as_os_str()).symlink_metadata().is_err();
+    let name = FileName::from(name);
+    let numbered = (2..u32::MAX).map(|number| name.numbered(number));
+    let free = std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name);
+    free.to_string()
 }
 
 /// The name of a prompt's file that can stand in a path: what the master says, or one made of the request.
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!(text("a.out"), "first");
         fs::write(path(".tasks/done/a"), "prompt").unwrap();
         keep("second");
-        assert_eq!((text("a.out"), text("a.1.out")), ("first".to_owned(), "second".to_owned()));
+        assert_eq!((text("a.out"), text("a.2.out")), ("first".to_owned(), "second".to_owned()));
         let json: serde_json::Value = serde_json::from_str(&text("a.json")).unwrap();
         assert_eq!((&json["signal"], &json["exit_code"], &json["seconds"]), (&json!(9), &json!(null), &json!(2.5)));
     }
