@@ -2,8 +2,12 @@
 //!
 //! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input is
 //! a file, its output goes to files, its end is a descriptor. So a check is answered at once, whatever the command does.
+//!
+//! Beside it stands its guard ([`process::split`]): a worker that is killed leaves no command running, which would work on a
+//! prompt that others have by now.
 
 mod connection;
+mod guard;
 mod results;
 mod runner;
 
@@ -17,7 +21,7 @@ use nix::sys::signal::Signal;
 
 use crate::engine::worker::{Effect, End, Settings, Worker};
 use crate::shell::clock;
-use crate::shell::process::{self, Command, CommandError, RecordError};
+use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
 use crate::shell::signals::{STOP, Signals};
 use crate::types::Mono;
 
@@ -61,23 +65,37 @@ pub enum PromptWorkerError {
     System(#[from] io::Error),
 }
 
-/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP.
+/// What has ended here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The worker.
+    Worker(End),
+    /// Its guard, which exits as the worker did. The worker has said everything that there is to say.
+    Guard(u8),
+}
+
+/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP. Splits the process, and returns in both halves: call
+/// it before any thread is started.
 ///
 /// # Errors
 /// [`PromptWorkerError`], before the master is even looked for.
-pub fn run(work: Work) -> Result<End, PromptWorkerError> {
+pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
     let root = work.root.canonicalize().map_err(unusable)?;
+    let host = host_part(&nix::unistd::gethostname().map_err(io::Error::from)?);
+    let guard = match process::split()? {
+        Half::Guard(ward) => return guard::watch(ward, &root, &host).map(Ended::Guard),
+        Half::Ward(guard) => guard,
+    };
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
-    process::become_subreaper()?;
-    let host = host_part(&nix::unistd::gethostname().map_err(io::Error::from)?);
     let runner = Runner::start(&root, command, &host)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
-    Ok(Loop { master: (work.host, work.port), host, name, worker, runner, dial: None, connection: None }
-        .serve(&mut signals))
+    let master = (work.host, work.port);
+    let turns = Loop { master, host, name, guard: Some(guard), worker, runner, dial: None, connection: None };
+    Ok(Ended::Worker(turns.serve(&mut signals)))
 }
 
 struct Loop {
@@ -85,6 +103,8 @@ struct Loop {
     host: String,
     /// How we call ourselves on the present connection, or did on the last.
     name: String,
+    /// `None` once it is dead.
+    guard: Option<Guarded>,
     worker: Worker,
     runner: Runner,
     dial: Option<Dial>,
@@ -94,6 +114,7 @@ struct Loop {
 /// What the loop was woken by.
 struct Ready {
     signals: bool,
+    guard: bool,
     exited: bool,
     dialled: bool,
     readable: bool,
@@ -113,6 +134,11 @@ impl Loop {
             }
             if ready.signals {
                 self.handle_signals(signals);
+            }
+            if ready.guard {
+                self.guard = None;
+                log::error!("the guard was killed: stopping");
+                self.worker.handle_stop(clock::now());
             }
             if ready.dialled {
                 self.connect();
@@ -135,6 +161,7 @@ impl Loop {
             fds.push(PollFd::new(fd, flags));
             fds.len() - 1
         };
+        let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::POLLIN));
         let child = self.runner.child().map(|child| add(child.as_fd(), PollFlags::POLLIN));
         let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::POLLIN));
         let connection = self.connection.as_ref().map(|connection| {
@@ -149,6 +176,7 @@ impl Loop {
         let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
         Ready {
             signals: is(Some(0), readable),
+            guard: is(guard, readable),
             exited: is(child, readable),
             dialled: is(dial, readable),
             readable: is(connection, readable),

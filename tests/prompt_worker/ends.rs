@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::master::Master;
-use crate::place::{Place, eventually, names};
+use crate::place::{Place, eventually, names, signal};
 
 /// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
 const STUBBORN: &str = "trap '' TERM INT HUP; \
@@ -51,36 +51,47 @@ fn a_stop_ends_everything_and_then_leaves() {
 }
 
 #[test]
-fn what_a_killed_worker_leaves_is_ended_by_the_next_one() {
+fn what_a_killed_worker_leaves_is_ended_by_its_guard() {
     let (place, master) = (Place::new(), Master::new());
-    let mut killed = place.worker(master.port(), &[], STUBBORN);
-    // One that runs already counts as a next one, too: it is about to get the same prompt.
-    let _other = place.worker(master.port(), &[], "cat");
-    let (mut one, mut two) = (master.join(), master.join());
-    // Which of the two connections is whose is not known: the one that is killed hears of its prompt only if it is first.
-    one.request("a.txt", "x");
-    if !matches(&place) {
-        one.hears("DONE");
-        std::mem::swap(&mut one, &mut two);
-        one.request("a.txt", "x");
-    }
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
     is_running(&place);
-    killed.0.kill().expect("a child");
-    one.hears_the_end();
-    assert!(place.commands().len() >= 3);
-    two.request("a.txt", "prompt");
-    two.hears("DONE");
+    signal(worker.ward(), Signal::KILL);
+    peer.hears_the_end();
+    assert_eq!(worker.said().code, Some(137));
     place.is_clean();
 }
 
-/// Whether the stubborn command runs, and not the other.
-fn matches(place: &Place) -> bool {
-    let mut stubborn = false;
-    eventually("a command of either", || {
-        stubborn = place.path("running").exists();
-        stubborn || place.path(".tasks/done/a.txt.json").exists()
-    });
-    stubborn
+#[test]
+fn a_worker_whose_guard_is_killed_stops() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    worker.signal(Signal::KILL);
+    peer.hears("LEAVE");
+    place.is_clean();
+}
+
+#[test]
+fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    let ward = worker.ward();
+    // A stopped guard does nothing about the death of its ward.
+    worker.signal(Signal::STOP);
+    signal(ward, Signal::KILL);
+    worker.signal(Signal::KILL);
+    peer.hears_the_end();
+    assert!(place.commands().len() >= 3, "{:?}", place.commands());
+    let _next = place.worker(master.port(), &[], "cat");
+    master.join();
+    place.is_clean();
 }
 
 #[test]

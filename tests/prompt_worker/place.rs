@@ -90,9 +90,24 @@ impl Place {
 }
 
 impl Program {
-    pub(crate) fn signal(&self, signal: Signal) {
-        let pid = Pid::from_raw(i32::try_from(self.0.id()).expect("a pid")).expect("a pid");
-        rustix::process::kill_process(pid, signal).expect("a process of ours");
+    pub(crate) fn signal(&self, with: Signal) {
+        signal(i32::try_from(self.0.id()).expect("a pid"), with);
+    }
+
+    /// The half of a worker that works: the child of the one that was started.
+    #[track_caller]
+    pub(crate) fn ward(&self) -> i32 {
+        let parent = format!(" {} ", self.0.id());
+        let is_child = |pid: &i32| {
+            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+            // Behind the name and the state.
+            stat.rsplit_once(')').is_some_and(|(_, rest)| rest[2..].starts_with(&parent))
+        };
+        let pids = fs::read_dir("/proc")
+            .expect("/proc")
+            .flatten()
+            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+        pids.into_iter().find(is_child).expect("a ward")
     }
 
     /// Waits for its end.
@@ -127,6 +142,11 @@ impl Drop for Program {
             let _ = writeln!(std::io::stderr(), "the worker said:\n{log}");
         }
     }
+}
+
+/// Signals a process that a test has started.
+pub(crate) fn signal(pid: i32, signal: Signal) {
+    rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("a process of ours");
 }
 
 /// The names in a folder, if it is there.

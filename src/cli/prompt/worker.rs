@@ -10,7 +10,7 @@ use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::engine::worker::{End, Settings};
 use crate::shell::logging;
-use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
+use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input and in the file PROMPT_FILE,
@@ -68,10 +68,14 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
     let master = format!("{host}:{port}");
     let work = Work { host, port, root, command, settings };
-    let end = prompt_worker::run(work).map_err(|error| match error {
+    let ended = prompt_worker::run(work).map_err(|error| match error {
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),
     })?;
+    let end = match ended {
+        Ended::Guard(code) => return Ok(code),
+        Ended::Worker(end) => end,
+    };
     match end {
         End::Stopped | End::MasterGone => Ok(0),
         End::NoMaster(reason) => {

@@ -21,6 +21,7 @@
 
 mod child;
 mod command;
+mod guard;
 mod hunt;
 mod procfs;
 mod record;
@@ -31,6 +32,7 @@ mod tree;
 
 pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
+pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};

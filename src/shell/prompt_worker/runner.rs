@@ -3,7 +3,7 @@
 //! Layout, in `.tasks/.runs/<host name>/` below the root; workers of one host share it:
 //!
 //! ```text
-//! <id>.0.json      the run record, by which the next worker ends the run of a dead one
+//! <id>.0.json      the run record, by which the guard, or the next worker, ends the run of a dead one
 //! <id>/prompt.txt  PROMPT_FILE, and the standard input of the command
 //! <id>/out, err    its output, until it goes to done/ or failed/
 //! <id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
@@ -25,7 +25,8 @@ use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, Tree,
+    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RecordError, RunRecord, RunRecords, RunningChild,
+    Tree,
 };
 use crate::shell::prompt_create::TASKS;
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
@@ -51,10 +52,15 @@ const DEFER_BYTES_MAX: u64 = 4096;
 pub(super) struct Runner {
     root: PathBuf,
     command: Command,
-    records: RunRecords,
-    runs: PathBuf,
+    runs: Runs,
     own: ProcessId,
     run: Option<Run>,
+}
+
+/// What is known of all runs of this host below one root.
+pub(super) struct Runs {
+    folder: PathBuf,
+    records: RunRecords,
 }
 
 struct Run {
@@ -72,38 +78,11 @@ struct Run {
 impl Runner {
     /// Opens the folders, and ends what dead workers have left.
     pub(super) fn start(root: &Path, command: Command, host: &str) -> Result<Self, PromptWorkerError> {
-        let runs = root.join(TASKS).join(RUNS).join(host);
-        let records = RunRecords::open(&runs)?;
+        let runs = Runs::open(root, host)?;
         let own = ProcessId::own().map_err(io::Error::from)?;
-        let runner = Self { root: root.to_owned(), command, records, runs, own, run: None };
-        runner.sweep();
-        runner.remove_strays();
-        Ok(runner)
-    }
-
-    /// Ends the runs of workers that are dead. Their prompts are handed out again, to us perhaps: two runs of one prompt at the
-    /// same time could undo each other's work.
-    fn sweep(&self) {
-        let swept = self.records.sweep(|swept| {
-            log::warn!("a worker has died and left a run: {swept:?}");
-            remove_folder(&self.runs.join(swept.task.to_string()));
-        });
-        if let Err(error) = swept {
-            log::error!("{error}");
-        }
-    }
-
-    /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
-    fn remove_strays(&self) {
-        let entries = fs::read_dir(&self.runs).into_iter().flatten().flatten();
-        let folders: Vec<_> = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).collect();
-        let Ok(records) = self.records.list() else { return };
-        for folder in folders {
-            let name = folder.file_name();
-            if !records.iter().any(|record| *name == *record.task.to_string()) {
-                remove_folder(&folder.path());
-            }
-        }
+        runs.sweep();
+        runs.remove_strays();
+        Ok(Self { root: root.to_owned(), command, runs, own, run: None })
     }
 
     /// Readable when the command has ended.
@@ -113,15 +92,14 @@ impl Runner {
 
     /// Starts the command for a prompt.
     pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
-        self.sweep();
         let id = TaskId::new(clock::now().wall, rand::random());
-        let folder = self.runs.join(id.to_string());
+        let folder = self.runs.folder_of(id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
         let started = self.spawn(id, &folder, &name, &request.prompt);
         match started {
             Ok(child) => {
                 log::info!("{name}: started");
-                if let Err(error) = self.records.write(&self.record(id, Some(child.id()))) {
+                if let Err(error) = self.runs.records.write(&self.record(id, Some(child.id()))) {
                     // The run is still known by its mark.
                     log::error!("{error}");
                 }
@@ -131,14 +109,14 @@ impl Runner {
                 Ok(())
             }
             Err(error) => {
-                self.clean(id, &folder);
+                self.runs.clean(id);
                 Err(error)
             }
         }
     }
 
     fn spawn(&self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
-        self.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
+        self.runs.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
         let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
@@ -240,12 +218,47 @@ impl Runner {
                 log::error!("cannot keep the results of {}: {error}", run.name);
             }
         }
-        self.clean(run.id, &run.folder);
+        self.runs.clean(run.id);
+    }
+}
+
+impl Runs {
+    pub(super) fn open(root: &Path, host: &str) -> Result<Self, RecordError> {
+        let folder = root.join(TASKS).join(RUNS).join(host);
+        Ok(Self { records: RunRecords::open(&folder)?, folder })
+    }
+
+    fn folder_of(&self, id: TaskId) -> PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    /// Ends the runs of workers that were killed together with their guards.
+    pub(super) fn sweep(&self) {
+        let swept = self.records.sweep(|swept| {
+            log::warn!("a worker has died and left a run: {swept:?}");
+            remove_folder(&self.folder_of(swept.task));
+        });
+        if let Err(error) = swept {
+            log::error!("{error}");
+        }
+    }
+
+    /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
+    fn remove_strays(&self) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let folders: Vec<_> = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).collect();
+        let Ok(records) = self.records.list() else { return };
+        for folder in folders {
+            let name = folder.file_name();
+            if !records.iter().any(|record| *name == *record.task.to_string()) {
+                remove_folder(&folder.path());
+            }
+        }
     }
 
     /// The folder before its record, so that none is without one.
-    fn clean(&self, id: TaskId, folder: &Path) {
-        remove_folder(folder);
+    fn clean(&self, id: TaskId) {
+        remove_folder(&self.folder_of(id));
         if let Err(error) = self.records.remove(id, Round(0)) {
             log::error!("{error}");
         }
