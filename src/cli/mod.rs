@@ -18,6 +18,7 @@ mod controller;
 mod down;
 mod kill;
 mod list;
+mod prompt;
 mod query;
 mod run;
 mod stats;
@@ -97,6 +98,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Agents => agents::run(session),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
+        Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args),

@@ -9,6 +9,7 @@ mod layers;
 mod log;
 mod nearest;
 mod prompt;
+mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
@@ -21,6 +22,7 @@ pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
 pub use prompt::{PromptSection, Secret};
+pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
@@ -57,6 +59,8 @@ pub struct Config {
     pub task_defaults: TaskDefaults,
     /// The prompt master.
     pub prompt: PromptSection,
+    /// The prompt worker.
+    pub prompt_worker: PromptWorkerSection,
 }
 
 impl Config {
@@ -98,6 +102,7 @@ impl Config {
             log: LogSection::read(&mut reader)?,
             task_defaults: TaskDefaults::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
+            prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };
         debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());
         rules::check(&config)?;

@@ -11,3 +11,4 @@ pub mod controller;
 pub mod master;
 pub mod slot;
 pub mod timers;
+pub mod worker;
