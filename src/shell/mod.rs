@@ -7,6 +7,7 @@ pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod process;
+pub mod prompt;
 pub mod prompt_create;
 pub mod prompt_status;
 pub mod prompt_worker;

@@ -1,6 +1,7 @@
 //! `llts prompt`: a master that hands prompts out, workers that run a command for each, and what is around them.
 
 mod create;
+mod master;
 mod status;
 mod worker;
 
@@ -21,6 +22,8 @@ pub(super) struct PromptArgs {
 enum PromptCommand {
     /// Make one prompt for each line of a list
     Create(create::CreateArgs),
+    /// Hand the prompts of .tasks/pending out to workers
+    Master(master::MasterArgs),
     /// Show how many prompts wait, run and are done, and the workers
     Status(status::StatusArgs),
     /// Run a command for each prompt of a master
@@ -40,6 +43,7 @@ fn root(session: &Session, named: Option<&Path>) -> PathBuf {
 pub(super) fn run(session: &mut Session, args: PromptArgs) -> Result<u8, Failure> {
     match args.command {
         PromptCommand::Create(args) => create::run(session, &args),
+        PromptCommand::Master(args) => master::run(session, &args),
         PromptCommand::Status(args) => status::run(session, &args),
         PromptCommand::Worker(args) => worker::run(session, args),
     }

@@ -11,6 +11,9 @@ const RESULT_ENDINGS: [&str; 4] = ["out", "err", "json", "reason"];
 /// The ending of the file that says why the master has put a prompt file into `failed/`.
 pub const REASON_ENDING: &str = "reason";
 
+/// No file system of Linux takes a longer one.
+const NAME_BYTES_MAX: usize = 255;
+
 /// The name of a file in one of the four folders; without a slash, and not always a text.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileName(OsString);
@@ -41,16 +44,22 @@ impl FileName {
         !(name.is_empty() || name.starts_with(b".") || name.ends_with(b"~") || name.ends_with(b".tmp"))
     }
 
-    /// The same name with a number before its ending: `task.2.txt`.
+    /// The same name with a number before its ending: `task.2.txt`. A name that would be too long loses the end of its stem.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
         let path = Path::new(&self.0);
-        let mut name = path.file_stem().unwrap_or(&self.0).to_owned();
-        name.push(format!(".{number}"));
-        if let Some(ending) = path.extension() {
-            name.push(".");
-            name.push(ending);
+        let (stem, ending) = (path.file_stem().unwrap_or(&self.0), path.extension());
+        let mut end = OsString::from(format!(".{number}"));
+        if let Some(ending) = ending {
+            end.push(".");
+            end.push(ending);
         }
+        let room = NAME_BYTES_MAX.saturating_sub(end.len());
+        let mut name = match stem.to_str() {
+            Some(stem) => OsString::from(&stem[..stem.floor_char_boundary(room)]),
+            None => stem.to_owned(),
+        };
+        name.push(end);
         Self(name)
     }
 
@@ -107,6 +116,8 @@ mod tests {
         for (name, numbered) in [("a.txt", "a.2.txt"), ("a", "a.2"), ("a.b.c", "a.b.2.c"), ("a.", "a.2.")] {
             assert_eq!(FileName::from(name).numbered(2), numbered.into());
         }
+        let long = FileName::from(format!("{}.txt", "あ".repeat(83)).as_str());
+        assert_eq!(long.numbered(12), format!("{}.12.txt", "あ".repeat(82)).as_str().into());
     }
 
     #[test]
