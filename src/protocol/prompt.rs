@@ -13,6 +13,7 @@
 //! | anyone | `STATUS` | ours, and asked without a `JOIN`; `secret` |
 //! | master | `STATUS_ACK` | ours: a [`Status`] |
 //! | master | `REFUSED` | ours: `msg` says why the connection is closed right after it |
+//! | master | `COMPLETED` | ours: no prompt is left, and the connection is closed right after it |
 //!
 //! Every message is written with a newline behind it. What is read may be separated by newlines, by other white space or by
 //! nothing at all: [`Splitter`] finds the objects. Names that we do not know are passed over, whatever they hold.
@@ -58,6 +59,7 @@ mod kind {
     pub(super) const STATUS: &str = "STATUS";
     pub(super) const STATUS_ACK: &str = "STATUS_ACK";
     pub(super) const REFUSED: &str = "REFUSED";
+    pub(super) const COMPLETED: &str = "COMPLETED";
 }
 
 const TYPE: &str = "type";
@@ -165,6 +167,8 @@ pub enum FromMaster {
     StatusAck(Box<Status>),
     /// Why the connection is closed.
     Refused(String),
+    /// Everything is worked off, and the master ends. It tells a worker that it need not look for the master again.
+    Completed,
 }
 
 /// A prompt on its way to a worker.
@@ -248,6 +252,7 @@ impl FromMaster {
             Self::Check(id) => message(kind::CHECK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::StatusAck(status) => message(kind::STATUS_ACK, "", |out| status.write(out)),
             Self::Refused(reason) => message(kind::REFUSED, reason, |_| {}),
+            Self::Completed => message(kind::COMPLETED, "", |_| {}),
         }
     }
 
@@ -268,6 +273,7 @@ impl FromMaster {
             kind::CHECK => Self::Check(RequestId(needed(&fields, REQ_ID, &kind)?)),
             kind::STATUS_ACK => Self::StatusAck(Box::new(Status::parse(frame)?)),
             kind::REFUSED => Self::Refused(text(&fields, MSG).unwrap_or_default()),
+            kind::COMPLETED => Self::Completed,
             _ => return Err(MessageError::UnknownType(kind)),
         })
     }

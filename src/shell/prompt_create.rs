@@ -14,6 +14,9 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 use rustix::io::Errno;
 
+use crate::protocol::prompt::Front;
+use crate::shell::lock::StateLock;
+
 use targets::Target;
 use template::{BadTemplate, Template};
 
@@ -44,7 +47,7 @@ pub struct Creation {
     pub template: Option<PathBuf>,
     /// The folder with `.tasks/`.
     pub root: PathBuf,
-    /// Remove all of `.tasks/` first, finished prompts included.
+    /// Remove what is in `.tasks/` first, finished prompts included.
     pub clear: bool,
 }
 
@@ -106,6 +109,22 @@ pub enum CreateError {
     /// No target in the list.
     #[error("the target list has no line with a target")]
     NoTarget,
+    /// The front matter of the work says something that no master takes.
+    #[error("the front matter of {}: {problem}", path.display())]
+    Front {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Somebody counts on what would be cleared.
+    #[error("a master (pid {pid}) runs in {}; stop it before --clear", tasks.display())]
+    InUse {
+        /// `.tasks/`.
+        tasks: PathBuf,
+        /// The master.
+        pid: String,
+    },
     /// The files cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
@@ -126,7 +145,11 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
         None => Template::built_in(),
         Some(path) => read_template(path)?,
     };
-    let prompt = read_text(&creation.prompt)?;
+    let text = read_text(&creation.prompt)?;
+    let (_, prompt) =
+        Front::split(&text).map_err(|problem| CreateError::Front { path: creation.prompt.clone(), problem })?;
+    // It is the master's: whatever the template puts around the work, it comes first.
+    let front = text.strip_suffix(prompt).unwrap_or_default();
     let prompt = prompt.trim();
     if prompt.is_empty() {
         return Err(CreateError::NoPrompt(creation.prompt.clone()));
@@ -144,7 +167,8 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     let drafts = Drafts::open(&tasks)?;
     for target in &targets {
         let path = drafts.0.join(&target.name);
-        fs::write(&path, template.fill(prompt, &target.text)).map_err(|error| CreateError::Write { path, error })?;
+        let content = format!("{front}{}", template.fill(prompt, &target.text));
+        fs::write(&path, content).map_err(|error| CreateError::Write { path, error })?;
     }
     let pending = tasks.join(PENDING);
     for target in &targets {
@@ -176,13 +200,28 @@ fn read_template(path: &Path) -> Result<Template, CreateError> {
     Template::parse(&read_text(path)?).map_err(failed)
 }
 
+/// Removes everything but the hidden folders, which belong to workers that may be running.
 fn clear(tasks: &Path) -> Result<(), CreateError> {
-    match fs::remove_dir_all(tasks) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(CreateError::Write { path: tasks.to_owned(), error })
-        }
-        Ok(()) | Err(_) => Ok(()),
+    if let Some(holder) = StateLock::holder(tasks, "master") {
+        let pid = holder.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+        return Err(CreateError::InUse { tasks: tasks.to_owned(), pid });
     }
+    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), error };
+    let entries = match fs::read_dir(tasks) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| failed(tasks, error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(tasks, error))?;
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
 }
 
 /// A prompt of this name, wherever it is, is one that somebody still counts on, or its result.

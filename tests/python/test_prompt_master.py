@@ -132,7 +132,7 @@ def test_what_a_dead_master_had_handed_out_waits_again(prompts):
 def test_our_worker_with_any_command_and_its_results(prompts):
     prompts.write("a.txt", "text of a")
     prompts.write("b.txt", "fail")
-    worker = prompts.worker("cat; ! grep -q fail $PROMPT_FILE", "--patience", "0.2")
+    worker = prompts.worker("cat; ! grep -q fail $PROMPT_FILE", "--patience", "forever")
     master = prompts.master()
     assert master.wait() == 0
     assert worker.wait() == 0, worker.errors()

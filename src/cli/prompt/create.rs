@@ -11,7 +11,7 @@ use crate::shell::prompt_create::{self, CreateError, Creation};
 
 const TEMPLATE: &str = "\
 A template holds {{prompt}} and {{target}}, in which the text of PROMPT_FILE and one line of TARGET_LIST are put.
-Blank lines of the list are passed over. No file is replaced: a name that is there already is an error.";
+Front matter of PROMPT_FILE comes first in each prompt. Blank lines of the list are passed over. No file is replaced: a name that is there already is an error.";
 
 #[derive(Args, Debug)]
 #[command(after_help = TEMPLATE)]
@@ -23,7 +23,7 @@ pub(in crate::cli) struct CreateArgs {
     /// The folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// Remove all of .tasks/ first, the finished prompts and their results too
+    /// Remove what is in .tasks/ first, the finished prompts and their results too
     #[arg(long)]
     clear: bool,
     /// A template of your own for the prompts
@@ -41,7 +41,7 @@ pub(in crate::cli) fn run(session: &mut Session, args: &CreateArgs) -> Result<u8
         clear: *clear,
     };
     let created = prompt_create::create(&creation).map_err(|error| match error {
-        CreateError::Write { .. } => Failure::failed(error),
+        CreateError::Write { .. } | CreateError::InUse { .. } => Failure::failed(error),
         error => Failure::usage(error.to_string()),
     })?;
     if session.out.is_json() {

@@ -191,9 +191,15 @@ impl Master {
         if is_counted && !self.settings.keep_alive && self.files.pending() + self.working() == 0 {
             // The document's COMPLETED.
             log::info!("no file is left in pending/ and working/");
+            self.tell_workers(&FromMaster::Completed);
             self.handle_stop(now);
         }
         self.hand_out(now);
+    }
+
+    fn tell_workers(&mut self, message: &FromMaster) {
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker());
+        self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
     /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time for it.

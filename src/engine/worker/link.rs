@@ -12,8 +12,8 @@
 //! A master may close the connection of a limited worker, which then joins again when the command may work again, or keep it and
 //! decide itself what the worker can do meanwhile: both are fine.
 //!
-//! The document's master says by closing the connection that its work is done, and a master that is restarted closes it as
-//! well. So a worker looks for the master again, but not for ever: [`Settings::patience`](super::Settings::patience).
+//! Our master says COMPLETED when its work is done. The document's master says it by closing the connection, and a
+//! master that is restarted closes it as well. So a worker looks for the master again, but not for ever: [`Settings::patience`](super::Settings::patience).
 
 use std::time::Duration;
 
@@ -108,6 +108,18 @@ impl Worker {
         if matches!(self.link, Link::Joining(_)) {
             self.timers.clear(&Timer::Join);
             self.link = Link::Joined;
+        }
+    }
+
+    /// There is nothing left to do, and no reason to look for the master again.
+    pub(super) fn completed(&mut self, now: Now) {
+        if self.link.is_joined() && self.run.is_free() {
+            self.exit(End::MasterGone);
+        } else {
+            // It knows nothing of our prompt: as after any other end of the connection.
+            log::warn!("the master says that everything is worked off");
+            self.effects.push_back(Effect::Close);
+            self.handle_closed(now, "the master has ended");
         }
     }
 

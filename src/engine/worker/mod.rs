@@ -103,7 +103,7 @@ pub enum Kept {
 pub enum End {
     /// It was told to stop.
     Stopped,
-    /// The master has closed the connection and did not come back.
+    /// Everything is worked off, or the master has closed the connection and did not come back.
     MasterGone,
     /// No master could be reached at all; the last reason.
     NoMaster(String),
@@ -187,6 +187,7 @@ impl Worker {
             FromMaster::Check(id) => self.send(FromWorker::CheckAck(id)),
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
+            FromMaster::Completed => self.completed(now),
             FromMaster::StatusAck(_) => log::warn!("the master answers a question that was not asked"),
         }
     }

@@ -394,6 +394,16 @@ fn a_master_that_comes_back_is_joined_and_one_that_does_not_has_ended_the_work()
 }
 
 #[test]
+fn a_master_that_has_completed_its_work_is_not_waited_for() {
+    let mut story = Story::joined(settings());
+    story.hears(FromMaster::Completed);
+    story.does(&["LEAVE", "close", "MasterGone"]);
+    let mut story = Story::running(settings());
+    story.hears(FromMaster::Completed);
+    story.does(&["close", "Terminate"]);
+}
+
+#[test]
 fn without_patience_a_closed_connection_is_the_end_as_in_the_document() {
     let settings = Settings { patience: Some(Duration::ZERO), ..settings() };
     let mut story = Story::joined(settings.clone());
@@ -441,6 +451,7 @@ proptest! {
                 2 if open => { open = false; story.worker.handle_closed(story.now, "closed"); }
                 3 if open => story.hears(FromMaster::JoinAck),
                 4 if open => story.hears(request(if time % 2 == 0 { "a" } else { "b" }, Some(SECOND))),
+                5 if open && time == 0 => story.hears(FromMaster::Completed),
                 5 if open => story.hears(FromMaster::Check(RequestId::from("c"))),
                 6 if running => story.worker.handle_exited(ExitCode([0, 1, 75, -9][time as usize % 4]), None),
                 7 => story.tree(time % 2 == 0),

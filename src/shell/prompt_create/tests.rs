@@ -85,6 +85,30 @@ fn clear_removes_everything_but_only_once_all_is_known_to_be_good() {
 }
 
 #[test]
+fn front_matter_comes_first_whatever_the_template_says() {
+    let place = Place::new("---\npriority: 5\n---\nwork", "one");
+    let created = create(&place.creation()).unwrap();
+    let text = fs::read_to_string(created.pending.join(&created.names[0])).unwrap();
+    let (front, prompt) = Front::split(&text).unwrap();
+    assert!(front.priority == 5 && prompt.contains("\"work\""), "{text}");
+    fs::write(place.path("prompt"), "---\npriority: high\n---\nwork").unwrap();
+    assert!(create(&place.creation()).unwrap_err().to_string().starts_with("the front matter of "));
+}
+
+#[test]
+fn nothing_is_cleared_under_a_running_master_or_worker() {
+    let place = Place::new("work", "one");
+    create(&place.creation()).unwrap();
+    fs::create_dir(place.path("root/.tasks/.runs")).unwrap();
+    let again = Creation { clear: true, ..place.creation() };
+    let lock = StateLock::acquire(&place.path("root/.tasks"), "master").unwrap();
+    assert!(create(&again).unwrap_err().to_string().contains("stop it before --clear"));
+    drop(lock);
+    create(&again).unwrap();
+    assert!(place.path("root/.tasks/.runs").exists());
+}
+
+#[test]
 fn what_cannot_be_used_is_named() {
     let place = Place::new(" \n", "one");
     let refused = |creation: &Creation| create(creation).unwrap_err().to_string();

@@ -115,6 +115,7 @@ impl Runner {
         }
     }
 
+    /// Makes the files and starts the command.
     fn spawn(&self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
         self.runs.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
         let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
