@@ -47,7 +47,7 @@ pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8
         let status = match ask(session, args) {
             Ok(status) => status,
             Err(error @ AskError::Refused { .. }) => return Err(Failure::new(exit::REFUSED, error.to_string())),
-            Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error),
+            Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error, shown.is_some()),
         };
         let news = Some(Counts::from(&status)) != shown;
         shown = Some(Counts::from(&status));
@@ -70,18 +70,30 @@ fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
 }
 
 /// The folders still tell how far it is.
-fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError) -> Result<u8, Failure> {
+fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, was_there: bool) -> Result<u8, Failure> {
     let root = super::root(session, args.root_dir.as_deref());
     let folder = root.join(".tasks");
-    let counts = prompt_status::count(&root)
-        .map_err(|cause| Failure::new(exit::NO_CONTROLLER, format!("{error}; and {}: {cause}", folder.display())))?;
-    note(&format!("{error}; counting the files in {}", folder.display()));
+    let counts = match prompt_status::count(&root) {
+        Ok(counts) => counts,
+        // A master on another machine: what it said last stands there already.
+        Err(_) if was_there => {
+            note("the prompt master has ended");
+            return Ok(0);
+        }
+        Err(cause) => {
+            let sentence = format!("{error}; and {}: {cause}", folder.display());
+            return Err(Failure::new(exit::NO_CONTROLLER, sentence));
+        }
+    };
     if session.out.is_json() {
         session.out.value(&value(counts, None));
     } else {
         let picture = picture(counts, session.out.columns());
         session.out.redraw(&picture);
     }
+    // After the picture, which would be drawn over the wrong lines else.
+    let why = if was_there { "the prompt master has ended".to_owned() } else { error.to_string() };
+    note(&format!("{why}; these are the files in {}", folder.display()));
     Ok(0)
 }
 
@@ -131,7 +143,8 @@ fn whole(status: &Status, columns: Option<usize>) -> String {
     let mut text = picture(status.into(), columns);
     let busy = status.workers.iter().filter(|worker| worker.state != WorkerState::Idle).count();
     let (workers, time) = (status.workers.len(), times::duration(status.running_for));
-    text.push_str(&format!("{workers} workers, {busy} busy; the master runs for {time}\n"));
+    let noun = if workers == 1 { "worker" } else { "workers" };
+    text.push_str(&format!("{workers} {noun}, {busy} busy; the master runs for {time}\n"));
     if workers > 0 {
         let mut table = Table::new(&["WORKER", "STATE", "FOR", "FILE"]);
         for worker in &status.workers {

@@ -13,16 +13,19 @@ use crate::shell::logging;
 use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
 
 const COMMAND: &str = "\
-The command runs in DIR, once for each prompt. It finds the prompt on its standard input and in the file PROMPT_FILE,
-the name of the prompt in PROMPT_NAME.
+The command runs in DIR, once for each prompt. It finds the prompt on its standard input
+and in the file PROMPT_FILE, and the name of the prompt in PROMPT_NAME.
     exit code 0     DONE
-    exit code 75    USAGE_LIMITED: the prompt waits again, and the worker joins again after a pause; the command may
-                    write retry_after=SECONDS to the file PROMPT_DEFER_FILE
+    exit code 75    USAGE_LIMITED: the prompt waits again, and the worker works again
+                    after a pause; the command may write retry_after=SECONDS to the
+                    file PROMPT_DEFER_FILE
     anything else   FAILED
-Its output is in DIR/.tasks/done/ or failed/, as NAME.out, NAME.err and NAME.json, before the prompt NAME gets there.
-Ctrl-C ends the command and gives the prompt back; a second Ctrl-C gives the command no time to end.
+Its output is in DIR/.tasks/done/ or failed/, as NAME.out, NAME.err and NAME.json, before
+the prompt NAME gets there. Ctrl-C ends the command and gives the prompt back; a second
+Ctrl-C gives the command no time to end.
 
-Exits with 0 after Ctrl-C or when the master is gone, 3 if there was none, 4 if it refused, 75 with --end-when-limited.";
+Exits with 0 after Ctrl-C or when the master has ended, 3 if there was none, 4 if it
+refused, 75 with --end-when-limited.";
 
 #[derive(Args, Debug)]
 #[command(after_help = COMMAND)]

@@ -17,6 +17,7 @@ fn the_master_ends_with_the_timer_after_the_last_file() {
     assert!(world.closing.is_empty());
     world.wait(0.1);
     assert!(world.closing.contains(&worker) && !world.exited);
+    assert_eq!(world.heard(worker).last(), Some(&FromMaster::Completed));
     world.closed(worker);
     assert!(world.exited);
     let totals = world.master.totals(world.now);
