@@ -28,7 +28,7 @@ use super::clock;
 use super::lock::StateLock;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Effect, Master, Totals};
-use crate::types::Now;
+use crate::types::{Mono, Now, Wall};
 
 pub use error::PromptError;
 use folders::Folders;
@@ -94,6 +94,8 @@ pub struct PromptMaster {
     watch_unread: bool,
     accept_unread: bool,
     first_scan: bool,
+    /// When files that were being written may be whole.
+    rescan: Option<Mono>,
     /// Whether the engine has said that all is done.
     over: bool,
     buffer: Vec<u8>,
@@ -102,10 +104,10 @@ pub struct PromptMaster {
 }
 
 impl PromptMaster {
-    /// Where it listens.
+    /// The line that says that it is ready, and where.
     #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+    pub fn ready_line(&self) -> String {
+        format!("llts prompt master ready: {} root {}", self.address, self.folders.root.display())
     }
 
     /// Runs until all is worked off, unless it is to stay, or until a signal.
@@ -116,7 +118,7 @@ impl PromptMaster {
         if !self.address.ip().is_loopback() {
             log::warn!("the prompt master listens on {}, which other machines may reach", self.address);
         }
-        log::info!("prompt master ready: {} for {}", self.address, self.folders.tasks.display());
+        log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());
         if let Some(signals) = &signals {
             self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
         }
@@ -153,8 +155,9 @@ impl PromptMaster {
         if !self.unread.is_empty() || self.watch_unread {
             return Some(Duration::ZERO);
         }
-        let deadline = self.engine.poll_timeout().map(|(at, _)| at.since(now.mono));
-        if self.accept_unread { deadline.into_iter().chain([ACCEPT_PAUSE]).min() } else { deadline }
+        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.rescan);
+        let pause = self.accept_unread.then_some(ACCEPT_PAUSE);
+        deadlines.map(|at| at.since(now.mono)).chain(pause).min()
     }
 
     /// What is not bound to one event: new connections, what was left unread, deadlines.
@@ -168,7 +171,11 @@ impl PromptMaster {
         if self.watch_unread {
             self.read_watch(now);
         }
-        self.engine.handle_timeout(clock::now());
+        let now = clock::now();
+        if self.rescan.is_some_and(|at| at <= now.mono) {
+            self.scan(now);
+        }
+        self.engine.handle_timeout(now);
         self.settle(now);
     }
 
@@ -317,16 +324,13 @@ impl PromptMaster {
             Ok(present) => present,
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
         };
-        // The folder may be another one than before, with files that were put there before it was watched.
-        let moved = match self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
-            Some(Err(error)) => {
-                log::warn!("cannot watch {}: {error}", self.folders.pending.display());
-                true
-            }
-            Some(Ok(moved)) => moved,
-            None => false,
-        };
-        let all = std::mem::take(&mut self.first_scan) || moved;
+        self.rescan = None;
+        // The folder may be another one than before.
+        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
+            log::warn!("cannot watch {}: {error}", self.folders.pending.display());
+        }
+        // What is there at the start is taken as it is: whoever starts a master has put it there before.
+        let all = std::mem::take(&mut self.first_scan);
         for file in &present {
             if self.engine.is_known(file) {
                 continue;
@@ -335,6 +339,8 @@ impl PromptMaster {
             if all || is_settled(&metadata, now) {
                 let front = self.folders.peek(file, &metadata);
                 self.engine.handle_found(now, file.clone(), &front);
+            } else {
+                self.rescan = Some(now.mono + SETTLED);
             }
         }
         self.engine.handle_scanned(now, &present);
@@ -345,7 +351,6 @@ impl PromptMaster {
 fn is_settled(metadata: &std::fs::Metadata, now: Now) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;
-    let changed =
-        crate::types::Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
+    let changed = Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
     changed > now.wall || now.wall.since(changed) >= SETTLED
 }

@@ -35,7 +35,7 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
     let keep_alive = args.keep_alive || config.prompt.keep_alive;
     let place = Place { root: &root, port: port(session, args.port), keep_alive };
     let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
-    let ready = format!("llts prompt master ready: {} root {}", master.address(), root.display());
+    let ready = master.ready_line();
     if session.out.is_json() {
         note(&ready);
     } else {

@@ -123,6 +123,12 @@ impl Files {
         self.set_aside.retain(|file| present.contains(file));
     }
 
+    /// Whether a file is on its way back to `pending/`.
+    pub(super) fn is_returning(&self) -> bool {
+        let returns = |leaving: &Leaving| leaving.under_way && leaving.destination == Destination::Pending;
+        self.leaving.values().any(returns)
+    }
+
     pub(super) fn is_known(&self, file: &FileName) -> bool {
         self.pending.contains_key(file) || self.set_aside.contains(file)
     }

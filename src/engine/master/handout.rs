@@ -17,7 +17,7 @@ pub(super) struct Claim {
 impl Master {
     /// The document's rule after each event: while a worker is idle and a file waits, bring them together.
     pub(super) fn hand_out(&mut self, now: Now) {
-        if self.stopping || self.claim.is_some() || self.peers.sending_bytes() >= self.settings.sending_bytes_max {
+        if !self.may_claim() {
             return;
         }
         let Some(connection) = self.peers.next_idle() else { return };
@@ -25,6 +25,12 @@ impl Master {
         self.peers.set(connection, State::Claiming, now.mono);
         self.effects.push_back(Effect::Claim(file.clone()));
         self.claim = Some(Claim { connection, file, waiting });
+    }
+
+    /// Whether the next file may be chosen. One that comes back is waited for: it may be more urgent than all that wait.
+    pub(super) fn may_claim(&self) -> bool {
+        let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
+        !self.stopping && self.claim.is_none() && has_room && !self.files.is_returning()
     }
 
     /// What became of the last [`Effect::Claim`].
@@ -116,7 +122,7 @@ impl Master {
             // It is safe where it is, and counts as work until it is moved.
             log::error!("{file} cannot be moved out of working/ and is tried again: {reason}");
             leaving.under_way = false;
-            return;
+            return self.hand_out(now);
         }
         let Some(Leaving { waiting, destination, .. }) = self.files.leaving.remove(file) else { return };
         match (moved, destination) {

@@ -188,7 +188,9 @@ impl Master {
         self.files.keep_only(present);
         self.retry_moves();
         let is_counted = std::mem::take(&mut self.ticked);
-        if is_counted && !self.settings.keep_alive && self.files.pending() + self.working() == 0 {
+        // Files count that were not found yet, because somebody is writing them; not those that can never be moved.
+        let waits = present.len() as u64 > self.files.set_aside_count();
+        if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
             // The document's COMPLETED.
             log::info!("no file is left in pending/ and working/");
             self.tell_workers(&FromMaster::Completed);
@@ -320,7 +322,7 @@ impl Master {
         for gate in self.gates.closed() {
             assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed for ever");
         }
-        if !self.stopping && self.claim.is_none() && self.peers.sending_bytes() < self.settings.sending_bytes_max {
+        if self.may_claim() {
             let waits = self.files.has_next(|gates| self.gates.may_start(gates));
             assert!(!waits || self.peers.next_idle().is_none(), "a worker is idle while a file waits");
         }

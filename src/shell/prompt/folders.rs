@@ -16,6 +16,7 @@ use rustix::io::Errno;
 use super::PromptError;
 use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, count_prompts};
 use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
+use crate::shell::prompt_create::TASKS;
 
 /// Names that are tried before a folder is taken for a broken one.
 const NAMES_MAX: u32 = 10_000;
@@ -23,6 +24,7 @@ const NAMES_MAX: u32 = 10_000;
 /// The folders of one root.
 #[derive(Clone, Debug)]
 pub(super) struct Folders {
+    pub(super) root: PathBuf,
     pub(super) tasks: PathBuf,
     pub(super) pending: PathBuf,
     working: PathBuf,
@@ -37,9 +39,11 @@ impl Folders {
         if !root.is_dir() {
             return Err(PromptError::NoRoot(root.to_owned()));
         }
-        let tasks = root.join(".tasks");
+        // Where it is now: a relative path would lead elsewhere for whoever reads it.
+        let root = root.canonicalize().map_err(|source| PromptError::Folder { path: root.to_owned(), source })?;
+        let tasks = root.join(TASKS);
         let [pending, working, done, failed] = ["pending", "working", "done", "failed"].map(|name| tasks.join(name));
-        let folders = Self { tasks, pending, working, done, failed, prompt_bytes_max };
+        let folders = Self { root, tasks, pending, working, done, failed, prompt_bytes_max };
         folders.make().map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
         folders.check_device()?;
         Ok(folders)

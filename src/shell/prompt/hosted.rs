@@ -1,7 +1,7 @@
 //! A prompt master inside another process: on a thread of its own, until its host stops it.
 
+use std::fmt;
 use std::io;
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -15,7 +15,7 @@ use crate::config::Config;
 pub struct Hosted {
     waker: Arc<Waker>,
     thread: JoinHandle<()>,
-    address: SocketAddr,
+    ready_line: String,
 }
 
 impl Hosted {
@@ -26,15 +26,9 @@ impl Hosted {
     pub fn start(config: &Config) -> Result<Self, PromptError> {
         let place = Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true };
         let master = PromptMaster::start(config, place)?;
-        let (waker, address) = (Arc::clone(&master.waker), master.address());
+        let (waker, ready_line) = (Arc::clone(&master.waker), master.ready_line());
         let thread = std::thread::Builder::new().name("prompt-master".into()).spawn(move || run(master))?;
-        Ok(Self { waker, thread, address })
-    }
-
-    /// Where it listens.
-    #[must_use]
-    pub const fn address(&self) -> SocketAddr {
-        self.address
+        Ok(Self { waker, thread, ready_line })
     }
 
     /// Closes its connections and waits for its end, as long as `SHUTDOWN_TIMEOUT` at the most.
@@ -46,6 +40,13 @@ impl Hosted {
         // Had it panicked, its thread would have said so.
         let _ = self.thread.join();
         Ok(())
+    }
+}
+
+/// The line that says that it is ready, and where.
+impl fmt::Display for Hosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.ready_line)
     }
 }
 

@@ -67,6 +67,7 @@ impl PromptMaster {
             watch_unread: true,
             accept_unread: false,
             first_scan: true,
+            rescan: None,
             over: false,
             buffer: vec![0; BUFFER_BYTES],
             _lock: lock,

@@ -15,7 +15,7 @@ use crate::engine::master::FileName;
 pub(super) enum Change {
     /// This file has come, or has a new content.
     File(FileName),
-    /// Too much: look at everything.
+    /// Too much, or the folder itself is gone: look at everything.
     Everything,
 }
 
@@ -35,17 +35,15 @@ impl Watch {
         self.inotify.as_fd().as_raw_fd()
     }
 
-    /// Watches the folder that has this path at the moment; the same one twice is watched once. True if it is another one than
-    /// before, so that files may have come to it unseen.
-    pub(super) fn follow(&mut self, folder: &Path) -> io::Result<bool> {
+    /// Watches the folder that has this path at the moment; the same one twice is watched once.
+    pub(super) fn follow(&mut self, folder: &Path) -> io::Result<()> {
         let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
         let watched = self.inotify.add_watch(folder, flags)?;
-        let old = self.watched.replace(watched);
-        if let Some(old) = old.filter(|old| *old != watched) {
+        if let Some(old) = self.watched.replace(watched).filter(|old| *old != watched) {
             // The folder is gone, or somewhere else. If it is gone, so is its watch.
             let _ = self.inotify.rm_watch(old);
         }
-        Ok(old != Some(watched))
+        Ok(())
     }
 
     /// Some of the changes since the last call; `None` when there are no more.
@@ -60,7 +58,8 @@ impl Watch {
             }
         };
         let change = |event: nix::sys::inotify::InotifyEvent| {
-            if event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+            let is_gone = event.mask.contains(AddWatchFlags::IN_IGNORED) && Some(event.wd) == self.watched;
+            if is_gone || event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
                 return Some(Change::Everything);
             }
             let of_interest = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;

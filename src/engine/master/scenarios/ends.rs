@@ -48,6 +48,23 @@ fn a_file_that_only_the_timer_finds_keeps_the_master_from_ending() {
 }
 
 #[test]
+fn a_file_that_is_being_written_keeps_the_master_from_ending() {
+    let mut world = World::new(&[]);
+    let worker = world.join();
+    world.now.mono = Mono::default() + Duration::from_secs(10);
+    world.master.handle_timeout(world.now);
+    while let Some(effect) = world.master.poll_effect() {
+        if effect == Effect::Scan {
+            // It is there, but not whole, so that it is not found.
+            world.master.handle_scanned(world.now, &["a".into()].into());
+        }
+    }
+    assert!(world.closing.is_empty() && !world.exited);
+    world.prompt("a", Front::default());
+    assert_eq!(world.state(worker), Some(WorkerState::Requesting));
+}
+
+#[test]
 fn a_file_behind_a_closed_gate_keeps_the_master_from_ending() {
     let mut world = World::new(&[]);
     world.prompt("a", gated(&["claude"]));

@@ -122,6 +122,16 @@ fn a_file_may_fail_as_often_as_it_says() {
 }
 
 #[test]
+fn a_file_that_comes_back_goes_before_less_urgent_ones() {
+    let mut world = World::new(&["b"]);
+    world.prompt("a", Front { max_fails: 1, priority: 1, ..Front::default() });
+    let worker = world.join();
+    assert_eq!(world.takes(worker), "a");
+    world.fails(worker);
+    assert_eq!(world.takes(worker), "a");
+}
+
+#[test]
 fn a_worker_that_is_cut_costs_its_file_no_failure() {
     let mut world = World::new(&[]);
     world.prompt("a", Front { max_fails: 1, ..Front::default() });
