@@ -95,6 +95,7 @@ impl Runner {
         let id = TaskId::new(clock::now().wall, rand::random());
         let folder = self.runs.folder_of(id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
+        let start = clock::now().wall;
         let started = self.spawn(id, &folder, &name, &request.prompt);
         match started {
             Ok(child) => {
@@ -104,7 +105,6 @@ impl Runner {
                     log::error!("{error}");
                 }
                 let tree = Tree::of(child.id());
-                let start = clock::now().wall;
                 self.run = Some(Run { id, name, folder, child: Some(child), tree, start, end: None });
                 Ok(())
             }

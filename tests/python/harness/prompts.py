@@ -111,6 +111,7 @@ class Peer:
 
     def __init__(self, port):
         self.socket = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
 
     def send(self, kind, msg="", **more):
