@@ -147,3 +147,13 @@ def test_a_limited_worker_gives_its_prompt_back_and_works_on_later(prompts):
     prompts.worker(script)
     assert prompts.master().wait() == 0
     assert prompts.names("done") == ["a.txt"]
+
+
+def test_what_a_prompt_has_said_until_its_time_was_over_is_kept(prompts):
+    prompts.write("a.txt", "---\ntimeout: 0.5\n---\na")
+    worker = prompts.worker("echo begun; sleep 1000", "--patience", "0")
+    prompts.master(KEEP_ALIVE="true")
+    wait_until(lambda: prompts.names("failed") == ["a.txt"], "a.txt has failed")
+    assert worker.wait() == 0
+    with open(prompts.path("failed", "a.txt.out"), encoding="utf-8") as out:
+        assert out.read() == "begun\n"

@@ -16,9 +16,9 @@ use crate::shell::signals::{STOP, Signals};
 
 #[derive(Args, Debug)]
 pub(super) struct MasterArgs {
-    /// TCP port; 0 takes a free one [default: PORT of [prompt], 34567]
+    /// TCP port; 0 takes a free one [default: prompt.PORT]
     port: Option<u16>,
-    /// Folder with .tasks/ [default: ROOT_DIR of [prompt], the current folder]
+    /// Folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
     /// Stay when no prompt is left

@@ -12,6 +12,7 @@ use super::super::output::{Output, note};
 use super::super::table::Table;
 use super::super::times;
 use crate::protocol::prompt::{Status, WorkerState};
+use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, AskError, Counts};
 use crate::shell::signals::{STOP, Signals};
 
@@ -72,7 +73,7 @@ fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
 /// The folders still tell how far it is.
 fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, was_there: bool) -> Result<u8, Failure> {
     let root = super::root(session, args.root_dir.as_deref());
-    let folder = root.join(".tasks");
+    let folder = root.join(TASKS);
     let counts = match prompt_status::count(&root) {
         Ok(counts) => counts,
         // A master on another machine: what it said last stands there already.

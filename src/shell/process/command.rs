@@ -1,4 +1,4 @@
-//! Starting a command that a user has named, as a shell would find it. Starting a run.sh is [`super::spawn`]'s concern.
+//! Starting a command that a user has named, as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
