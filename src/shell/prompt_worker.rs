@@ -10,6 +10,7 @@ mod connection;
 mod guard;
 mod results;
 mod runner;
+mod runs;
 
 use std::ffi::OsString;
 use std::io;
@@ -26,7 +27,8 @@ use crate::shell::signals::{STOP, Signals};
 use crate::types::Mono;
 
 use connection::{Connection, Dial};
-use runner::{Runner, host_part};
+use runner::Runner;
+use runs::host_part;
 
 /// What to work for, and with what.
 #[derive(Clone, Debug)]

@@ -107,6 +107,19 @@ fn a_master_that_cannot_be_understood_is_left_and_tried_again() {
 }
 
 #[test]
+fn a_worker_goes_on_when_its_folders_are_removed_between_two_prompts() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.port(), &[], "cat");
+    let mut peer = master.join();
+    for text in ["one", "two"] {
+        peer.request("a.txt", text);
+        peer.hears("DONE");
+        assert_eq!(place.text(".tasks/done/a.txt.out"), text);
+        fs::remove_dir_all(place.path(".tasks")).unwrap();
+    }
+}
+
+#[test]
 fn a_prompt_that_takes_too_long_has_failed() {
     let (place, master) = (Place::new(), Master::new());
     let _worker = place.worker(master.port(), &[], "sleep 1000");

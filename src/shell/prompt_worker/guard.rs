@@ -6,7 +6,7 @@ use std::path::Path;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::PromptWorkerError;
-use super::runner::Runs;
+use super::runs::Runs;
 use crate::shell::process::{self, Ward};
 use crate::shell::signals::{STOP, Signals};
 use crate::types::ExitCode;

@@ -1,17 +1,6 @@
 //! The one run of a worker as the system sees it: its files, its process, what it leaves behind. The engine decides, this obeys.
-//!
-//! Layout, in `.tasks/.runs/<host name>/` below the root; workers of one host share it:
-//!
-//! ```text
-//! <id>.0.json      the run record, by which the guard, or the next worker, ends the run of a dead one
-//! <id>/prompt.txt  PROMPT_FILE, and the standard input of the command
-//! <id>/out, err    its output, until it goes to done/ or failed/
-//! <id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
-//! ```
-//!
-//! By host, because a record names processes of one host, and a root may lie on a file system that several share.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
 use std::os::fd::AsFd;
@@ -21,17 +10,15 @@ use std::time::Duration;
 
 use super::PromptWorkerError;
 use super::results::{Results, file_name};
+use super::runs::Runs;
 use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RecordError, RunRecord, RunRecords, RunningChild,
-    Tree,
+    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RunRecord, RunningChild, Tree,
 };
-use crate::shell::prompt_create::TASKS;
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
 
-const RUNS: &str = ".runs";
 const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
 const ERR: &str = "err";
@@ -48,19 +35,17 @@ const MARK: &str = "LLTS_RUN_PROMPT";
 /// Bytes of `defer.info` that are read; it holds one line.
 const DEFER_BYTES_MAX: u64 = 4096;
 
+/// A longer limit is a slip: a day has been the longest of any service.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
+
 /// Everything that outlives a run, and the run itself.
 pub(super) struct Runner {
     root: PathBuf,
+    host: String,
     command: Command,
     runs: Runs,
     own: ProcessId,
     run: Option<Run>,
-}
-
-/// What is known of all runs of this host below one root.
-pub(super) struct Runs {
-    folder: PathBuf,
-    records: RunRecords,
 }
 
 struct Run {
@@ -82,7 +67,7 @@ impl Runner {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
         runs.remove_strays();
-        Ok(Self { root: root.to_owned(), command, runs, own, run: None })
+        Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, run: None })
     }
 
     /// Readable when the command has ended.
@@ -116,7 +101,9 @@ impl Runner {
     }
 
     /// Makes the files and starts the command.
-    fn spawn(&self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+    fn spawn(&mut self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+        // Somebody may have removed all of .tasks/ since the last run.
+        self.runs = Runs::open(&self.root, &self.host).map_err(|error| error.to_string())?;
         self.runs.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
         let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
@@ -223,58 +210,6 @@ impl Runner {
     }
 }
 
-impl Runs {
-    pub(super) fn open(root: &Path, host: &str) -> Result<Self, RecordError> {
-        let folder = root.join(TASKS).join(RUNS).join(host);
-        Ok(Self { records: RunRecords::open(&folder)?, folder })
-    }
-
-    fn folder_of(&self, id: TaskId) -> PathBuf {
-        self.folder.join(id.to_string())
-    }
-
-    /// Ends the runs of workers that were killed together with their guards.
-    pub(super) fn sweep(&self) {
-        let swept = self.records.sweep(|swept| {
-            log::warn!("a worker has died and left a run: {swept:?}");
-            remove_folder(&self.folder_of(swept.task));
-        });
-        if let Err(error) = swept {
-            log::error!("{error}");
-        }
-    }
-
-    /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
-    fn remove_strays(&self) {
-        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
-        let folders: Vec<_> = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).collect();
-        let Ok(records) = self.records.list() else { return };
-        for folder in folders {
-            let name = folder.file_name();
-            if !records.iter().any(|record| *name == *record.task.to_string()) {
-                remove_folder(&folder.path());
-            }
-        }
-    }
-
-    /// The folder before its record, so that none is without one.
-    fn clean(&self, id: TaskId) {
-        remove_folder(&self.folder_of(id));
-        if let Err(error) = self.records.remove(id, Round(0)) {
-            log::error!("{error}");
-        }
-    }
-}
-
-fn remove_folder(path: &Path) {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            log::error!("cannot remove {}: {error}", path.display());
-        }
-        Ok(()) | Err(_) => {}
-    }
-}
-
 /// What a limited command says of its limit: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
 fn retry_after(path: &Path) -> Option<Duration> {
     // The command may have put anything there: nothing is followed, and nothing is waited for.
@@ -291,16 +226,6 @@ fn retry_after(path: &Path) -> Option<Duration> {
     time.map(|time| time.min(RETRY_AFTER_MAX))
 }
 
-/// A longer limit is a slip: a day has been the longest of any service.
-const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
-
-/// A host's name as a part of a path.
-pub(super) fn host_part(name: &OsStr) -> String {
-    let allowed = |letter: &char| letter.is_ascii_alphanumeric() || "_-.".contains(*letter);
-    let part: String = name.to_string_lossy().chars().filter(allowed).take(64).collect();
-    if part.trim_matches('.').is_empty() { "localhost".to_owned() } else { part }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,20 +240,15 @@ mod tests {
         };
         assert_eq!(read("retry_after=90\n"), Some(Duration::from_secs(90)));
         assert_eq!(read("# why\n retry_after= 0.5 \n"), Some(Duration::from_millis(500)));
-        assert_eq!(read("retry_after=1e30\n"), Some(RETRY_AFTER_MAX).filter(|_| false));
-        for text in ["", "retry_after=", "retry_after=soon", "retry_after=-1", "retry_after=nan", "90"] {
+        assert_eq!(read("retry_after=1e9\n"), Some(RETRY_AFTER_MAX));
+        for text in
+            ["", "retry_after=", "retry_after=soon", "retry_after=-1", "retry_after=nan", "retry_after=1e30", "90"]
+        {
             assert_eq!(read(text), None, "{text}");
         }
         fs::remove_file(&path).unwrap();
         assert_eq!(retry_after(&path), None);
         nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert_eq!(retry_after(&path), None);
-    }
-
-    #[test]
-    fn a_host_is_a_part_of_a_path() {
-        for (name, part) in [("box-1.local", "box-1.local"), ("../x", "..x"), ("..", "localhost"), ("", "localhost")] {
-            assert_eq!(host_part(OsStr::new(name)), part);
-        }
     }
 }
