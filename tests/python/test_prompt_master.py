@@ -151,8 +151,8 @@ def test_a_limited_worker_gives_its_prompt_back_and_works_on_later(prompts):
 
 def test_what_a_prompt_has_said_until_its_time_was_over_is_kept(prompts):
     prompts.write("a.txt", "---\ntimeout: 0.5\n---\na")
-    worker = prompts.worker("echo begun; sleep 1000", "--patience", "0")
     prompts.master(KEEP_ALIVE="true")
+    worker = prompts.worker("echo begun; sleep 1000", "--patience", "0")
     wait_until(lambda: prompts.names("failed") == ["a.txt"], "a.txt has failed")
     assert worker.wait() == 0
     with open(prompts.path("failed", "a.txt.out"), encoding="utf-8") as out:
