@@ -94,6 +94,8 @@ pub enum Kept {
     Done,
     /// Beside what has failed.
     Failed,
+    /// The same, but the master counts the time, too, and may have put the prompt there already.
+    Overdue,
     /// Nowhere: the prompt waits again, and its next run has results of its own.
     Nowhere,
 }

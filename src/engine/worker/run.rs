@@ -61,6 +61,7 @@ enum Ending {
 enum Verdict {
     Done,
     Failed(String),
+    Overdue(String),
     Limited(Option<Duration>),
     Void,
 }
@@ -126,7 +127,7 @@ impl Worker {
         }
         let verdict = match (run.ending, exit) {
             (Some(Ending::Void), _) => Verdict::Void,
-            (Some(Ending::Overdue), _) => Verdict::Failed(overdue_reason(run.limit)),
+            (Some(Ending::Overdue), _) => Verdict::Overdue(overdue_reason(run.limit)),
             (None, ExitCode::SUCCESS) => Verdict::Done,
             (None, USAGE_LIMITED) => Verdict::Limited(retry_after),
             (None, ExitCode(code)) => Verdict::Failed(if code < 0 {
@@ -161,6 +162,7 @@ impl Worker {
         let State::Ended { verdict, .. } = run.state else { unreachable!("a run is settled before its end") };
         let (kept, report) = match verdict {
             Verdict::Done => (Kept::Done, Some(FromWorker::Done { text: run.file })),
+            Verdict::Overdue(reason) => (Kept::Overdue, Some(FromWorker::Failed { reason })),
             Verdict::Failed(reason) => (Kept::Failed, Some(FromWorker::Failed { reason })),
             Verdict::Limited(retry_after) => {
                 let reason = "the command says that it is limited".to_owned();
@@ -190,7 +192,7 @@ impl Worker {
         match &mut run.state {
             State::Ended { .. } if connected => {}
             State::Ended { verdict, .. } => {
-                *verdict = if overdue { Verdict::Failed(overdue_reason(run.limit)) } else { Verdict::Void };
+                *verdict = if overdue { Verdict::Overdue(overdue_reason(run.limit)) } else { Verdict::Void };
             }
             State::Starting | State::Running => {
                 let begun = run.ending.is_some() || matches!(run.state, State::Starting);

@@ -253,7 +253,7 @@ fn a_prompt_that_a_master_gives_up_keeps_what_it_has_said() {
     story.does(&["Terminate"]);
     story.exits(-15);
     story.tree(false);
-    story.does(&["keep Failed", "Connect"]);
+    story.does(&["keep Overdue", "Connect"]);
 }
 
 #[test]
@@ -340,7 +340,7 @@ fn a_prompt_that_takes_too_long_has_failed() {
     story.does(&["Terminate"]);
     story.exits(0);
     story.tree(false);
-    story.does(&["keep Failed", "FAILED it took longer than 5 s"]);
+    story.does(&["keep Overdue", "FAILED it took longer than 5 s"]);
 }
 
 #[test]

@@ -14,12 +14,17 @@ use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
 use crate::types::{ExitCode, Wall};
 
+/// Names that are tried, as many as a master tries.
+const NAMES_MAX: u32 = 10_000;
+
 /// Who a run was, and how it went.
 pub(super) struct Results<'a> {
     /// The name of the prompt's file.
     pub(super) name: &'a str,
     /// `done` or `failed`.
     pub(super) folder: &'a str,
+    /// The prompt's file may be there already.
+    pub(super) may_be_late: bool,
     /// Its standard output, to be moved.
     pub(super) out: &'a Path,
     /// Its standard error, to be moved.
@@ -37,7 +42,7 @@ impl Results<'_> {
     pub(super) fn keep(&self, root: &Path) -> io::Result<()> {
         let folder = root.join(TASKS).join(self.folder);
         fs::create_dir_all(&folder)?;
-        let name = free_name(&folder, self.name);
+        let name = name_beside(&folder, self.name, self.may_be_late);
         let place = |ending: &str| folder.join(format!("{name}.{ending}"));
         fs::rename(self.out, place("out"))?;
         fs::rename(self.err, place("err"))?;
@@ -65,15 +70,17 @@ impl Results<'_> {
     }
 }
 
-/// The name under which the prompt file will arrive: a master does not replace one that is there.
+/// The name under which the prompt's file will arrive, or has: a master does not replace one that is there.
 ///
-/// Results without their prompt file are of a run that could not be reported any more; the new ones take their place.
-fn free_name(folder: &Path, name: &str) -> String {
-    let is_free = |name: &FileName| folder.join(name.as_os_str()).symlink_metadata().is_err();
-    let name = FileName::from(name);
-    let numbered = (2..u32::MAX).map(|number| name.numbered(number));
-    let free = std::iter::once(name.clone()).chain(numbered).find(is_free).unwrap_or(name);
-    free.to_string()
+/// Results without their prompt are of a run that could not be reported any more; the new ones take their place.
+fn name_beside(folder: &Path, name: &str, may_be_late: bool) -> String {
+    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
+    let is_bare = |name: &String| is_there(name) && !is_there(&format!("{name}.json"));
+    let numbered = |number| FileName::from(name).numbered(number).to_string();
+    let candidates = || std::iter::once(name.to_owned()).chain((2..NAMES_MAX).map(numbered));
+    let arrived = if may_be_late { candidates().find(is_bare) } else { None };
+    let expected = || candidates().find(|name| !is_there(name));
+    arrived.or_else(expected).unwrap_or_else(|| name.to_owned())
 }
 
 /// The name of a prompt's file that can stand in a path: what the master says, or one made of the request.
@@ -107,23 +114,37 @@ mod tests {
     fn results_go_with_their_prompt_and_replace_only_those_that_lost_it() {
         let root = tempfile::tempdir().unwrap();
         let path = |name: &str| root.path().join(name);
-        let keep = |text: &str| {
+        let keep = |text: &str, may_be_late: bool| {
             fs::write(path("out"), text).unwrap();
             fs::write(path("err"), "").unwrap();
             let (exit, start, end) = (ExitCode(-9), Wall::from_micros(1_000_000), Wall::from_micros(3_500_000));
             let (out, err) = (&path("out"), &path("err"));
             let command = ["sh".to_owned()];
-            let results =
-                Results { name: "a", folder: "done", out, err, worker: "w", command: &command, exit, start, end };
+            let results = Results {
+                name: "a",
+                folder: "done",
+                may_be_late,
+                out,
+                err,
+                worker: "w",
+                command: &command,
+                exit,
+                start,
+                end,
+            };
             results.keep(root.path()).unwrap();
         };
         let text = |name: &str| fs::read_to_string(path(".tasks/done").join(name)).unwrap();
-        keep("lost");
-        keep("first");
+        keep("lost", false);
+        keep("first", false);
         assert_eq!(text("a.out"), "first");
         fs::write(path(".tasks/done/a"), "prompt").unwrap();
-        keep("second");
+        keep("second", false);
         assert_eq!((text("a.out"), text("a.2.out")), ("first".to_owned(), "second".to_owned()));
+        fs::write(path(".tasks/done/a.2"), "prompt").unwrap();
+        fs::write(path(".tasks/done/a.3"), "prompt").unwrap();
+        keep("late", true);
+        assert_eq!((text("a.2.out"), text("a.3.out")), ("second".to_owned(), "late".to_owned()));
         let json: serde_json::Value = serde_json::from_str(&text("a.json")).unwrap();
         assert_eq!((&json["signal"], &json["exit_code"], &json["seconds"]), (&json!(9), &json!(null), &json!(2.5)));
     }

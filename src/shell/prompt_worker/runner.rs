@@ -185,7 +185,7 @@ impl Runner {
         let seconds = end.since(run.start).as_secs_f64();
         let folder = match kept {
             Kept::Done => Some("done"),
-            Kept::Failed => Some("failed"),
+            Kept::Failed | Kept::Overdue => Some("failed"),
             Kept::Nowhere => None,
         };
         log::info!("{}: {} after {seconds:.1} s", run.name, folder.unwrap_or("given back"));
@@ -193,6 +193,7 @@ impl Runner {
             let results = Results {
                 name: &run.name,
                 folder,
+                may_be_late: kept == Kept::Overdue,
                 out: &run.folder.join(OUT),
                 err: &run.folder.join(ERR),
                 worker,
