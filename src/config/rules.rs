@@ -14,7 +14,11 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 
 /// Refuses what no single key can be blamed for.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
-    let found = insecure(config).or_else(|| ports(config)).or_else(|| report(config)).or_else(|| folders(config));
+    let found = insecure(config)
+        .or_else(|| open_prompts(config))
+        .or_else(|| ports(config))
+        .or_else(|| report(config))
+        .or_else(|| folders(config));
     found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
 }
 
@@ -27,6 +31,19 @@ fn insecure(config: &Config) -> Option<String> {
              port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or say \
              ALLOW_INSECURE = true if everybody on that network is trusted",
             controller.ip
+        )
+    })
+}
+
+fn open_prompts(config: &Config) -> Option<String> {
+    let prompt = &config.prompt;
+    let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
+    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
+        format!(
+            "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
+             are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
+             everybody on that network is trusted",
+            prompt.bind
         )
     })
 }
