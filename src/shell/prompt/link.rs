@@ -143,3 +143,56 @@ impl Link {
 fn malformed(error: FrameError) -> MessageError {
     MessageError::Malformed(error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (Link, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Link::new(TcpStream::from_std(stream)), peer)
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_given_up() {
+        let (mut link, _peer) = pair();
+        let message = || vec![b' '; 1 << 20];
+        // The system holds some of it as well; a few MiB.
+        let sent = (0..200).take_while(|_| link.send(message()).is_ok()).count();
+        assert!((QUEUE_BYTES_MAX >> 20..200).contains(&sent), "{sent} messages of 1 MiB");
+    }
+
+    #[test]
+    fn what_is_queued_leaves_before_the_end_of_the_stream() {
+        let (mut link, mut peer) = pair();
+        let sent = vec![b'x'; 8 << 20];
+        link.send(sent.clone()).unwrap();
+        link.close().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            peer.read_to_end(&mut heard).unwrap();
+            heard
+        });
+        while !reader.is_finished() {
+            link.flush().unwrap();
+            std::thread::yield_now();
+        }
+        assert!(reader.join().unwrap() == sent);
+    }
+
+    #[test]
+    fn a_peer_is_heard_until_it_breaks_the_stream_and_not_after() {
+        let (mut link, mut peer) = pair();
+        peer.write_all(b"{\"type\":\"LEAVE\"}x{\"type\":\"LEAVE\"}").unwrap();
+        drop(peer);
+        let (mut brought, mut buffer) = (Vec::new(), [0; 64]);
+        while link.receive(&mut buffer, |one| brought.push(one)) != After::Closed {}
+        let [Brought::Message(FromWorker::Leave), Brought::Bad(MessageError::Malformed(_))] = &brought[..] else {
+            panic!("{brought:?}");
+        };
+    }
+}
