@@ -75,12 +75,12 @@ impl Results<'_> {
 /// Results without their prompt are of a run that could not be reported any more; the new ones take their place.
 fn name_beside(folder: &Path, name: &str, may_be_late: bool) -> String {
     let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    let is_bare = |name: &String| is_there(name) && !is_there(&format!("{name}.json"));
+    let is_bare = |name: &str| !is_there(&format!("{name}.json"));
     let numbered = |number| FileName::from(name).numbered(number).to_string();
-    let candidates = || std::iter::once(name.to_owned()).chain((2..NAMES_MAX).map(numbered));
-    let arrived = if may_be_late { candidates().find(is_bare) } else { None };
-    let expected = || candidates().find(|name| !is_there(name));
-    arrived.or_else(expected).unwrap_or_else(|| name.to_owned())
+    let mut candidates = std::iter::once(name.to_owned()).chain((2..NAMES_MAX).map(numbered));
+    // One look at each: the prompt may be arriving at this moment.
+    let found = candidates.find(|name| !is_there(name) || (may_be_late && is_bare(name)));
+    found.unwrap_or_else(|| name.to_owned())
 }
 
 /// The name of a prompt's file that can stand in a path: what the master says, or one made of the request.
