@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Transport};
-use crate::engine::zmtp::Limits;
+use crate::engine::zmtp::{Limits, Security};
 use crate::types::Mono;
 
 /// A page of details is larger than any request.
@@ -115,6 +115,7 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
         Transport::Own => {
             let settings = PortSettings {
                 limits: limits(config),
+                security: Security::Null,
                 places: places(config, descriptors),
                 subscriptions_max: config.limits.subscriptions_max,
             };
@@ -138,7 +139,7 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, So
         Transport::Own => {
             // The agent and its controller speak all the time, so neither has to be asked.
             let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
-            let settings = LinkSettings { limits, reconnect_interval_max };
+            let settings = LinkSettings { limits, security: Security::Null, reconnect_interval_max };
             Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
         }
     })

@@ -13,7 +13,7 @@ use std::time::Duration;
 use super::accept::Places;
 use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
-use crate::engine::zmtp::{Event, Kind, Limits, Settings};
+use crate::engine::zmtp::{Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
 use crate::shell::transport::{Link, SocketError};
 use crate::types::Mono;
@@ -29,6 +29,8 @@ const BROADCASTS: Tag = 1;
 pub struct LinkSettings {
     /// The connection.
     pub limits: Limits,
+    /// How it is secured.
+    pub security: Security,
     /// The longest pause between two attempts to connect.
     pub reconnect_interval_max: Duration,
 }
@@ -100,7 +102,8 @@ impl OwnLink {
             if until > now {
                 continue;
             }
-            let settings = Settings { kind: line.kind, limits: self.settings.limits.clone() };
+            let LinkSettings { limits, security, .. } = self.settings.clone();
+            let settings = Settings { kind: line.kind, limits, security };
             match self.endpoint.connect(&line.address, settings, tag) {
                 Ok(peer) => line.state = LineState::Dialled(peer),
                 Err(error) => {

@@ -8,7 +8,7 @@ use slotmap::SecondaryMap;
 use super::accept::Places;
 use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
-use crate::engine::zmtp::{Cut, Event, Kind, Limits, Settings, Subscriptions};
+use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::transport::{Ports, SocketError, Unsendable};
 use crate::types::Mono;
@@ -30,6 +30,8 @@ const BROADCASTS: Tag = 1;
 pub struct PortSettings {
     /// Each of them.
     pub limits: Limits,
+    /// How they are let in.
+    pub security: Security,
     /// All of them.
     pub places: Places,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
@@ -64,9 +66,17 @@ impl OwnPorts {
         let endpoint = Endpoint::new(settings.places);
         let mut endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", rep_endpoint, source))?;
         let limits = settings.limits.clone();
-        let requests = listen(&mut endpoint, rep_endpoint, Settings { kind: Kind::Router, limits })?;
+        let requests = listen(
+            &mut endpoint,
+            rep_endpoint,
+            Settings { kind: Kind::Router, limits, security: settings.security.clone() },
+        )?;
         let limits = Limits { message_bytes_max: SUBSCRIBER_MESSAGE_BYTES_MAX, ..settings.limits.clone() };
-        let broadcasts = listen(&mut endpoint, pub_endpoint, Settings { kind: Kind::Xpub, limits })?;
+        let broadcasts = listen(
+            &mut endpoint,
+            pub_endpoint,
+            Settings { kind: Kind::Xpub, limits, security: settings.security.clone() },
+        )?;
         Ok(Self {
             endpoint,
             requests,
