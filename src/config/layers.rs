@@ -25,10 +25,11 @@ pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Integer(i64),
+    Decimal(f64),
     Bool(bool),
     Text(String),
     Texts(Vec<String>),
-    /// What no key takes (a float, a table, a date, …), for the message.
+    /// What no key takes (a table, a date, …), for the message.
     Other(String),
 }
 
@@ -99,7 +100,10 @@ fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Resu
 fn from_text(known: &Value, text: String) -> Value {
     let word = text.trim();
     let value = match known {
-        Value::Integer(_) => word.parse().ok().map(Value::Integer),
+        Value::Integer(_) | Value::Decimal(_) => {
+            let decimal = || word.parse().ok().map(Value::Decimal);
+            word.parse().ok().map(Value::Integer).or_else(decimal)
+        }
         Value::Bool(_) => word.parse().ok().map(Value::Bool),
         Value::Texts(_) => {
             let items = word.split(',').map(str::trim).filter(|item| !item.is_empty());
@@ -142,7 +146,9 @@ fn from_toml(value: &Spanned<DeValue<'_>>) -> Value {
             let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
             texts.collect::<Option<_>>().map_or_else(|| Value::Other("a list of other things".to_owned()), Value::Texts)
         }
-        DeValue::Float(number) => Value::Other(shown(number.as_str())),
+        DeValue::Float(number) => {
+            number.as_str().parse().map_or_else(|_| Value::Other(shown(number.as_str())), Value::Decimal)
+        }
         DeValue::Datetime(date) => Value::Other(shown(&date.to_string())),
         DeValue::Table(table) if table.is_empty() => empty_table(),
         DeValue::Table(_) => Value::Other("a table".to_owned()),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, shown};
 use super::layers::{Setting, Settings, Value};
+use crate::types::{Label, Labels};
 
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
@@ -60,6 +61,47 @@ impl Reader {
     /// A time in milliseconds.
     pub(super) fn millis(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
         self.number(key, range, "milliseconds").map(Duration::from_millis)
+    }
+
+    /// A time in seconds with decimals, as the fields of a submit have it.
+    pub(super) fn seconds(&mut self, key: &'static str) -> Result<Duration, ConfigError> {
+        /// Ten years.
+        const SECONDS_MAX: f64 = 315_360_000.0;
+        let setting = self.take(key);
+        let seconds = match &setting.value {
+            Value::Integer(number) => i32::try_from(*number).ok().map(f64::from),
+            Value::Decimal(number) => Some(*number),
+            _ => None,
+        };
+        let seconds = seconds.filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+        let time = seconds.map(Duration::from_secs_f64);
+        time.ok_or_else(|| bad(key, &setting, format!("seconds from 0 to {SECONDS_MAX}, decimals allowed")))
+    }
+
+    /// How often something may happen.
+    pub(super) fn count(&mut self, key: &'static str, unit: &str) -> Result<u32, ConfigError> {
+        let count = self.number(key, 0..=1_000_000, unit)?;
+        Ok(u32::try_from(count).unwrap_or(u32::MAX))
+    }
+
+    /// The priority of a task.
+    pub(super) fn priority(&mut self, key: &'static str) -> Result<i8, ConfigError> {
+        let setting = self.take(key);
+        let number = match setting.value {
+            Value::Integer(number) => i8::try_from(number).ok().filter(|number| (-100..=100).contains(number)),
+            _ => None,
+        };
+        number.ok_or_else(|| bad(key, &setting, "a whole number from -100 to 100"))
+    }
+
+    /// Names of tags.
+    pub(super) fn labels(&mut self, key: &'static str) -> Result<Labels, ConfigError> {
+        let setting = self.take(key);
+        let labels = match &setting.value {
+            Value::Texts(texts) => texts.iter().map(|text| Label::new(text)).collect::<Result<_, _>>(),
+            _ => return Err(bad(key, &setting, "a list of names such as [\"gpu\", \"linux\"]")),
+        };
+        labels.and_then(Labels::new).map_err(|error| bad(key, &setting, format!("a list of names: {error}")))
     }
 
     /// A TCP port; 0 takes a free one.
@@ -141,6 +183,7 @@ impl fmt::Display for Value {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Integer(number) => write!(f, "{number}"),
+            Self::Decimal(number) => write!(f, "{number}"),
             Self::Bool(value) => write!(f, "{value}"),
             Self::Text(text) => write!(f, "\"{}\"", shown(text)),
             Self::Texts(texts) => write!(f, "[{}]", shown(&texts.join(", "))),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
+use crate::types::{Labels, Policy};
 
 /// Milliseconds of an hour and of a day: bounds of times that hold something up, and of times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -52,6 +53,10 @@ pub struct ControllerSection {
     pub details_limit_max: usize,
     /// Bytes after which a page of details ends early.
     pub details_bytes_max: usize,
+    /// Combinations of gates and tags that tasks may wait with.
+    pub waiting_needs_max: usize,
+    /// Gates that may be known.
+    pub gates_max: usize,
     /// The longest time that a request may be parked.
     pub wait_max: Duration,
     /// What a promise to keep a task rests on.
@@ -72,6 +77,8 @@ impl ControllerSection {
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
             details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
+            waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
+            gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
@@ -176,6 +183,12 @@ pub struct PushSection {
     pub idle_timeout: Duration,
     /// For which a stopping controller goes on delivering.
     pub linger: Duration,
+    /// The first pause before the end of a task is pushed again to who must confirm it.
+    pub ack_interval: Duration,
+    /// The longest pause.
+    pub ack_interval_max: Duration,
+    /// After which it is no longer pushed.
+    pub ack_timeout: Duration,
     /// Networks that an address may lie in, as CIDR; checked for their form only.
     pub allow: Vec<String>,
 }
@@ -190,6 +203,9 @@ impl PushSection {
             connect_timeout: reader.millis("PUSH_CONNECT_TIMEOUT", 1..=DAY)?,
             idle_timeout: reader.millis("PUSH_IDLE_TIMEOUT", 1..=DAY)?,
             linger: reader.millis("PUSH_LINGER", 0..=HOUR)?,
+            ack_interval: reader.millis("PUSH_ACK_INTERVAL", 1..=HOUR)?,
+            ack_interval_max: reader.millis("PUSH_ACK_INTERVAL_MAX", 1..=DAY)?,
+            ack_timeout: reader.millis("PUSH_ACK_TIMEOUT", 0..=30 * DAY)?,
             allow: reader.networks("PUSH_ALLOW")?,
         })
     }
@@ -218,6 +234,8 @@ pub struct AgentSection {
     pub stderr_keep_bytes: usize,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
+    /// What an agent has that tasks may require.
+    pub tags: Labels,
 }
 
 impl AgentSection {
@@ -237,6 +255,7 @@ impl AgentSection {
             stdout_keep_bytes: reader.size("STDOUT_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             stderr_keep_bytes: reader.size("STDERR_KEEP_BYTES", 0..=64 * MIB, "bytes")?,
             tool_cache_bytes_max: reader.number("TOOL_CACHE_BYTES_MAX", 0..=PIB, "bytes")?,
+            tags: reader.labels("AGENT_TAGS")?,
         })
     }
 }
@@ -302,13 +321,31 @@ impl PathsSection {
 /// What holds for a submit that does not say otherwise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskDefaults {
-    /// How many agents may be lost before the task is.
-    pub max_losses: u32,
+    /// The policy of a task that demands nothing.
+    pub policy: Policy,
+    /// The pause after a defer that does not say how long.
+    pub defer_delay: Duration,
+    /// The longest pause between two rounds.
+    pub retry_delay_max: Duration,
 }
 
 impl TaskDefaults {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let max_losses = reader.number("task_defaults.MAX_LOSSES", 0..=1_000_000, "losses")?;
-        Ok(Self { max_losses: u32::try_from(max_losses).unwrap_or(u32::MAX) })
+        let timeout = reader.seconds("task_defaults.TIMEOUT")?;
+        Ok(Self {
+            policy: Policy {
+                timeout: (!timeout.is_zero()).then_some(timeout),
+                fails_max: reader.count("task_defaults.MAX_FAILS", "failed runs")?,
+                timeouts_max: reader.count("task_defaults.MAX_TIMEOUTS", "runs that took too long")?,
+                losses_max: reader.count("task_defaults.MAX_LOSSES", "losses")?,
+                defers_max: reader.count("task_defaults.MAX_DEFERS", "deferred runs")?,
+                retry_delay: reader.seconds("task_defaults.RETRY_DELAY")?,
+                fail_on_stderr: reader.boolean("task_defaults.FAIL_ON_STDERR")?,
+                priority: reader.priority("task_defaults.PRIORITY")?,
+                ..Policy::default()
+            },
+            defer_delay: reader.seconds("task_defaults.DEFER_DELAY")?,
+            retry_delay_max: reader.seconds("task_defaults.RETRY_DELAY_MAX")?,
+        })
     }
 }

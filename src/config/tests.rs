@@ -51,7 +51,7 @@ fn the_environment_lies_over_the_file_and_the_file_over_the_defaults() {
     let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = Config::from_parts(Some((Path::new("my.toml"), file)), env).expect("valid");
     assert_eq!((config.controller.rep_port, config.controller.pub_port), (3, 2));
-    assert_eq!(config.task_defaults.max_losses, 7);
+    assert_eq!(config.task_defaults.policy.losses_max, 7);
     assert_eq!(config.agent.kill_count, 3);
 }
 
@@ -67,7 +67,7 @@ fn variables_take_the_type_of_their_key() {
         ("LLTS_STATE_DIR", "12"),
     ])
     .expect("valid");
-    assert_eq!(config.task_defaults.max_losses, 0);
+    assert_eq!(config.task_defaults.policy.losses_max, 0);
     assert_eq!(config.push.allow, ["10.0.0.0/8", "::1/128"]);
     assert_eq!(config.controller.rep_endpoint(), "tcp://[::]:15555");
     assert_eq!(config.paths.tool_sources_dir, None);

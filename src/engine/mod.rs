@@ -8,6 +8,7 @@
 //! - `sanity_check` checks every invariant; tests call it after each step.
 
 pub mod controller;
+pub mod gate;
 pub mod slot;
 pub mod timers;
 pub mod zmtp;

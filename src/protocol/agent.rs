@@ -89,6 +89,9 @@ fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
     if let Some(ip) = &heartbeat.ip {
         writer.text(words::AGENT_IP, ip);
     }
+    if !heartbeat.tags.is_empty() {
+        writer.text(words::TAGS, &heartbeat.tags.to_string());
+    }
     if let Some(session) = heartbeat.replaces {
         writer.literal(words::REPLACES, session.0);
     }
@@ -135,6 +138,14 @@ pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
     writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
     writer.literal(words::REAPED, result.reaped);
+    if let Some(defer) = &result.defer {
+        if let Some(after) = defer.retry_after {
+            writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));
+        }
+        if !defer.gates.is_empty() {
+            writer.text(words::CLOSE_GATE, &defer.gates.to_string());
+        }
+    }
 }
 
 /// Reads an answer; `None` for what no controller says.

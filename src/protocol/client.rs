@@ -190,6 +190,7 @@ mod tests {
             limits: FieldLimits::TRUSTED,
             addresses: AddressPolicy::default(),
             wait_max: Duration::from_secs(60),
+            defaults: std::sync::Arc::default(),
         };
         match parse(&encode(request), &rules) {
             Ok((_, Message::Client(request))) => request,
@@ -222,7 +223,7 @@ mod tests {
 
     #[test]
     fn the_other_requests_arrive_too() {
-        assert_eq!(understood(&kill(ID)), Request::Kill(ID.parse().unwrap()));
+        assert_eq!(understood(&kill(ID)), Request::Kill(ID.parse().unwrap(), None));
         assert_eq!(understood(&statistic()), Request::TaskStatistic);
         assert_eq!(understood(&agent_counts()), Request::AgentQuery);
         assert_eq!(understood(&agents(2, 3)), Request::AgentDetails(Page { offset: 2, limit: Some(3) }));

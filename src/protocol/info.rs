@@ -2,11 +2,14 @@
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
+use std::time::Duration;
 
 use super::agent::Job;
+use super::code::shown;
 use super::json;
+use super::typed;
 use super::words::{self, kind};
-use crate::types::{Fields, Round, Scalar, TaskId};
+use crate::types::{Defer, Fields, Labels, Round, Scalar, TaskId};
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
@@ -65,6 +68,36 @@ pub fn cookie(task: TaskId, round: Round) -> [String; 2] {
     [format!("{}={task}", words::TASK_ID), format!("{}={round}", words::ROUND)]
 }
 
+/// Two short lines, and room for what somebody writes beside them.
+pub const DEFER_BYTES_MAX: usize = 4096;
+
+/// `defer.info`: what a run.sh that exits with 75 asks for, in lines `retry_after=SECONDS` and `gate=NAME`. Also returns what
+/// is wrong with the lines that make no sense.
+#[must_use]
+pub fn defer(text: &str) -> (Defer, Vec<String>) {
+    let mut defer = Defer::default();
+    let mut gates = Vec::new();
+    let mut bad = Vec::new();
+    for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        let known = match line.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
+            Some(("retry_after", seconds)) => {
+                let seconds = seconds.parse().ok().filter(|seconds| (0.0..=typed::SECONDS_MAX).contains(seconds));
+                seconds.map(|seconds| defer.retry_after = Some(Duration::from_secs_f64(seconds))).is_some()
+            }
+            Some(("gate", names)) => Labels::parse(names).map(|names| gates.extend(names.iter().cloned())).is_ok(),
+            _ => false,
+        };
+        if !known {
+            bad.push(format!("{} is neither retry_after=SECONDS nor gate=NAME", shown(line)));
+        }
+    }
+    match Labels::new(gates) {
+        Ok(gates) => defer.gates = gates,
+        Err(error) => bad.push(error.to_string()),
+    }
+    (defer, bad)
+}
+
 fn task_fields(job: &Job) -> Fields {
     let mut fields = Fields::new().with(words::TYPE, kind::TASK_SUBMIT);
     for (name, value) in job.fields.iter() {
@@ -112,6 +145,14 @@ mod tests {
         let expected = "__TYPE__=TASK/SUBMIT\n__OPERATION__=test\nparam1=value1\nn=2\n\
                         __TASK_ID__=TASK_1480000000.120000_AZazA\n__ROUND__=0\n";
         assert_eq!(task_info(&job), expected);
+    }
+
+    #[test]
+    fn a_defer_says_how_long_and_which_gates() {
+        let (defer, bad) = defer("retry_after = 1.5\n\ngate=api, model\nretry_after=soon\nx\n");
+        assert_eq!(defer.retry_after, Some(Duration::from_millis(1500)));
+        assert_eq!(defer.gates.to_string(), "api,model");
+        assert_eq!(bad.len(), 2, "{bad:?}");
     }
 
     /// HAZARDS row F2.

@@ -202,6 +202,8 @@ impl<'de> Visitor<'de> for OneValue {
 pub struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
+    /// What stands before each name.
+    prefix: String,
 }
 
 impl<'a> ObjectWriter<'a> {
@@ -215,15 +217,26 @@ impl<'a> ObjectWriter<'a> {
     /// Opens an object.
     pub fn new(out: &'a mut Vec<u8>) -> Self {
         out.push(b'{');
-        Self { out, empty: true }
+        Self { out, empty: true, prefix: String::new() }
     }
 
     fn name(&mut self, name: &str) {
         if !std::mem::replace(&mut self.empty, false) {
             self.out.push(b',');
         }
-        write_text(self.out, name);
+        if self.prefix.is_empty() {
+            write_text(self.out, name);
+        } else {
+            write_text(self.out, &format!("{}{name}", self.prefix));
+        }
         self.out.push(b':');
+    }
+
+    /// Members whose names all begin with this.
+    pub fn prefixed(&mut self, prefix: String, write: impl FnOnce(&mut Self)) {
+        let outer = std::mem::replace(&mut self.prefix, prefix);
+        write(self);
+        self.prefix = outer;
     }
 
     /// A text.
@@ -288,7 +301,7 @@ fn write_text(out: &mut Vec<u8>, text: &str) {
 #[must_use]
 pub fn members(fields: &Fields) -> String {
     let mut out = Vec::with_capacity(fields.len() * 32);
-    let mut writer = ObjectWriter { out: &mut out, empty: true };
+    let mut writer = ObjectWriter { out: &mut out, empty: true, prefix: String::new() };
     for (name, value) in fields.iter() {
         writer.scalar(name, value);
     }

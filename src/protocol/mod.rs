@@ -6,6 +6,9 @@
 //! | [`json`] | text to flat objects and back |
 //! | [`request`] | what a client or an agent says to the controller |
 //! | [`reply`] | what the controller answers |
+//! | [`policy`] | what a submit demands of the life of its task |
+//! | [`gate`] | gates, their settings and how they stand |
+//! | [`history`] | the rounds of a task, and the story of it for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | what the PUB port sends |
 //! | [`agent`] | the agent's side of the conversation |
@@ -17,13 +20,17 @@ pub mod agent;
 pub mod client;
 pub mod code;
 pub mod envelope;
+pub mod gate;
+pub mod history;
 pub mod info;
 pub mod json;
+pub mod policy;
 pub mod publish;
 pub mod record;
 pub mod reply;
 pub mod request;
 pub mod task;
+mod typed;
 pub mod words;
 
 pub use code::{Code, Refusal};

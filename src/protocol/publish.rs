@@ -62,6 +62,17 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
     }
 }
 
+/// Reads what a receiver sends back to confirm a push: which task, and the `__SEQ__` of the push.
+#[must_use]
+pub fn decode_acknowledgement(frame: &[u8]) -> Option<(TaskId, u32)> {
+    // The largest that makes sense has two short texts and a number.
+    const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 32, name_bytes: 128, value_bytes: 1024 };
+    let fields = json::parse(frame, &LIMITS).ok()?;
+    let text = |name| fields.get(name).and_then(Scalar::as_text);
+    (text(words::TYPE)? == kind::TASK_STATUS_ACK).then_some(())?;
+    Some((text(words::TASK_ID)?.parse().ok()?, u32::try_from(fields.get(words::SEQ)?.as_u64()?).ok()?))
+}
+
 /// The first bytes of messages of a kind, to subscribe to.
 #[must_use]
 pub fn prefix(kind: &str) -> String {

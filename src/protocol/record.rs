@@ -2,13 +2,15 @@
 //!
 //! What people look for stands in columns of its own; the rest is one flat JSON object with the names of the wire.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::json::{self, FieldLimits, ObjectWriter};
-use super::{request, words};
+use super::request::{self, Rules};
+use super::{history, policy, words};
 use crate::types::{
-    AddressPolicy, AgentId, Assignment, Fields, Kill, KillCause, Outcome, Phase, PhaseTimes, PushAddress, Round,
-    RunResult, Scalar, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Outcome, PastRound, Phase, PhaseTimes,
+    PushAddress, Round, RunResult, Scalar, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
 /// One row. Every number fits the signed 64 bits of SQLite.
@@ -63,37 +65,63 @@ pub fn encode(record: &TaskRecord) -> Row {
 
 fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     writer.literal(words::SEQ, record.pushes);
-    writer.literal(words::LOSSES, record.losses);
-    writer.literal(words::MAX_LOSSES, record.losses_max);
-    if let Some(kill) = record.kill {
-        writer.literal(words::KILL_TIME, kill.at);
-        if let KillCause::ParentEnded(ancestor) = kill.cause {
-            writer.text(words::KILLED_BY, &ancestor.to_string());
+    let Counts { fails, timeouts, losses, defers } = record.counts;
+    for (name, count) in
+        [(words::FAILS, fails), (words::TIMEOUTS, timeouts), (words::LOSSES, losses), (words::DEFERS, defers)]
+    {
+        if count > 0 {
+            writer.literal(name, count);
         }
     }
+    if let Some(at) = record.held {
+        writer.literal(words::HELD_TIME, at);
+    }
+    match record.acknowledgement {
+        Acknowledgement::None => {}
+        Acknowledgement::Received(at) => writer.literal(words::ACK_TIME, at),
+        Acknowledgement::GivenUp(at) => writer.literal(words::ACK_GIVEN_UP_TIME, at),
+    }
+    if let Some(kill) = &record.kill {
+        write_kill(kill, writer);
+    }
     if let Some(run) = record.assignment() {
-        writer.text(words::AGENT_ID, run.agent.as_str());
-        writer.literal(words::DISPATCH_TIME, run.dispatched_at);
-        super::agent::write_times(run.times, writer);
+        history::write_run(run, writer);
     }
     if let Some(result) = record.result() {
         super::agent::write_result(result, writer);
     }
-    if let TaskState::Finished { at, outcome, .. } = record.state {
-        writer.literal(words::END_OF_LIFE_TIME, at);
-        writer.text(words::OUTCOME, words::outcome(outcome));
+    match record.state {
+        TaskState::Waiting { not_before: Some(at) } => writer.literal(words::NOT_BEFORE, at),
+        TaskState::Finished { at, outcome, .. } => {
+            writer.literal(words::END_OF_LIFE_TIME, at);
+            writer.text(words::OUTCOME, words::outcome(outcome));
+        }
+        _ => {}
+    }
+    history::write(record, writer);
+}
+
+fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::KILL_TIME, kill.at);
+    match &kill.cause {
+        KillCause::Client(None) => {}
+        KillCause::Client(Some(said)) => writer.text(words::KILL_REASON, said),
+        KillCause::ParentEnded(ancestor) => writer.text(words::KILLED_BY, &ancestor.to_string()),
+        KillCause::Expired => writer.text(words::KILL_CAUSE, words::outcome(Outcome::Expired)),
+        KillCause::TimedOut => writer.text(words::KILL_CAUSE, words::outcome(Outcome::TimedOut)),
     }
 }
 
-/// Reads a row. The address is checked anew: what may be reached is for the present configuration to say.
+/// Reads a row. The address is checked anew, and the policy read anew: what may be reached, and what holds for a task that
+/// does not say otherwise, is for the present configuration to say.
 ///
 /// # Errors
 /// When it is not what [`encode`] makes; names the first thing that is wrong.
-pub fn decode(row: &Row, addresses: &AddressPolicy) -> Result<TaskRecord, InvalidRow> {
-    decode_parts(row, addresses).map_err(|what| InvalidRow { id: row.id.clone(), what })
+pub fn decode(row: &Row, rules: &Rules) -> Result<TaskRecord, InvalidRow> {
+    decode_parts(row, rules).map_err(|what| InvalidRow { id: row.id.clone(), what })
 }
 
-fn decode_parts(row: &Row, addresses: &AddressPolicy) -> Result<TaskRecord, &'static str> {
+fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let id: TaskId = row.id.parse().map_err(|_| "id")?;
     let members = row.submitted.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or("submitted object")?;
     let object = |text: &str, what| json::parse(text.as_bytes(), &FieldLimits::TRUSTED).map_err(|_| what);
@@ -101,7 +129,7 @@ fn decode_parts(row: &Row, addresses: &AddressPolicy) -> Result<TaskRecord, &'st
     let state = State(object(&row.state, "state")?);
     let text = |name| submitted.get(name).and_then(Scalar::as_text);
     let address = text(words::ADDRESS).and_then(|text| {
-        let address = PushAddress::parse(text, addresses);
+        let address = PushAddress::parse(text, &rules.addresses);
         address.inspect_err(|error| log::warn!("task {id} is pushed to nobody: {error}")).ok()
     });
     Ok(TaskRecord {
@@ -112,10 +140,18 @@ fn decode_parts(row: &Row, addresses: &AddressPolicy) -> Result<TaskRecord, &'st
         parent: text(words::FATHER_ID).and_then(|text| text.parse().ok()),
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
         round: Round(row.round.try_into().map_err(|_| "round")?),
-        losses: state.count(words::LOSSES)?,
-        losses_max: state.count(words::MAX_LOSSES)?,
+        policy: policy::read(&submitted, &rules.defaults).map_err(|_| "policy")?,
+        counts: Counts {
+            fails: state.count(words::FAILS)?,
+            timeouts: state.count(words::TIMEOUTS)?,
+            losses: state.count(words::LOSSES)?,
+            defers: state.count(words::DEFERS)?,
+        },
         pushes: state.count(words::SEQ)?,
         kill: state.kill(),
+        held: state.moment(words::HELD_TIME),
+        acknowledgement: state.acknowledgement(),
+        past: state.past()?,
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
     })
 }
@@ -123,9 +159,10 @@ fn decode_parts(row: &Row, addresses: &AddressPolicy) -> Result<TaskRecord, &'st
 struct State(Fields);
 
 impl State {
+    /// A count; what is not there was never counted.
     fn count(&self, name: &str) -> Result<u32, &'static str> {
-        let count = self.0.get(name).and_then(Scalar::as_u64).and_then(|count| u32::try_from(count).ok());
-        count.ok_or("count of pushes or losses")
+        let Some(value) = self.0.get(name) else { return Ok(0) };
+        value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or("count of pushes or runs")
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -137,15 +174,50 @@ impl State {
     }
 
     fn kill(&self) -> Option<Kill> {
-        let by = self.text(words::KILLED_BY).and_then(|text| text.parse().ok());
-        Some(Kill { at: self.moment(words::KILL_TIME)?, cause: by.map_or(KillCause::Client, KillCause::ParentEnded) })
+        let at = self.moment(words::KILL_TIME)?;
+        let cause = self.text(words::KILL_CAUSE).and_then(words::outcome_of);
+        let ancestor = self.text(words::KILLED_BY).and_then(|text| text.parse().ok());
+        let cause = match (cause, ancestor) {
+            (Some(Outcome::Expired), _) => KillCause::Expired,
+            (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
+            (_, Some(ancestor)) => KillCause::ParentEnded(ancestor),
+            _ => KillCause::Client(self.text(words::KILL_REASON).map(Into::into)),
+        };
+        Some(Kill { at, cause })
+    }
+
+    fn acknowledgement(&self) -> Acknowledgement {
+        let received = self.moment(words::ACK_TIME).map(Acknowledgement::Received);
+        let given_up = || self.moment(words::ACK_GIVEN_UP_TIME).map(Acknowledgement::GivenUp);
+        received.or_else(given_up).unwrap_or_default()
+    }
+
+    /// The rounds before the present one: fields whose names begin with the number of the round.
+    fn past(&self) -> Result<Vec<PastRound>, &'static str> {
+        let mut rounds: BTreeMap<u32, Fields> = BTreeMap::new();
+        for (name, value) in self.0.iter() {
+            if let Some((round, name)) = history::split_round(name) {
+                rounds.entry(round).or_default().set(name, value.clone());
+            }
+        }
+        rounds.into_iter().map(|(round, fields)| Self(fields).past_round(Round(round)).ok_or("past round")).collect()
+    }
+
+    fn past_round(&self, round: Round) -> Option<PastRound> {
+        Some(PastRound {
+            round,
+            at: self.moment(words::ROUND_END_TIME)?,
+            end: words::round_end_of(self.text(words::ROUND_END)?)?,
+            assignment: self.assignment(),
+            result: self.result().ok()?,
+        })
     }
 
     fn state(&self, phase: Phase) -> Result<TaskState, &'static str> {
         let run = || self.assignment().ok_or("agent");
         let result = self.result()?;
         Ok(match phase {
-            Phase::Waiting => TaskState::Waiting,
+            Phase::Waiting => TaskState::Waiting { not_before: self.moment(words::NOT_BEFORE) },
             Phase::Dispatched => TaskState::Dispatched(run()?),
             Phase::Preparing => TaskState::Preparing(run()?),
             Phase::Running => TaskState::Running(run()?),
@@ -181,27 +253,47 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::ExitCode;
+    use crate::types::{Defer, ExitCode, Labels, RoundEnd};
+
+    fn rules() -> Rules {
+        Rules {
+            limits: FieldLimits::TRUSTED,
+            addresses: crate::types::AddressPolicy::default(),
+            wait_max: std::time::Duration::ZERO,
+            defaults: Arc::new(crate::types::Policy::default()),
+        }
+    }
 
     fn record(state: TaskState) -> TaskRecord {
         let ancestor = TaskId::new(Wall::from_micros(1_700_000_000_000_001), [1; 5]);
+        let submitted = Fields::new()
+            .with(words::OPERATION, "t")
+            .with(words::FATHER_ID, ancestor.to_string())
+            .with("a", "ü\n")
+            .with(words::PRIORITY, 7u32)
+            .with(words::GATE, "g");
+        let past = |round, end, result| PastRound {
+            round: Round(round),
+            at: Wall::from_micros(1_795_239_916_500_000),
+            end,
+            assignment: Some(assignment()),
+            result,
+        };
         TaskRecord {
             id: TaskId::new(Wall::from_micros(1_795_239_916_024_113), [7; 5]),
             tool: ToolName::new("t").unwrap(),
-            submitted: format!(
-                "\"{}\":\"t\",\"{}\":\"{ancestor}\",\"a\":\"ü\\n\",\"n\":1",
-                words::OPERATION,
-                words::FATHER_ID
-            )
-            .into(),
+            policy: policy::read(&submitted, &rules().defaults).unwrap(),
+            submitted: json::members(&submitted).into(),
             address: None,
             parent: Some(ancestor),
             submitted_at: Wall::from_micros(1_795_239_916_024_113),
             round: Round(2),
-            losses: 1,
-            losses_max: 3,
+            counts: Counts { fails: 1, timeouts: 0, losses: 2, defers: 3 },
             pushes: 4,
             kill: Some(Kill { at: Wall::from_micros(1_795_239_917_000_001), cause: KillCause::ParentEnded(ancestor) }),
+            held: Some(Wall::from_micros(1_795_239_917_000_002)),
+            acknowledgement: Acknowledgement::GivenUp(Wall::from_micros(1_795_239_917_000_003)),
+            past: vec![past(0, RoundEnd::Failed, Some(result())), past(1, RoundEnd::Lost, None)],
             state,
         }
     }
@@ -223,6 +315,10 @@ mod tests {
             cpu_seconds: 0.125,
             max_rss_kib: 8348,
             reaped: 2,
+            defer: Some(Box::new(Defer {
+                retry_after: Some(std::time::Duration::from_millis(1500)),
+                gates: Labels::parse("g").unwrap(),
+            })),
         })
     }
 
@@ -230,7 +326,8 @@ mod tests {
     fn every_state_reads_back_as_itself() {
         let at = Wall::from_micros(1_795_239_918_000_007);
         let states = [
-            TaskState::Waiting,
+            TaskState::Waiting { not_before: None },
+            TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },
             TaskState::Ended { assignment: assignment(), result: None },
@@ -239,7 +336,7 @@ mod tests {
         ];
         for state in states {
             let record = record(state);
-            assert_eq!(decode(&encode(&record), &AddressPolicy::default()).unwrap(), record);
+            assert_eq!(decode(&encode(&record), &rules()).unwrap(), record);
         }
     }
 
@@ -249,11 +346,12 @@ mod tests {
         for (change, what) in [
             (Row { id: "x".to_owned(), ..good.clone() }, "id"),
             (Row { status: "ASLEEP".to_owned(), ..good.clone() }, "status"),
-            (Row { state: "{}".to_owned(), ..good.clone() }, "count of pushes or losses"),
+            (Row { state: "{}".to_owned(), ..good.clone() }, "agent"),
+            (Row { state: good.state.replace("FAILED", "SOLD"), ..good.clone() }, "past round"),
             (Row { submitted: "[]".to_owned(), ..good.clone() }, "submitted object"),
             (Row { round: -1, ..good.clone() }, "round"),
         ] {
-            assert_eq!(decode(&change, &AddressPolicy::default()).unwrap_err().what, what);
+            assert_eq!(decode(&change, &rules()).unwrap_err().what, what);
         }
     }
 }

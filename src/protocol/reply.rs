@@ -2,9 +2,8 @@
 
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
-use super::task;
-use super::words;
-use crate::types::{AgentId, Phase, Round, TaskId, TaskRecord, Wall};
+use super::{gate, history, task, words};
+use crate::types::{AgentId, GateView, Holdup, Labels, Phase, Round, TaskId, TaskRecord, Wall};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +16,8 @@ pub enum Reply {
         task: TaskId,
         /// What was not taken as it was sent.
         warning: Option<String>,
+        /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
+        duplicate: bool,
     },
     /// What is known of a task.
     Task {
@@ -63,6 +64,17 @@ pub enum Reply {
         /// Why it was refused, if it was.
         refusal: Option<Refusal>,
     },
+    /// Why a task stands where it does.
+    Explained {
+        /// The task.
+        record: Box<TaskRecord>,
+        /// What holds it up, if it waits.
+        holdup: Option<Holdup>,
+    },
+    /// How a gate stands.
+    Gate(GateView),
+    /// How all gates stand.
+    Gates(Vec<GateView>),
     /// The request was refused.
     Refused(Refusal),
 }
@@ -120,6 +132,10 @@ pub struct AgentView {
     pub task: Option<TaskId>,
     /// Where it is.
     pub ip: Option<String>,
+    /// What it has.
+    pub tags: Labels,
+    /// Whether it gets no more tasks.
+    pub drained: bool,
     /// When it was heard last.
     pub heard: Wall,
 }
@@ -169,15 +185,32 @@ pub fn encode(kind: &str, reply: &Reply, page_bytes: PageBytes) -> Vec<u8> {
 fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_>) {
     match reply {
         Reply::Done | Reply::Refused(_) => {}
-        Reply::Submitted { task, warning } => {
+        Reply::Submitted { task, warning, duplicate } => {
             writer.text(words::TASK_ID, &task.to_string());
+            if *duplicate {
+                writer.literal(words::DUPLICATE, true);
+            }
             if let Some(warning) = warning {
                 writer.text(words::WARNING, warning);
             }
         }
         Reply::Task { record, matches } => {
             task::write(record, writer);
+            history::write(record, writer);
             writer.literal(words::MATCHES, matches);
+        }
+        Reply::Explained { record, holdup } => {
+            writer.text(words::TASK_ID, &record.id.to_string());
+            writer.text(words::STATUS, words::phase(record.phase()));
+            writer.text(words::WHY, &history::why(record, holdup.as_ref()));
+            writer.text(words::LOG, &history::log(record));
+        }
+        Reply::Gate(gate) => gate::write(gate, writer),
+        Reply::Gates(gates) => {
+            writer.literal(words::TOTAL, gates.len());
+            for gate in gates {
+                writer.object(gate.name.as_str(), |writer| gate::write(gate, writer));
+            }
         }
         Reply::Assigned(record) => task::write(record, writer),
         Reply::Statistic(counts) => {
@@ -230,6 +263,12 @@ fn write_agent(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     }
     if let Some(ip) = &agent.ip {
         writer.text(words::AGENT_IP, ip);
+    }
+    if !agent.tags.is_empty() {
+        writer.text(words::TAGS, &agent.tags.to_string());
+    }
+    if agent.drained {
+        writer.literal(words::DRAINED, true);
     }
     writer.literal(words::HEARD_TIME, agent.heard);
 }

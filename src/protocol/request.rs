@@ -3,14 +3,20 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+mod from_agent;
+
+pub(super) use from_agent::result;
+pub use from_agent::{FromAgent, Heartbeat, Report, Sender};
+
+pub use super::gate::GateChange;
+
 use super::code::{Code, Refusal, shown};
 use super::json::{self, FieldLimits};
 use super::task::Filter;
+use super::typed::{bad, number, whole};
 use super::words::{self, kind};
-use crate::types::{
-    AddressPolicy, AgentId, ExitCode, Fields, Phase, PhaseTimes, PushAddress, Round, RunResult, Scalar, Session,
-    TaskId, ToolName, Wall,
-};
+use super::{gate, policy};
+use crate::types::{AddressPolicy, AgentId, Fields, Label, Policy, PushAddress, Round, Scalar, TaskId, ToolName};
 
 /// What a message may hold.
 #[derive(Clone, Debug)]
@@ -21,6 +27,17 @@ pub struct Rules {
     pub addresses: AddressPolicy,
     /// The longest that a request may be parked: `WAIT_MAX`.
     pub wait_max: Duration,
+    /// The policy of a task that does not say otherwise: `[task_defaults]`.
+    pub defaults: Arc<Policy>,
+}
+
+impl Rules {
+    /// For records that are only to be read, whatever the present configuration allows.
+    #[must_use]
+    pub fn of_history() -> Self {
+        let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
+        Self { limits, addresses, wait_max: Duration::ZERO, defaults: Arc::default() }
+    }
 }
 
 /// One message to the controller.
@@ -37,8 +54,8 @@ pub enum Message {
 pub enum Request {
     /// TASK/SUBMIT
     Submit(Box<Submit>),
-    /// TASK/KILL
-    Kill(TaskId),
+    /// TASK/KILL, with what its sender says of it.
+    Kill(TaskId, Option<Arc<str>>),
     /// TASK/QUERY; with a time, the reply waits until the task has finished or the time is over.
     Query(Filter, Option<Duration>),
     /// AGENT/QUERY
@@ -49,6 +66,18 @@ pub enum Request {
     TaskDetails(Filter, Page),
     /// AGENT/DETAILS
     AgentDetails(Page),
+    /// TASK/EXPLAIN
+    Explain(Filter),
+    /// TASK/RETRY
+    Retry(TaskId),
+    /// TASK/HOLD, or with false TASK/RELEASE
+    Hold(TaskId, bool),
+    /// AGENT/DRAIN
+    AgentDrain(AgentId, bool),
+    /// GATE/SET
+    GateSet(Label, Box<GateChange>),
+    /// GATE/QUERY; without a name, all gates.
+    GateQuery(Option<Label>),
 }
 
 /// A task to be accepted.
@@ -62,8 +91,8 @@ pub struct Submit {
     pub address: Option<PushAddress>,
     /// The task whose end ends this one.
     pub parent: Option<Parent>,
-    /// `__MAX_LOSSES__`
-    pub losses_max: Option<u32>,
+    /// What it demands of its life.
+    pub policy: Arc<Policy>,
     /// The names that were sent although the service sets them itself.
     pub ignored: Vec<String>,
 }
@@ -73,6 +102,13 @@ impl Submit {
     pub fn forget_parent(&mut self) {
         self.parent = None;
         self.fields.remove(words::FATHER_ID);
+    }
+
+    /// `__SUBMIT_KEY__` as JSON.
+    #[must_use]
+    pub fn submit_key(&self) -> Option<String> {
+        let key = self.fields.get(words::SUBMIT_KEY)?;
+        super::task::value_of(&json::members(&Fields::new().with(words::SUBMIT_KEY, key.clone()))).map(str::to_owned)
     }
 
     /// What was submitted as members of a JSON object.
@@ -100,58 +136,6 @@ pub struct Page {
     pub limit: Option<usize>,
 }
 
-/// Which life of which agent speaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Sender {
-    /// Its id.
-    pub agent: AgentId,
-    /// Its life.
-    pub session: Session,
-}
-
-/// What an agent may say.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FromAgent {
-    /// AGENT/HEARTBEAT
-    Heartbeat(Heartbeat),
-    /// AGENT/EXIT
-    Exit,
-    /// TASK/INTERNAL/APPLY; with a time, the reply waits until there is a task or the time is over.
-    Apply(Option<Duration>),
-    /// TASK/INTERNAL/REPORT
-    Report(Box<Report>),
-}
-
-/// A sign of life.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Heartbeat {
-    /// Whether the slot is taken.
-    pub busy: bool,
-    /// The run that it is taken by, if the agent says so.
-    pub run: Option<(TaskId, Round)>,
-    /// Where the agent is.
-    pub ip: Option<String>,
-    /// The session that this one follows: its process is known to be gone.
-    pub replaces: Option<Session>,
-}
-
-/// How a run stands.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Report {
-    /// The task.
-    pub task: TaskId,
-    /// Its round, if the agent says so.
-    pub round: Option<Round>,
-    /// The phase that it has reached; those before it are implied.
-    pub phase: Phase,
-    /// When it reached its phases.
-    pub times: PhaseTimes,
-    /// How run.sh ended, in ENDED and FINISHED.
-    pub result: Option<RunResult>,
-    /// For how long the agent waits for its next task: an APPLY in the same message.
-    pub wait: Option<Duration>,
-}
-
 /// A message that is refused, with the type to answer with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
@@ -162,9 +146,9 @@ pub struct Refused {
 }
 
 /// How many of [`KINDS`] are for clients.
-const CLIENT_KINDS: usize = 7;
+const CLIENT_KINDS: usize = 14;
 
-const KINDS: [&str; 11] = [
+const KINDS: [&str; 18] = [
     kind::TASK_SUBMIT,
     kind::TASK_KILL,
     kind::TASK_QUERY,
@@ -172,6 +156,13 @@ const KINDS: [&str; 11] = [
     kind::TASK_STATISTIC,
     kind::TASK_DETAILS,
     kind::AGENT_DETAILS,
+    kind::TASK_EXPLAIN,
+    kind::TASK_RETRY,
+    kind::TASK_HOLD,
+    kind::TASK_RELEASE,
+    kind::AGENT_DRAIN,
+    kind::GATE_SET,
+    kind::GATE_QUERY,
     kind::AGENT_HEARTBEAT,
     kind::AGENT_EXIT,
     kind::TASK_APPLY,
@@ -209,7 +200,7 @@ fn parse_kind(kind: &str, fields: Fields, rules: &Rules) -> Result<Message, Refu
     let mut reader = Reader { fields, wait_max: rules.wait_max };
     let request = match kind {
         kind::TASK_SUBMIT => Request::Submit(Box::new(submit(reader.fields, rules)?)),
-        kind::TASK_KILL => Request::Kill(reader.task_id()?),
+        kind::TASK_KILL => Request::Kill(reader.task_id()?, reader.said()),
         kind::TASK_QUERY => {
             let wait = reader.wait()?;
             reader.fields.remove(words::WAIT);
@@ -222,7 +213,18 @@ fn parse_kind(kind: &str, fields: Fields, rules: &Rules) -> Result<Message, Refu
             Request::TaskDetails(Filter::new(&reader.fields), page)
         }
         kind::AGENT_DETAILS => Request::AgentDetails(reader.page()?),
-        _ => return from_agent(kind, &reader),
+        kind::TASK_EXPLAIN => Request::Explain(Filter::new(&reader.fields)),
+        kind::TASK_RETRY => Request::Retry(reader.task_id()?),
+        kind::TASK_HOLD => Request::Hold(reader.task_id()?, true),
+        kind::TASK_RELEASE => Request::Hold(reader.task_id()?, false),
+        kind::AGENT_DRAIN => {
+            let drain = super::typed::truth(&reader.fields, words::DRAIN)?.unwrap_or(true);
+            Request::AgentDrain(agent_id(kind, &reader.fields)?, drain)
+        }
+        kind::GATE_SET => Request::GateSet(gate::name(&reader.fields)?, Box::new(gate::change(&reader.fields)?)),
+        kind::GATE_QUERY if reader.fields.get(words::GATE).is_none() => Request::GateQuery(None),
+        kind::GATE_QUERY => Request::GateQuery(Some(gate::name(&reader.fields)?)),
+        _ => return from_agent::read(kind, &reader),
     };
     Ok(Message::Client(request))
 }
@@ -255,35 +257,18 @@ fn submit(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         let id = value.as_text().and_then(|text| text.parse().ok());
         id.map_or_else(|| Parent::NoTask(value.to_string()), Parent::Task)
     });
-    let losses_max = count_up_to(&fields, words::MAX_LOSSES, 1_000_000)?;
-    Ok(Submit { tool, fields, address, parent, losses_max, ignored })
+    let policy = policy::read(&fields, &rules.defaults)?;
+    if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
+        return Err(bad(words::SUBMIT_KEY, key, "a text that is not empty, chosen anew for each task"));
+    }
+    Ok(Submit { tool, fields, address, parent, policy, ignored })
 }
 
-fn from_agent(kind: &str, reader: &Reader) -> Result<Message, Refusal> {
-    let Some(id) = reader.fields.get(words::AGENT_ID) else {
-        return Err(Refusal::new(Code::NoAgentId, format!("{kind} has no __AGENT_ID__; an agent names itself")));
+fn agent_id(kind: &str, fields: &Fields) -> Result<AgentId, Refusal> {
+    let Some(id) = fields.get(words::AGENT_ID) else {
+        return Err(Refusal::new(Code::NoAgentId, format!("{kind} has no __AGENT_ID__; name the agent")));
     };
-    let agent = AgentId::new(&id.to_string())
-        .map_err(|error| Refusal::new(Code::BadField, format!("__AGENT_ID__: {error}")))?;
-    let session = Session(reader.number(words::SESSION)?.unwrap_or_default());
-    let message = match kind {
-        kind::AGENT_HEARTBEAT => FromAgent::Heartbeat(reader.heartbeat()?),
-        kind::AGENT_EXIT => FromAgent::Exit,
-        kind::TASK_APPLY => FromAgent::Apply(reader.wait()?),
-        kind::TASK_REPORT => FromAgent::Report(Box::new(reader.report()?)),
-        _ => unreachable!("{kind} stands in KINDS and in no match"),
-    };
-    Ok(Message::Agent(Sender { agent, session }, message))
-}
-
-fn bad(name: &str, value: &Scalar, wanted: &str) -> Refusal {
-    Refusal::new(Code::BadField, format!("{name} is {}; it must be {wanted}", shown(&value.to_string())))
-}
-
-fn count_up_to(fields: &Fields, name: &str, max: u32) -> Result<Option<u32>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    let count = value.as_u64().and_then(|count| u32::try_from(count).ok()).filter(|count| *count <= max);
-    count.map(Some).ok_or_else(|| bad(name, value, &format!("a whole number from 0 to {max}")))
+    AgentId::new(&id.to_string()).map_err(|error| Refusal::new(Code::BadField, format!("__AGENT_ID__: {error}")))
 }
 
 struct Reader {
@@ -296,12 +281,6 @@ impl Reader {
         number(&self.fields, name)
     }
 
-    fn moment(&self, name: &str) -> Result<Option<Wall>, Refusal> {
-        let Some(value) = self.fields.get(name) else { return Ok(None) };
-        let wall = value.as_f64().and_then(Wall::from_unix_seconds);
-        wall.map(Some).ok_or_else(|| bad(name, value, "unix seconds with decimals"))
-    }
-
     fn task_id(&self) -> Result<TaskId, Refusal> {
         let Some(value) = self.fields.get(words::TASK_ID) else {
             let message =
@@ -312,8 +291,15 @@ impl Reader {
         id.ok_or_else(|| no_such_task(&value.to_string()))
     }
 
+    /// What the sender of a kill says of it: for people, so it is cut rather than refused.
+    fn said(&self) -> Option<Arc<str>> {
+        const CHARS_MAX: usize = 200;
+        let text = self.fields.get(words::REASON)?.as_text()?;
+        Some(text.chars().filter(|c| !c.is_control()).take(CHARS_MAX).collect::<String>().into())
+    }
+
     fn round(&self) -> Result<Option<Round>, Refusal> {
-        count_up_to(&self.fields, words::ROUND, u32::MAX).map(|round| round.map(Round))
+        whole(&self.fields, words::ROUND, u32::MAX).map(|round| round.map(Round))
     }
 
     fn wait(&self) -> Result<Option<Duration>, Refusal> {
@@ -328,61 +314,6 @@ impl Reader {
         let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
         Ok(Page { offset: size(offset), limit: limit.map(size) })
     }
-
-    fn heartbeat(&self) -> Result<Heartbeat, Refusal> {
-        let busy = match self.fields.get(words::AGENT_STATUS) {
-            None => false,
-            Some(value) => match (value.as_text(), value.as_u64()) {
-                (Some("FREE" | "0"), _) | (_, Some(0)) => false,
-                (Some("BUSY" | "1"), _) | (_, Some(1)) => true,
-                _ => return Err(bad(words::AGENT_STATUS, value, "0 (free) or 1 (busy)")),
-            },
-        };
-        let run = match (self.fields.get(words::TASK_ID), self.round()?) {
-            (Some(_), round) => Some((self.task_id()?, round.unwrap_or_default())),
-            (None, _) => None,
-        };
-        let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
-        Ok(Heartbeat { busy, run, ip, replaces: self.number(words::REPLACES)?.map(Session) })
-    }
-
-    fn report(&self) -> Result<Report, Refusal> {
-        let task = self.task_id()?;
-        let status = self.fields.get(words::STATUS).unwrap_or(&Scalar::Null);
-        let phase = status.as_text().and_then(words::phase_of).filter(|phase| *phase >= Phase::Preparing);
-        let phase = phase.ok_or_else(|| bad(words::STATUS, status, "PREPARING, RUNNING, ENDED or FINISHED"))?;
-        let times = PhaseTimes {
-            prepare: self.moment(words::PREPARE_TIME)?,
-            run: self.moment(words::RUN_TIME)?,
-            end: self.moment(words::END_TIME)?,
-            finish: self.moment(words::FINISH_TIME)?,
-        };
-        let result = if phase >= Phase::Ended { result(&self.fields)? } else { None };
-        Ok(Report { task, round: self.round()?, phase, times, result, wait: self.wait()? })
-    }
-}
-
-/// What is told of the end of a run, if anything is.
-pub(super) fn result(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
-    let Some(value) = fields.get(words::EXIT_CODE) else { return Ok(None) };
-    let text = |name| fields.get(name).and_then(Scalar::as_text).unwrap_or_default().to_owned();
-    let exit_code = value.as_i64().and_then(|code| i32::try_from(code).ok()).map(ExitCode);
-    let exit_code = exit_code.ok_or_else(|| bad(words::EXIT_CODE, value, "a whole number"))?;
-    Ok(Some(RunResult {
-        exit_code,
-        error: text(words::REASON),
-        report_tail: text(words::REPORT_LOG),
-        stdout_tail: text(words::STDOUT),
-        stderr_tail: text(words::STDERR),
-        cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
-        max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
-        reaped: count_up_to(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
-    }))
-}
-
-fn number(fields: &Fields, name: &str) -> Result<Option<u64>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    value.as_u64().map(Some).ok_or_else(|| bad(name, value, "a whole number that is not negative"))
 }
 
 /// The refusal of an id that names no task.

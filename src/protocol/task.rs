@@ -4,10 +4,13 @@
 //! show, what a filter can match, and which names a submitter cannot claim (HAZARDS row W12).
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 
 use super::json::{self, ObjectWriter};
-use super::words;
-use crate::types::{Fields, Phase, Scalar, TaskId, TaskRecord, TaskState, Wall};
+use super::{history, words};
+use crate::types::{
+    Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
+};
 
 /// Writes all that is known of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
@@ -40,14 +43,36 @@ fn write_fields(fields: &[Field], record: &TaskRecord, out: &mut ObjectWriter<'_
 pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
-    of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name)
+    let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
+    ours || OF_OTHER_MESSAGES.contains(&name) || history::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON: what [`Filter::given_id`] looks for.
 #[must_use]
-pub fn given_id(record: &TaskRecord) -> Option<String> {
-    let member = json::member(&record.submitted, words::GIVEN_ID)?;
-    member.split_once(':').map(|(_, value)| value.to_owned())
+pub fn given_id(record: &TaskRecord) -> Option<&str> {
+    json::member(&record.submitted, words::GIVEN_ID).and_then(value_of)
+}
+
+/// The key that a task was submitted with, as JSON.
+#[must_use]
+pub fn submit_key(record: &TaskRecord) -> Option<&str> {
+    json::member(&record.submitted, words::SUBMIT_KEY).and_then(value_of)
+}
+
+/// The value of a member, both as JSON. None of the names that this is asked for holds a colon.
+pub(super) fn value_of(member: &str) -> Option<&str> {
+    member.split_once(':').map(|(_, value)| value)
+}
+
+/// Whether a task was submitted with exactly these fields, in whatever order.
+#[must_use]
+pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
+    let members = |fields: &Fields| fields.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
+    let stored = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &json::FieldLimits::TRUSTED);
+    stored.is_ok_and(|stored| {
+        let (stored, asked): (BTreeMap<_, _>, BTreeMap<_, _>) = (members(&stored), members(fields));
+        stored == asked
+    })
 }
 
 /// The fields that a task must have to be meant: all of them, with equal type and value (document, section 2.3).
@@ -93,7 +118,7 @@ impl Filter {
     #[must_use]
     pub fn given_id(&self) -> Option<&str> {
         let wanted = self.fields.iter().find(|wanted| wanted.name == words::GIVEN_ID)?;
-        wanted.member.split_once(':').map(|(_, value)| value)
+        value_of(&wanted.member)
     }
 
     /// Whether this task is meant.
@@ -139,7 +164,7 @@ impl Value<'_> {
 /// How many of [`FIELDS`] stand before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 26] = [
+const FIELDS: [Field; 29] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -151,9 +176,18 @@ const FIELDS: [Field; 26] = [
     (words::RUN_TIME, |task| task.assignment()?.times.run.map(Value::Moment)),
     (words::END_TIME, |task| task.assignment()?.times.end.map(Value::Moment)),
     (words::FINISH_TIME, finish_time),
-    (words::KILLED, |task| task.kill.map(|_| text("TRUE"))),
-    (words::KILL_TIME, |task| task.kill.map(|kill| Value::Moment(kill.at))),
-    (words::LOSSES, |task| (task.losses > 0).then(|| Value::Integer(task.losses.into()))),
+    (words::NOT_BEFORE, not_before),
+    (words::HELD_TIME, |task| task.held.map(Value::Moment)),
+    (words::KILLED, killed),
+    (words::KILL_TIME, |task| task.kill.as_ref().map(|kill| Value::Moment(kill.at))),
+    (words::FAILS, |task| times(task.counts.fails)),
+    (words::TIMEOUTS, |task| times(task.counts.timeouts)),
+    (words::LOSSES, |task| times(task.counts.losses)),
+    (words::DEFERS, |task| times(task.counts.defers)),
+    (words::ACK_TIME, |task| match task.acknowledgement {
+        Acknowledgement::Received(at) => Some(Value::Moment(at)),
+        Acknowledgement::None | Acknowledgement::GivenUp(_) => None,
+    }),
     (words::OUTCOME, outcome),
     (words::REASON, reason),
     (words::EXIT_CODE, |task| task.result().map(|result| Value::Integer(result.exit_code.0.into()))),
@@ -163,11 +197,11 @@ const FIELDS: [Field; 26] = [
     (words::CPU_SECONDS, |task| task.result().map(|result| Value::Decimal(result.cpu_seconds))),
     (words::MAX_RSS_KB, |task| task.result().map(|result| count(result.max_rss_kib))),
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),
-    // Fields of the agents' messages: a submitter that sends one of them would confuse an agent.
-    (words::SESSION, |_| None),
-    (words::WANTED, |_| None),
-    (words::CONTROLLER_ID, |_| None),
 ];
+
+/// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
+const OF_OTHER_MESSAGES: [&str; 7] =
+    [words::SESSION, words::WANTED, words::CONTROLLER_ID, words::DUPLICATE, words::LOG, words::WHY, words::RETRY_AFTER];
 
 const fn text(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))
@@ -194,16 +228,68 @@ fn outcome(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Why there is no exit code of run.sh, else who asked for the kill, else how often an agent was lost.
+fn times(count: u32) -> Option<Value<'static>> {
+    (count > 0).then(|| Value::Integer(count.into()))
+}
+
+fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
+    match task.state {
+        TaskState::Waiting { not_before } => not_before.map(Value::Moment),
+        _ => None,
+    }
+}
+
+/// The flag of the original is for kills that somebody asked for, not for times that were over.
+fn killed(task: &TaskRecord) -> Option<Value<'_>> {
+    match task.kill.as_ref()?.cause {
+        KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
+        KillCause::Expired | KillCause::TimedOut => None,
+    }
+}
+
+/// Why a task ended as it did, where that is more than an exit code.
+pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
+    match reason(task)? {
+        Value::Text(text) => Some(text.into_owned()),
+        Value::Integer(_) | Value::Decimal(_) | Value::Moment(_) => None,
+    }
+}
+
+/// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
     if let Some(result) = task.result().filter(|result| !result.error.is_empty()) {
         return Some(text(&result.error));
     }
-    if let Some(kill) = task.kill {
-        return Some(Value::Text(kill.cause.to_string().into()));
-    }
-    (task.losses > 0 && task.phase() == Phase::Finished && task.result().is_none()).then(|| {
-        let (losses, max) = (task.losses, task.losses_max);
-        Value::Text(format!("its agent was lost {losses} times; {max} are allowed (__MAX_LOSSES__)").into())
-    })
+    let TaskState::Finished { outcome, .. } = task.state else {
+        return task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+    };
+    let (counts, policy) = (task.counts, &task.policy);
+    let sentence = match outcome {
+        Outcome::Succeeded => return None,
+        Outcome::Killed | Outcome::Expired => task.kill.as_ref()?.cause.to_string(),
+        Outcome::Lost => {
+            let (losses, max) = (counts.losses, policy.losses_max);
+            format!("its agent was lost {losses} times; {max} are allowed (__MAX_LOSSES__)")
+        }
+        Outcome::TimedOut => {
+            let (timeouts, max) = (counts.timeouts, policy.timeouts_max);
+            let seconds = policy.timeout.unwrap_or_default().as_secs_f64();
+            format!("{timeouts} runs took longer than {seconds} s (__TIMEOUT__); {max} are allowed (__MAX_TIMEOUTS__)")
+        }
+        Outcome::Failed => {
+            let (fails, max) = (counts.fails, policy.fails_max);
+            let deferred = task.result().is_some_and(|result| result.exit_code == ExitCode::DEFERRED);
+            if deferred && policy.defers_max > 0 {
+                let defers = policy.defers_max;
+                format!("it asked for more than {defers} later runs (__MAX_DEFERS__)")
+            } else if max > 0 {
+                format!("{fails} runs failed; {max} are allowed (__MAX_FAILS__)")
+            } else if task.result().is_some_and(|result| result.exit_code == ExitCode::SUCCESS) {
+                "it wrote to stderr (__FAIL_ON_STDERR__)".to_owned()
+            } else {
+                return None;
+            }
+        }
+    };
+    Some(Value::Text(sentence.into()))
 }

@@ -16,6 +16,22 @@ pub mod kind {
     pub const TASK_DETAILS: &str = "TASK/DETAILS";
     /// Client: all agents, by pages.
     pub const AGENT_DETAILS: &str = "AGENT/DETAILS";
+    /// Client: why a task stands where it does.
+    pub const TASK_EXPLAIN: &str = "TASK/EXPLAIN";
+    /// Client: another round of a task that has finished.
+    pub const TASK_RETRY: &str = "TASK/RETRY";
+    /// Client: keep a task from starting.
+    pub const TASK_HOLD: &str = "TASK/HOLD";
+    /// Client: let a held task start.
+    pub const TASK_RELEASE: &str = "TASK/RELEASE";
+    /// Client: give an agent no more tasks, or do again.
+    pub const AGENT_DRAIN: &str = "AGENT/DRAIN";
+    /// Client: set what a gate lets pass.
+    pub const GATE_SET: &str = "GATE/SET";
+    /// Client: how a gate stands, or all of them.
+    pub const GATE_QUERY: &str = "GATE/QUERY";
+    /// Receiver of pushes: the end of a task has arrived.
+    pub const TASK_STATUS_ACK: &str = "TASK/STATUS/ACK";
     /// Agent: alive, and what it does.
     pub const AGENT_HEARTBEAT: &str = "AGENT/HEARTBEAT";
     /// Agent: leaves for good.
@@ -44,6 +60,43 @@ pub(crate) const FATHER_ID: &str = "__FATHER_ID__";
 pub(crate) const OPERATION: &str = "__OPERATION__";
 pub(crate) const ADDRESS: &str = "__ADDRESS__";
 pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+pub(crate) const START_AFTER: &str = "__START_AFTER__";
+pub(crate) const END_BEFORE: &str = "__END_BEFORE__";
+pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
+pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
+pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
+pub(crate) const MAX_DEFERS: &str = "__MAX_DEFERS__";
+pub(crate) const RETRY_DELAY: &str = "__RETRY_DELAY__";
+pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
+pub(crate) const PRIORITY: &str = "__PRIORITY__";
+pub(crate) const SUBMIT_KEY: &str = "__SUBMIT_KEY__";
+pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
+pub(crate) const GATE: &str = "__GATE__";
+pub(crate) const TAGS: &str = "__TAGS__";
+pub(crate) const PUSH_ACK: &str = "__PUSH_ACK__";
+pub(crate) const ACK_TIME: &str = "__ACK_TIME__";
+pub(crate) const ACK_GIVEN_UP_TIME: &str = "__ACK_GIVEN_UP_TIME__";
+pub(crate) const FAILS: &str = "__FAILS__";
+pub(crate) const TIMEOUTS: &str = "__TIMEOUTS__";
+pub(crate) const DEFERS: &str = "__DEFERS__";
+pub(crate) const NOT_BEFORE: &str = "__NOT_BEFORE__";
+pub(crate) const HELD_TIME: &str = "__HELD_TIME__";
+pub(crate) const KILL_REASON: &str = "__KILL_REASON__";
+pub(crate) const KILL_CAUSE: &str = "__KILL_CAUSE__";
+pub(crate) const RETRY_AFTER: &str = "__RETRY_AFTER__";
+pub(crate) const CLOSE_GATE: &str = "__CLOSE_GATE__";
+pub(crate) const ROUND_END: &str = "__ROUND_END__";
+pub(crate) const ROUND_END_TIME: &str = "__ROUND_END_TIME__";
+pub(crate) const LOG: &str = "__LOG__";
+pub(crate) const WHY: &str = "__WHY__";
+pub(crate) const DRAIN: &str = "__DRAIN__";
+pub(crate) const DRAINED: &str = "__DRAINED__";
+pub(crate) const MAX_RUNNING: &str = "__MAX_RUNNING__";
+pub(crate) const MAX_STARTS: &str = "__MAX_STARTS__";
+pub(crate) const INTERVAL: &str = "__INTERVAL__";
+pub(crate) const RUNNING: &str = "__RUNNING__";
+pub(crate) const WAITING: &str = "__WAITING__";
+pub(crate) const CLOSED_UNTIL: &str = "__CLOSED_UNTIL__";
 pub(crate) const STATUS: &str = "__STATUS__";
 pub(crate) const ROUND: &str = "__ROUND__";
 pub(crate) const SEQ: &str = "__SEQ__";
@@ -84,7 +137,7 @@ pub(crate) const KILLED_BY: &str = "__KILLED_BY__";
 pub(crate) const END_OF_LIFE_TIME: &str = "__END_OF_LIFE_TIME__";
 pub(crate) const HEARD_TIME: &str = "__HEARD_TIME__";
 
-use crate::types::{Outcome, Phase};
+use crate::types::{Outcome, Phase, RoundEnd};
 
 /// The word for a phase: the value of `__STATUS__`.
 #[must_use]
@@ -111,6 +164,8 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
     match outcome {
         Outcome::Succeeded => "SUCCEEDED",
         Outcome::Failed => "FAILED",
+        Outcome::TimedOut => "TIMED_OUT",
+        Outcome::Expired => "EXPIRED",
         Outcome::Killed => "KILLED",
         Outcome::Lost => "LOST",
     }
@@ -119,6 +174,26 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
 /// The outcome that a word names.
 #[must_use]
 pub fn outcome_of(word: &str) -> Option<Outcome> {
-    let all = [Outcome::Succeeded, Outcome::Failed, Outcome::Killed, Outcome::Lost];
-    all.into_iter().find(|&candidate| outcome(candidate) == word)
+    Outcome::ALL.into_iter().find(|&candidate| outcome(candidate) == word)
+}
+
+const ROUND_ENDS: [(RoundEnd, &str); 6] = [
+    (RoundEnd::Failed, "FAILED"),
+    (RoundEnd::TimedOut, "TIMED_OUT"),
+    (RoundEnd::Lost, "LOST"),
+    (RoundEnd::Deferred, "DEFERRED"),
+    (RoundEnd::Returned, "RETURNED"),
+    (RoundEnd::Retried, "RETRIED"),
+];
+
+/// The word for the end of a round that was not the last one.
+#[must_use]
+pub fn round_end(end: RoundEnd) -> &'static str {
+    ROUND_ENDS.iter().find(|(known, _)| *known == end).map_or("", |(_, word)| word)
+}
+
+/// The end of a round that a word names.
+#[must_use]
+pub fn round_end_of(word: &str) -> Option<RoundEnd> {
+    ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
 }

@@ -85,6 +85,7 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         agent: name.clone(),
         session,
         replaces: sessions.before,
+        tags: config.agent.tags.clone(),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,

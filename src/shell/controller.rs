@@ -4,30 +4,29 @@
 //! at once, the records are committed together, and only then leave the promises (design, section 4).
 
 mod ledger;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
 
 use nix::sys::signal::Signal;
 
 use super::clock;
 use super::lock::{LockError, StateLock};
-use super::push::{PushConfig, Pusher};
+use super::push::{Acknowledgements, Pusher};
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError};
 use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Record, Settings, Ticket, reply_is_promise};
+use crate::engine::controller::{Answer, Controller, Effect, Record, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
-use crate::protocol::json::FieldLimits;
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes, Reply};
 use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal};
-use crate::types::{AddressPolicy, Now, TaskRecord};
+use crate::types::{Now, TaskRecord};
 
 use ledger::{Ledger, Promise, Settled};
 
@@ -66,17 +65,19 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let descriptors = super::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
     let ports = transport::bind(config, watchable, descriptors)?;
-    let rules = rules(config, &[ports.requests(), ports.broadcasts()]);
-    let pusher = Pusher::start(push_config(config, &rules), None)?;
-    let stored = store.load(&rules.addresses)?;
-    log::info!("{} tasks are stored", stored.len());
-    let engine = Controller::restore(settings(config), rand::random(), clock::now(), stored);
+    let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
+    let acknowledgements = Acknowledgements::new()?;
+    let pusher = Pusher::start(settings::push(config, &rules), Some(acknowledgements.sink()))?;
+    let stored = store.load(&rules)?;
+    log::info!("{} tasks are stored", stored.tasks.len());
+    let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     announce(config, &*ports)?;
     let mut service = Service {
         engine,
         ports,
         pusher,
+        acknowledgements,
         ledger: Ledger::new(store),
         rules,
         page_bytes,
@@ -99,51 +100,11 @@ fn announce(config: &Config, ports: &dyn Ports) -> std::io::Result<()> {
     out.flush()
 }
 
-fn rules(config: &Config, endpoints: &[&str]) -> Rules {
-    let limits = FieldLimits {
-        message_bytes: config.limits.message_bytes_max,
-        fields: config.limits.fields_max,
-        name_bytes: config.limits.field_name_bytes_max,
-        value_bytes: config.limits.field_value_bytes_max,
-    };
-    let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
-    let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
-    Rules { limits, addresses: AddressPolicy { allow, own: own.collect() }, wait_max: config.controller.wait_max }
-}
-
-fn push_config(config: &Config, rules: &Rules) -> PushConfig {
-    let push = &config.push;
-    PushConfig {
-        transport: config.network.transport,
-        sockets_max: push.sockets_max,
-        queue_max: push.queue_max,
-        queue_bytes_max: push.queue_bytes_max,
-        connect_timeout: push.connect_timeout,
-        idle_timeout: push.idle_timeout,
-        linger: push.linger,
-        policy: rules.addresses.clone(),
-    }
-}
-
-fn settings(config: &Config) -> Settings {
-    Settings {
-        heartbeat_interval: config.agent.heartbeat_interval,
-        waiting_max: config.controller.waiting_tasks_max,
-        losses_max: config.task_defaults.max_losses,
-        keep: config.controller.task_keep,
-        keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
-        page_max: config.controller.details_limit_max,
-        // Bounds of memory, far above what a machine's descriptors allow.
-        agents_max: 100_000,
-        parked_max: 100_000,
-        scans_max: 64,
-    }
-}
-
 struct Service {
     engine: Controller,
     ports: Box<dyn Ports>,
     pusher: Pusher,
+    acknowledgements: Acknowledgements,
     ledger: Ledger,
     rules: Rules,
     page_bytes: PageBytes,
@@ -159,10 +120,13 @@ impl Service {
         loop {
             let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
             let deadline = engine_deadline.into_iter().chain(self.ledger.deadline()).min();
-            let ready = self.ports.wait(clock::now().mono, deadline, &[signals.as_fd()]);
+            let ready = self.ports.wait(clock::now().mono, deadline, &[signals.as_fd(), self.acknowledgements.as_fd()]);
             let now = clock::now();
             let mut promises = Vec::new();
             self.receive(now, &mut promises);
+            if ready[1] {
+                self.acknowledge(now);
+            }
             self.engine.handle_timeout(now);
             self.finish_turn(now, promises)?;
             if ready[0]
@@ -274,6 +238,8 @@ impl Service {
                 Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
                 Effect::Push(record) => self.push(&record),
+                Effect::PushAgain(record) if is_promise => promises.push(Promise::PushAgain(record)),
+                Effect::PushAgain(record) => self.push_to_address(&record),
                 Effect::Reply(ticket, reply) => {
                     let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
                     if is_promise {
@@ -293,6 +259,7 @@ impl Service {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
                 Promise::Push(record) => self.push(&record),
+                Promise::PushAgain(record) => self.push_to_address(&record),
             }
         }
     }
@@ -301,7 +268,7 @@ impl Service {
     fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
-                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(task) => {
+                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(now, task) => {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }
@@ -311,16 +278,25 @@ impl Service {
     }
 
     fn push(&mut self, record: &TaskRecord) {
-        let watched = self.ports.is_watched();
-        if record.address.is_none() && !watched {
-            return;
+        if self.ports.is_watched() {
+            self.ports.publish(publish::encode_status(record));
         }
-        let frame = publish::encode_status(record);
-        if watched {
-            self.ports.publish(frame.clone());
-        }
+        self.push_to_address(record);
+    }
+
+    fn push_to_address(&mut self, record: &TaskRecord) {
         if let Some(address) = &record.address {
-            self.pusher.push(address, frame);
+            self.pusher.push(address, publish::encode_status(record));
+        }
+    }
+
+    /// What receivers of pushes have sent back.
+    fn acknowledge(&mut self, now: Now) {
+        self.acknowledgements.drain_wake();
+        while let Some(received) = self.acknowledgements.take() {
+            if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
+                self.engine.handle_acknowledgement(now, task, pushes, &received.from);
+            }
         }
     }
 

@@ -6,6 +6,7 @@
 mod checkpoint;
 mod error;
 mod schema;
+mod settings;
 
 use std::path::{Path, PathBuf};
 
@@ -14,9 +15,10 @@ use rusqlite::{Connection, OpenFlags, params};
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
 use crate::config::Durability;
-use crate::engine::controller::Record;
+use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
-use crate::types::{AddressPolicy, TaskRecord};
+use crate::protocol::request::Rules;
+use crate::types::TaskRecord;
 
 /// The file in `STATE_DIR`.
 const FILE: &str = "tasks.sqlite";
@@ -75,6 +77,8 @@ impl Store {
                         Record::Remove(task) => {
                             remove.execute(params![i64::try_from(task.wall().micros()).unwrap_or(i64::MAX)])?;
                         }
+                        Record::Gate(name, gate) => settings::put_gate(&transaction, name, gate)?,
+                        Record::Drained(agent, drained) => settings::put_drained(&transaction, agent, *drained)?,
                     }
                 }
             }
@@ -89,14 +93,16 @@ impl Store {
         Ok(())
     }
 
-    /// All tasks, in the order of their ids.
+    /// All that is stored, the tasks in the order of their ids.
     ///
     /// # Errors
     /// When a row is not what was written.
-    pub fn load(&self, addresses: &AddressPolicy) -> Result<Vec<TaskRecord>, StoreError> {
-        let mut records = Vec::new();
-        read(&self.connection, &path_of(&self.connection), addresses, |record| records.push(record))?;
-        Ok(records)
+    pub fn load(&self, rules: &Rules) -> Result<Stored, StoreError> {
+        let mut stored = Stored::default();
+        let path = path_of(&self.connection);
+        settings::read(&self.connection, &path, &mut stored)?;
+        read(&self.connection, &path, rules, |record| stored.tasks.push(record))?;
+        Ok(stored)
     }
 }
 
@@ -110,7 +116,7 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     schema::check(&connection, &path)?;
     let mut count = 0;
-    read(&connection, &path, &AddressPolicy::everything(), |record| {
+    read(&connection, &path, &Rules::of_history(), |record| {
         count += 1;
         each(record);
     })?;
@@ -134,7 +140,7 @@ fn put_row(put: &mut rusqlite::CachedStatement<'_>, row: &Row) -> rusqlite::Resu
 fn read(
     connection: &Connection,
     path: &Path,
-    addresses: &AddressPolicy,
+    rules: &Rules,
     mut each: impl FnMut(TaskRecord),
 ) -> Result<(), StoreError> {
     let failed = |error| StoreError::of(path, error);
@@ -149,7 +155,7 @@ fn read(
                 row.id
             )));
         }
-        each(record::decode(&row, addresses).map_err(|error| damaged(error.to_string()))?);
+        each(record::decode(&row, rules).map_err(|error| damaged(error.to_string()))?);
     }
     Ok(())
 }
@@ -174,11 +180,17 @@ fn checksum(row: &Row) -> u32 {
     for number in [row.micros, row.round, row.submitted_at] {
         hasher.update(&number.to_le_bytes());
     }
-    for text in [&row.id, &row.status, &row.operation, &row.submitted, &row.state] {
+    let texts = [&row.id, &row.status, &row.operation, &row.submitted, &row.state];
+    hash_texts(&mut hasher, texts.map(String::as_str));
+    hasher.finalize()
+}
+
+/// With their lengths, so that nothing can move from one to the next unnoticed.
+fn hash_texts<'a>(hasher: &mut crc32fast::Hasher, texts: impl IntoIterator<Item = &'a str>) {
+    for text in texts {
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
     }
-    hasher.finalize()
 }
 
 #[cfg(test)]

@@ -18,6 +18,8 @@ impl ExitCode {
     pub const UNPACK_FAILED: Self = Self(-130);
     /// Anything else that went wrong before run.sh started.
     pub const PREPARE_FAILED: Self = Self(-131);
+    /// run.sh cannot do its work yet and asks to be run again later: EX_TEMPFAIL (design, section 5).
+    pub const DEFERRED: Self = Self(75);
 
     /// The exit code of a process that a signal ended. Signals are 1 to 64, so that the result never meets -128 to -131.
     #[must_use]
@@ -37,10 +39,19 @@ impl fmt::Display for ExitCode {
 pub enum Outcome {
     /// The run did what it should.
     Succeeded,
-    /// The run ended with a failure.
+    /// The last run that its budget allows failed.
     Failed,
+    /// The last run that its budget allows took too long.
+    TimedOut,
+    /// The time for its whole life was over.
+    Expired,
     /// A client, the parent's end or an operator stopped it.
     Killed,
     /// Its agents were lost more often than the budget allows.
     Lost,
+}
+
+impl Outcome {
+    /// All outcomes.
+    pub const ALL: [Self; 6] = [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired, Self::Killed, Self::Lost];
 }

@@ -5,7 +5,10 @@
 mod address;
 mod exit;
 mod fields;
+mod gate;
 mod id;
+mod label;
+mod policy;
 mod task;
 mod time;
 mod tool;
@@ -15,7 +18,13 @@ pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, endpoint};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
+pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Pace};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
-pub use task::{Assignment, Kill, KillCause, Phase, PhaseTimes, RunResult, TaskRecord, TaskState};
+pub use label::{InvalidLabel, Label, Labels};
+pub use policy::{Counts, Policy};
+pub use task::{
+    Acknowledgement, Assignment, Defer, Kill, KillCause, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
+    TaskState,
+};
 pub use time::{Mono, Now, Wall};
 pub use tool::{InvalidToolName, ToolName};

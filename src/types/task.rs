@@ -3,7 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{AgentId, ExitCode, Outcome, PushAddress, Round, TaskId, ToolName, Wall};
+use std::time::Duration;
+
+use super::{AgentId, Counts, ExitCode, Labels, Outcome, Policy, PushAddress, Round, TaskId, ToolName, Wall};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -45,24 +47,33 @@ pub struct TaskRecord {
     pub submitted_at: Wall,
     /// How many runs came before the present one.
     pub round: Round,
-    /// How many agents were lost while they had it.
-    pub losses: u32,
-    /// How many agents may be lost before the task is: `__MAX_LOSSES__`.
-    pub losses_max: u32,
+    /// What its submitter demands of its life.
+    pub policy: Arc<Policy>,
+    /// How often each budget of the policy was drawn on.
+    pub counts: Counts,
     /// How many changes of its state have been told: `__SEQ__` of the latest one.
     pub pushes: u32,
-    /// The first kill that reached it.
+    /// What ends its present run, or has ended the task.
     pub kill: Option<Kill>,
+    /// Since when it must not start, because somebody said so.
+    pub held: Option<Wall>,
+    /// Whether the end of it has arrived where it is pushed to.
+    pub acknowledgement: Acknowledgement,
+    /// The rounds before the present one, oldest first; at most [`TaskRecord::PAST_ROUNDS_MAX`] of them.
+    pub past: Vec<PastRound>,
     /// Its phase, with the data that is true in it.
     pub state: TaskState,
 }
 
 impl TaskRecord {
+    /// How many rounds are kept; of more, the oldest are forgotten.
+    pub const PAST_ROUNDS_MAX: usize = 20;
+
     /// The phase that the task is in.
     #[must_use]
     pub const fn phase(&self) -> Phase {
         match self.state {
-            TaskState::Waiting => Phase::Waiting,
+            TaskState::Waiting { .. } => Phase::Waiting,
             TaskState::Dispatched(_) => Phase::Dispatched,
             TaskState::Preparing(_) => Phase::Preparing,
             TaskState::Running(_) => Phase::Running,
@@ -71,11 +82,18 @@ impl TaskRecord {
         }
     }
 
+    /// Bytes that keeping the results of all its rounds costs.
+    #[must_use]
+    pub fn result_bytes(&self) -> usize {
+        let past = self.past.iter().filter_map(|past| past.result.as_ref());
+        self.result().into_iter().chain(past).map(|result| result.bytes()).sum()
+    }
+
     /// The run that the task is in, or was in when it ended.
     #[must_use]
     pub const fn assignment(&self) -> Option<&Assignment> {
         match &self.state {
-            TaskState::Waiting => None,
+            TaskState::Waiting { .. } => None,
             TaskState::Dispatched(assignment)
             | TaskState::Preparing(assignment)
             | TaskState::Running(assignment)
@@ -93,7 +111,7 @@ impl TaskRecord {
         match &self.state {
             TaskState::Ended { result, .. } => result.as_ref(),
             TaskState::Finished { run: Some((_, result)), .. } => Some(result),
-            TaskState::Waiting
+            TaskState::Waiting { .. }
             | TaskState::Dispatched(_)
             | TaskState::Preparing(_)
             | TaskState::Running(_)
@@ -106,7 +124,10 @@ impl TaskRecord {
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskState {
     /// In the queue.
-    Waiting,
+    Waiting {
+        /// It does not start before.
+        not_before: Option<Wall>,
+    },
     /// Handed to an agent.
     Dispatched(Box<Assignment>),
     /// Being prepared by it.
@@ -174,6 +195,8 @@ pub struct RunResult {
     pub max_rss_kib: u64,
     /// How many processes were still there after run.sh and had to be ended.
     pub reaped: u32,
+    /// What a run that deferred asks for.
+    pub defer: Option<Box<Defer>>,
 }
 
 impl RunResult {
@@ -182,10 +205,26 @@ impl RunResult {
     pub const fn bytes(&self) -> usize {
         size_of::<Self>() + self.error.len() + self.report_tail.len() + self.stdout_tail.len() + self.stderr_tail.len()
     }
+
+    /// A result with nothing but its code.
+    #[must_use]
+    pub const fn of(exit_code: ExitCode, error: String) -> Self {
+        Self {
+            exit_code,
+            error,
+            report_tail: String::new(),
+            stdout_tail: String::new(),
+            stderr_tail: String::new(),
+            cpu_seconds: 0.0,
+            max_rss_kib: 0,
+            reaped: 0,
+            defer: None,
+        }
+    }
 }
 
 /// A kill that was asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kill {
     /// When.
     pub at: Wall,
@@ -194,19 +233,92 @@ pub struct Kill {
 }
 
 /// Who or what asked for a kill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KillCause {
-    /// A TASK/KILL.
-    Client,
+    /// A TASK/KILL, with what its sender said of it.
+    Client(Option<Arc<str>>),
     /// The run of this ancestor ended.
     ParentEnded(TaskId),
+    /// The time for its whole life is over.
+    Expired,
+    /// The time for this run is over. The only cause after which another round may follow.
+    TimedOut,
+}
+
+impl KillCause {
+    /// Whether the task itself ends by it, not only its run.
+    #[must_use]
+    pub const fn ends_the_task(&self) -> bool {
+        !matches!(self, Self::TimedOut)
+    }
 }
 
 impl fmt::Display for KillCause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Client => f.write_str("killed by a client"),
+            Self::Client(None) => f.write_str("killed by a client"),
+            Self::Client(Some(said)) => write!(f, "killed by a client: {said}"),
             Self::ParentEnded(parent) => write!(f, "its ancestor {parent} ended"),
+            Self::Expired => f.write_str("the time for its whole life was over"),
+            Self::TimedOut => f.write_str("the run took too long"),
         }
     }
+}
+
+/// A round that is over and was not the last one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PastRound {
+    /// Which one.
+    pub round: Round,
+    /// When it was over.
+    pub at: Wall,
+    /// Why another one followed.
+    pub end: RoundEnd,
+    /// Who ran it, unless it ended without a run.
+    pub assignment: Option<Box<Assignment>>,
+    /// How the run ended, if that is known; its texts are cut to [`PastRound::TAIL_BYTES_MAX`] each.
+    pub result: Option<Arc<RunResult>>,
+}
+
+impl PastRound {
+    /// Bytes that are kept of each text of a past round: enough to see why it failed.
+    pub const TAIL_BYTES_MAX: usize = 2000;
+}
+
+/// Why a round was followed by another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RoundEnd {
+    /// run.sh failed.
+    Failed,
+    /// It took too long.
+    TimedOut,
+    /// Its agent was lost.
+    Lost,
+    /// run.sh asked to be run again later.
+    Deferred,
+    /// Its agent left, or came back without it.
+    Returned,
+    /// Somebody asked for another round.
+    Retried,
+}
+
+/// Whether the end of a task has arrived where it is pushed to (design, section 6).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Acknowledgement {
+    /// It has not, or nobody has asked.
+    #[default]
+    None,
+    /// The receiver has confirmed it.
+    Received(Wall),
+    /// The time for that is over.
+    GivenUp(Wall),
+}
+
+/// What a run that ended with [`ExitCode::DEFERRED`] asks for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Defer {
+    /// How long to wait before the next round.
+    pub retry_after: Option<Duration>,
+    /// Gates that shall be closed for all for that time. Only those that the task itself names are.
+    pub gates: Labels,
 }

@@ -15,6 +15,12 @@ impl Mono {
         Self(nanos)
     }
 
+    /// The point so long before this one; the start of the clock when that was later.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+
     /// The time from `earlier` to here; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

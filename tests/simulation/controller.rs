@@ -2,13 +2,14 @@
 //!
 //! What it does when it is awake is [`crate::turn`]'s concern.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{Controller, Effect, Record, Settings, Ticket};
+use llts::engine::controller::{Controller, Effect, Record, Settings, Stored, Ticket};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::request::Rules;
-use llts::types::{AddressPolicy, TaskId, TaskRecord};
+use llts::types::{AddressPolicy, AgentId, GateSettings, Label, Policy, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
@@ -20,6 +21,8 @@ pub(crate) struct Server {
     life: Option<Life>,
     /// What has been committed.
     pub(crate) disk: BTreeMap<TaskId, TaskRecord>,
+    pub(crate) gates: BTreeMap<Label, GateSettings>,
+    pub(crate) drained: BTreeSet<AgentId>,
     wake_at: Option<Nanos>,
     /// Operations until it is killed.
     pub(crate) crash_in: Option<u64>,
@@ -48,7 +51,6 @@ fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
         waiting_max: 10_000,
-        losses_max: 3,
         // Nothing is forgotten, however the clock jumps: every task is looked at in the end.
         keep: Duration::from_secs(10 * 365 * 86_400),
         keep_bytes_max: usize::MAX,
@@ -56,18 +58,34 @@ fn settings() -> Settings {
         agents_max: 1000,
         parked_max: 1000,
         scans_max: 64,
+        needs_max: 1000,
+        gates_max: 1000,
+        defer_delay: Duration::from_secs(10),
+        retry_delay_max: Duration::from_secs(60),
+        push_again_interval: Duration::from_secs(1),
+        push_again_interval_max: Duration::from_secs(60),
+        push_again_max: Duration::from_secs(3600),
     }
 }
 
 pub(crate) fn rules() -> Rules {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let addresses = AddressPolicy { allow, own: vec![] };
-    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: Duration::from_secs(3600) }
+    let defaults = Arc::new(Policy { losses_max: 3, ..Policy::default() });
+    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: Duration::from_secs(3600), defaults }
 }
 
 impl Server {
     pub(crate) const fn is_up(&self) -> bool {
         self.life.is_some()
+    }
+
+    fn stored(&self) -> Stored {
+        Stored {
+            tasks: self.disk.values().cloned().collect(),
+            gates: self.gates.clone().into_iter().collect(),
+            drained: self.drained.iter().cloned().collect(),
+        }
     }
 
     pub(crate) fn routes(&self) -> usize {
@@ -92,8 +110,7 @@ impl World {
         }
         let (seed, now) = (self.dice.number(), self.clock(self.server.clock_offset));
         note!(self, "the controller starts with {} tasks", self.server.disk.len());
-        let rows = self.server.disk.values().cloned();
-        let engine = Controller::restore(settings(), seed, now, rows);
+        let engine = Controller::restore(settings(), seed, now, self.server.stored());
         engine.sanity_check();
         let (inbox, routes) = (VecDeque::new(), BTreeMap::new());
         self.server.life = Some(Life { engine, inbox, routes, tickets: 0, uncommitted: Vec::new() });

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use llts::engine::slot::{Settings, Slot};
-use llts::types::{AgentId, Now, Session};
+use llts::types::{AgentId, Labels, Now, Session};
 
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::Event;
@@ -74,6 +74,7 @@ impl Host {
             session: Session(self.session),
             replaces: self.before.map(Session),
             ip: "127.0.0.1".to_owned(),
+            tags: Labels::default(),
             heartbeat_interval: Duration::from_nanos(HEARTBEAT),
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
             kill_count: 3,

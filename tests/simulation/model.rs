@@ -74,8 +74,16 @@ impl Model {
 
     /// Checks what replaces what.
     pub(crate) fn committed(&self, disk: &Disk, record: &Record) {
-        let Record::Put(record) = record else { panic!("{record:?} although everything is kept") };
-        assert!(record.losses <= record.losses_max + 1, "task {} is lost too often: {record:?}", record.id);
+        let record = match record {
+            Record::Put(record) => record,
+            Record::Gate(..) | Record::Drained(..) => return,
+            Record::Remove(task) => panic!("{task} is forgotten although everything is kept"),
+        };
+        assert!(
+            record.counts.losses <= record.policy.losses_max + 1,
+            "task {} is lost too often: {record:?}",
+            record.id
+        );
         if let Some(round) = self.killed.get(&record.id) {
             assert!(record.round <= *round, "task {} goes to round {} after its kill", record.id, record.round);
             check_kill(record, *round);
@@ -120,11 +128,16 @@ impl Model {
         }
     }
 
+    /// Only an end is pushed again.
+    pub(crate) fn pushed_again(record: &TaskRecord) {
+        assert_eq!(record.phase(), Phase::Finished, "task {} is pushed again", record.id);
+    }
+
     /// What must be true of a task when everything has come to its end.
     pub(crate) fn check_end(&self, record: &TaskRecord, every_loss_counts: bool) {
         if every_loss_counts {
             let deaths = self.deaths.get(&record.id).copied().unwrap_or_default();
-            assert!(deaths <= record.losses, "task {} has lost {deaths} agents: {record:?}", record.id);
+            assert!(deaths <= record.counts.losses, "task {} has lost {deaths} agents: {record:?}", record.id);
         }
         let TaskState::Finished { outcome, .. } = &record.state else { panic!("{record:?} has not finished") };
         let outcome = llts::protocol::words::outcome(*outcome);

@@ -172,6 +172,7 @@ impl World {
                 report_tail: format!("run {}\n", run.number),
                 stdout_tail: String::new(),
                 stderr_tail: "a \"word\"\n".to_owned(),
+                defer: None,
             };
             self.slot(agent).handle_exited(now, exited);
         }

@@ -12,11 +12,13 @@ use llts::types::{Now, TaskRecord};
 
 use crate::controller::{Killed, ReplyTo, rules};
 use crate::event::{Defect, Event};
+use crate::model::Model;
 use crate::world::{World, note};
 
 enum Promise {
     Reply(ReplyTo, &'static str, Reply),
     Push(Box<TaskRecord>),
+    PushAgain(Box<TaskRecord>),
 }
 
 impl World {
@@ -126,6 +128,7 @@ impl World {
                 }
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
                 Effect::Push(record) => self.push(&record)?,
+                Effect::PushAgain(record) => promises.push(Promise::PushAgain(record)),
                 Effect::Reply(ticket, reply) => {
                     if let Some((to, kind)) = self.life().routes.remove(&ticket) {
                         self.answer(now, to, kind, reply, &mut promises)?;
@@ -138,6 +141,10 @@ impl World {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply)?,
                 Promise::Push(record) => self.push(&record)?,
+                Promise::PushAgain(record) => {
+                    self.operation()?;
+                    Model::pushed_again(&record);
+                }
             }
         }
         Ok(())
@@ -151,10 +158,14 @@ impl World {
                 note!(self, "commit {} round {} {:?}", record.id, record.round, record.phase());
             }
             self.model.committed(&self.server.disk, &record);
+            let server = &mut self.server;
             match record {
-                Record::Put(record) => self.server.disk.insert(record.id, *record),
-                Record::Remove(task) => self.server.disk.remove(&task),
-            };
+                Record::Put(record) => drop(server.disk.insert(record.id, *record)),
+                Record::Remove(task) => drop(server.disk.remove(&task)),
+                Record::Gate(name, settings) => drop(server.gates.insert(name, settings)),
+                Record::Drained(agent, true) => drop(server.drained.insert(agent)),
+                Record::Drained(agent, false) => drop(server.drained.remove(&agent)),
+            }
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::Ticket;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Mono, Now, Session, TaskId, Wall};
+use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, Wall};
 
 /// What an agent is doing.
 ///
@@ -48,14 +48,20 @@ pub(super) struct Agent {
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
+    /// What it has: `AGENT_TAGS`.
+    pub(super) tags: Labels,
+    /// Whether it shall get no more tasks.
+    pub(super) drained: bool,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     agents: BTreeMap<AgentId, Agent>,
-    /// The parked ones, longest first.
-    parked: BTreeSet<(u64, AgentId)>,
+    /// The parked ones that may get a task, by their tags, longest first. No set is empty.
+    parked: BTreeMap<Labels, BTreeSet<(u64, AgentId)>>,
     parkings: u64,
+    /// The ones that shall get no more tasks, whether they are here or not.
+    drained: BTreeSet<AgentId>,
 }
 
 impl Agents {
@@ -72,8 +78,16 @@ impl Agents {
     }
 
     pub(super) fn register(&mut self, now: Now, id: AgentId, life: Life) {
-        let agent =
-            Agent { life, slot: Slot::Free, told_again: false, heard: now.mono, heard_wall: now.wall, ip: None };
+        let agent = Agent {
+            life,
+            slot: Slot::Free,
+            told_again: false,
+            heard: now.mono,
+            heard_wall: now.wall,
+            ip: None,
+            tags: Labels::default(),
+            drained: self.drained.contains(&id),
+        };
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
     }
@@ -104,6 +118,36 @@ impl Agents {
         }
     }
 
+    /// Notes what an agent has.
+    pub(super) fn set_tags(&mut self, id: &AgentId, tags: Labels) {
+        if self.agents.get(id).is_some_and(|agent| agent.tags != tags) {
+            self.relist(id, |agent| agent.tags = tags);
+        }
+    }
+
+    /// Says whether an agent shall get no more tasks. It may be one that is not here.
+    pub(super) fn set_drained(&mut self, id: &AgentId, drained: bool) {
+        if drained {
+            self.drained.insert(id.clone());
+        } else {
+            self.drained.remove(id);
+        }
+        self.relist(id, |agent| agent.drained = drained);
+    }
+
+    /// How many agents shall get no more tasks.
+    pub(super) fn drained(&self) -> usize {
+        self.drained.len()
+    }
+
+    /// Changes what decides about the list in which an agent is parked.
+    fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
+        let Some(agent) = self.agents.get_mut(id) else { return };
+        unlist(&mut self.parked, id, agent);
+        change(agent);
+        list(&mut self.parked, id, agent);
+    }
+
     /// Notes that an agent was told again of the task that it has.
     pub(super) fn tell_again(&mut self, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id) {
@@ -119,19 +163,31 @@ impl Agents {
 
     /// The one place where a slot changes; keeps the list of the parked ones right.
     pub(super) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
-        let Some(agent) = self.agents.get_mut(id) else { return };
-        agent.told_again = false;
-        if let Slot::Parked(_, number) = std::mem::replace(&mut agent.slot, slot) {
-            self.parked.remove(&(number, id.clone()));
-        }
-        if let Slot::Parked(_, number) = slot {
-            self.parked.insert((number, id.clone()));
-        }
+        self.relist(id, |agent| {
+            agent.told_again = false;
+            agent.slot = slot;
+        });
     }
 
-    /// The agent that has been parked longest.
-    pub(super) fn longest_parked(&self) -> Option<&AgentId> {
-        self.parked.first().map(|(_, id)| id)
+    /// Whether an agent waits for a task.
+    pub(super) fn any_parked(&self) -> bool {
+        !self.parked.is_empty()
+    }
+
+    /// The parked agent that a task which requires these tags gets: of those with the fewest tags, the one that has been
+    /// parked longest, so that special agents stay free for the tasks that need them.
+    pub(super) fn parked_with(&self, tags: &Labels) -> Option<&AgentId> {
+        let suits = |(has, parked): (&Labels, &BTreeSet<(u64, AgentId)>)| {
+            tags.are_within(has).then(|| parked.first().map(|(number, _)| (has.len(), *number))).flatten()
+        };
+        let (_, number) = self.parked.iter().filter_map(suits).min()?;
+        let first = self.parked.values().filter_map(BTreeSet::first);
+        first.into_iter().find(|(parked, _)| *parked == number).map(|(_, id)| id)
+    }
+
+    /// Whether there is an agent, lost or not, that has these tags and may get tasks.
+    pub(super) fn any_with(&self, tags: &Labels) -> bool {
+        self.agents.values().any(|agent| !agent.drained && agent.slot != Slot::Lost && tags.are_within(&agent.tags))
     }
 
     /// Document, section 2.4. Looks at every agent: an operator asks for it, no task does.
@@ -154,6 +210,8 @@ impl Agents {
             state: state(agent.slot),
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
+            tags: agent.tags.clone(),
+            drained: agent.drained,
             heard: agent.heard_wall,
         };
         self.agents.iter().skip(offset).take(limit).map(view).collect()
@@ -175,11 +233,40 @@ impl Agents {
     }
 
     pub(super) fn sanity_check(&self) {
-        let parked = self.parked_tickets().count();
-        assert_eq!(parked, self.parked.len(), "the list of parked agents has drifted");
-        for (number, id) in &self.parked {
-            assert!(matches!(self.slot(id), Some(Slot::Parked(_, n)) if n == *number), "{id} is listed as parked");
+        let mut listed = 0;
+        for (tags, parked) in &self.parked {
+            assert!(!parked.is_empty(), "the list of parked agents with {tags:?} is empty");
+            for (number, id) in parked {
+                listed += 1;
+                let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
+                let rightly = matches!(agent.slot, Slot::Parked(_, n) if n == *number) && agent.tags == *tags;
+                assert!(rightly && !agent.drained, "{id} is listed as parked");
+            }
         }
+        let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
+        assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");
+        for (id, agent) in &self.agents {
+            assert_eq!(agent.drained, self.drained.contains(id), "whether {id} is drained");
+        }
+    }
+}
+
+fn list(parked: &mut BTreeMap<Labels, BTreeSet<(u64, AgentId)>>, id: &AgentId, agent: &Agent) {
+    if let (Slot::Parked(_, number), false) = (agent.slot, agent.drained) {
+        // Agents come and go with each task: the tags are copied only for the first one that has them.
+        match parked.get_mut(&agent.tags) {
+            Some(with_these) => with_these.insert((number, id.clone())),
+            None => parked.entry(agent.tags.clone()).or_default().insert((number, id.clone())),
+        };
+    }
+}
+
+fn unlist(parked: &mut BTreeMap<Labels, BTreeSet<(u64, AgentId)>>, id: &AgentId, agent: &Agent) {
+    let (Slot::Parked(_, number), false) = (agent.slot, agent.drained) else { return };
+    let Some(with_these) = parked.get_mut(&agent.tags) else { return };
+    with_these.remove(&(number, id.clone()));
+    if with_these.is_empty() {
+        parked.remove(&agent.tags);
     }
 }
 

@@ -5,22 +5,30 @@ use std::time::Duration;
 use super::Controller;
 use super::agents::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
-use super::transition::TaskEvent;
+use super::report::outcome_of;
+use super::transition::{Again, TaskEvent};
+use super::verdict::{self, Verdict};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{
-    AgentId, Assignment, Now, Outcome, Phase, PhaseTimes, Round, Session, TaskId, TaskRecord, TaskState,
+    AgentId, Assignment, Now, Outcome, Phase, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskRecord, TaskState,
 };
 
 impl Controller {
     /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
-        if let Err(refusal) = self.welcome(now, sender, replaces) {
-            return Answer::Now(Reply::Refused(refusal));
-        }
+        let answer = match self.welcome(now, sender, replaces) {
+            Ok(()) => self.hear(now, ticket, sender, message),
+            Err(refusal) => Answer::Now(Reply::Refused(refusal)),
+        };
+        self.settle(now);
+        answer
+    }
+
+    fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         self.reunite(now, sender, &message);
         self.readopt(now, &sender.agent, &message);
         match message {
@@ -47,15 +55,13 @@ impl Controller {
         if self.agents.get(&agent).is_some_and(|agent| agent.told_again) {
             return;
         }
-        let killed = record.kill.is_some();
         self.agents.set_slot(&agent, Slot::Free);
-        self.tasks.change(task, TaskEvent::Return);
-        if killed {
-            self.tasks.change(task, TaskEvent::Close { at: now.wall, outcome: Outcome::Killed });
-            self.end_children(now, task);
-            self.finished(now, task);
+        let Some(record) = self.tasks.get(task) else { return };
+        match record.kill.as_ref().map(|kill| kill.cause.clone()) {
+            Some(cause) if cause.ends_the_task() => self.close(now, task, outcome_of(&cause)),
+            _ => self.tasks.change(now, task, TaskEvent::Return),
         }
-        self.dispatch(now);
+        self.settle(now);
     }
 
     /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
@@ -131,9 +137,8 @@ impl Controller {
             if died {
                 self.lose_run(now, task);
             } else {
-                self.requeue(now, task);
+                self.requeue(now, task, RoundEnd::Returned);
             }
-            self.dispatch(now);
         }
     }
 
@@ -173,11 +178,11 @@ impl Controller {
             self.lose_run(now, task);
         }
         self.agents.set_slot(&id, Slot::Lost);
-        self.dispatch(now);
     }
 
     fn heartbeat(&mut self, id: &AgentId, heartbeat: Heartbeat) -> Reply {
         self.agents.set_ip(id, heartbeat.ip);
+        self.agents.set_tags(id, heartbeat.tags);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (agent_slot(self, id), wanted) {
             (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
@@ -188,7 +193,7 @@ impl Controller {
             _ => {}
         }
         // An agent that does not park learns only from PUB that there is work; PUB may lose, so say it again.
-        if !heartbeat.busy && self.tasks.waiting() > 0 {
+        if !heartbeat.busy && self.tasks.queue().len() > 0 {
             self.inform();
         }
         Reply::Heartbeat { controller: self.controller_id, wanted }
@@ -209,11 +214,10 @@ impl Controller {
         log::info!("agent {id} has left");
         self.unpark(id);
         if let Slot::Busy(task) = agent_slot(self, id) {
-            self.requeue(now, task);
+            self.requeue(now, task, RoundEnd::Returned);
         }
         self.agents.remove(id);
         self.timers.clear(&Timer::Silence(id.clone()));
-        self.dispatch(now);
     }
 
     fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
@@ -229,7 +233,7 @@ impl Controller {
             self.lose_run(now, task);
         }
         self.agents.set_slot(id, Slot::Free);
-        if let Some(task) = self.tasks.next_waiting() {
+        if let Some(task) = self.task_for(now, id) {
             return self.assign(now, task, id).into();
         }
         match wait {
@@ -260,9 +264,10 @@ impl Controller {
         }
     }
 
-    /// Hands waiting tasks to parked agents: oldest task, longest parked agent.
+    /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
     pub(super) fn dispatch(&mut self, now: Now) {
-        while let (Some(task), Some(agent)) = (self.tasks.next_waiting(), self.agents.longest_parked().cloned()) {
+        self.tasks.release_due(now);
+        while let Some((task, agent)) = self.next_match() {
             let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
                 unreachable!("agent {agent} is listed as parked")
             };
@@ -270,6 +275,22 @@ impl Controller {
             let reply = self.assign(now, task, &agent);
             self.tasks.effects.push_back(Effect::Reply(ticket, reply));
         }
+    }
+
+    /// A task that can start, with an agent that waits for it.
+    pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
+        if !self.agents.any_parked() {
+            return None;
+        }
+        let (task, agent) = self.tasks.queue().best_match(|tags| self.agents.parked_with(tags))?;
+        Some((task, agent.clone()))
+    }
+
+    /// The task that an agent gets that asks for one.
+    fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
+        self.tasks.release_due(now);
+        let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
+        self.tasks.queue().best_for(&agent.tags)
     }
 
     fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId) -> Reply {
@@ -285,7 +306,7 @@ impl Controller {
     fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId) {
         self.agents.set_slot(agent, Slot::Busy(task));
         let assignment = Assignment { agent: agent.clone(), dispatched_at: now.wall, times: PhaseTimes::default() };
-        self.tasks.change(task, TaskEvent::Dispatch(assignment));
+        self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 
     /// Tells agents that do not park that there is work; once per turn is enough.
@@ -297,29 +318,30 @@ impl Controller {
 
     /// The agent of a run is gone without a word.
     fn lose_run(&mut self, now: Now, task: TaskId) {
-        self.tasks.update(task, |record| record.losses = record.losses.saturating_add(1));
-        self.requeue(now, task);
+        self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
+        self.requeue(now, task, RoundEnd::Lost);
     }
 
-    /// The run of a task is void. What it had achieved is kept if its result is known; else the next round waits.
-    fn requeue(&mut self, now: Now, task: TaskId) {
+    /// The run of a task is void. What it had achieved is kept if its result is known.
+    fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
         if let Some(result) = record.result().cloned() {
             return self.finish(now, task, PhaseTimes::default(), result);
         }
-        let close = |outcome| TaskEvent::Close { at: now.wall, outcome };
-        let event = match record.kill {
-            Some(_) => close(Outcome::Killed),
-            None if record.losses > record.losses_max => close(Outcome::Lost),
-            None => TaskEvent::Requeue,
-        };
-        // The children belong to the run, not to the task: the next round makes its own.
-        self.end_children(now, task);
-        let closed = matches!(event, TaskEvent::Close { .. });
-        self.tasks.change(task, event);
-        if closed {
-            self.finished(now, task);
+        match verdict::of_void_run(record, end) {
+            Verdict::End(outcome) => self.close(now, task, outcome),
+            Verdict::Again(end) => {
+                let times = PhaseTimes::default();
+                self.again(now, task, Again { at: now.wall, end, times, result: None, not_before: None });
+            }
         }
+    }
+
+    /// A task ends without a result of its present round.
+    pub(super) fn close(&mut self, now: Now, task: TaskId, outcome: Outcome) {
+        self.end_children(now, task);
+        self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome });
+        self.finished(now, task);
     }
 }
 

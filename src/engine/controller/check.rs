@@ -17,7 +17,7 @@ impl Controller {
         self.check_runs();
         self.check_families();
         self.check_waits();
-        if let (Some(task), Some(agent)) = (self.tasks.next_waiting(), self.agents.longest_parked()) {
+        if let Some((task, agent)) = self.next_match() {
             panic!("task {task} waits while agent {agent} is parked");
         }
     }

@@ -8,14 +8,14 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
 use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
-use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Acknowledgement, Counts, KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
     /// Takes a request of a client.
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
-        match request {
-            Request::Submit(submit) => self.submit(now, *submit).unwrap_or_else(Reply::Refused).into(),
-            Request::Kill(task) => self.kill_request(now, task).into(),
+        let answer = match request {
+            Request::Submit(submit) => answer(self.submit(now, *submit)),
+            Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
             Request::AgentQuery => Reply::AgentCounts(self.agents.counts()).into(),
             Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
@@ -24,22 +24,25 @@ impl Controller {
                 let limit = self.page_limit(limit);
                 Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
             }
-        }
+            Request::Explain(filter) => answer(self.explain(now, &filter)),
+            Request::Retry(task) => answer(self.retry(now, task)),
+            Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
+            Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
+            Request::GateSet(name, change) => answer(self.set_gate(now, &name, &change)),
+            Request::GateQuery(name) => self.query_gates(now, name.as_ref()).into(),
+        };
+        self.settle(now);
+        answer
     }
 
     fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
-        if let Some(trouble) = &self.store_trouble {
-            let message = format!("the task cannot be stored ({trouble}); submit it again later");
-            return Err(Refusal::new(Code::LimitReached, message));
+        if let Some(first) = self.duplicate_of(&submit)? {
+            return Ok(Reply::Submitted { task: first, warning: None, duplicate: true });
         }
-        if self.tasks.waiting() >= self.settings.waiting_max {
-            let message =
-                format!("{} tasks wait already (WAITING_TASKS_MAX); submit again later", self.tasks.waiting());
-            return Err(Refusal::new(Code::LimitReached, message));
-        }
+        self.check_room(now, &submit)?;
         let mut warnings = Vec::new();
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
@@ -54,23 +57,72 @@ impl Controller {
             parent,
             submitted_at: now.wall,
             round: Round::default(),
-            losses: 0,
-            losses_max: submit.losses_max.unwrap_or(self.settings.losses_max),
+            state: TaskState::Waiting { not_before: submit.policy.start_after.filter(|at| *at > now.wall) },
+            policy: submit.policy,
+            counts: Counts::default(),
             pushes: 0,
             kill: None,
-            state: TaskState::Waiting,
+            held: None,
+            acknowledgement: Acknowledgement::None,
+            past: Vec::new(),
         };
         if let Some(parent) = parent {
             self.families.add(id, parent);
         }
-        let given_id = task::given_id(&record);
-        self.tasks.insert(record, given_id);
+        self.tasks.insert(now, record);
         self.dispatch(now);
-        if self.tasks.get(id).is_some_and(|record| record.phase() == Phase::Waiting) {
+        self.inform_if_waiting(id);
+        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
+        Ok(Reply::Submitted { task: id, warning, duplicate: false })
+    }
+
+    /// The task that this key belongs to already, if it was asked for in the same words (HAZARDS row F7).
+    fn duplicate_of(&self, submit: &Submit) -> Result<Option<TaskId>, Refusal> {
+        let Some(key) = submit.submit_key() else { return Ok(None) };
+        let Some(first) = self.tasks.with_submit_key(&key) else { return Ok(None) };
+        if !task::is_submitted_as(first, &submit.fields) {
+            let message = format!(
+                "{} {key} belongs to task {}, which was submitted with other fields; use a key of its own for each task",
+                words::SUBMIT_KEY,
+                first.id
+            );
+            return Err(Refusal::new(Code::BadField, message));
+        }
+        Ok(Some(first.id))
+    }
+
+    /// Whether one more task can be taken.
+    fn check_room(&self, now: Now, submit: &Submit) -> Result<(), Refusal> {
+        let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
+        if let Some(trouble) = &self.store_trouble {
+            return limit(format!("the task cannot be stored ({trouble}); submit it again later"));
+        }
+        let queue = self.tasks.queue();
+        if queue.len() >= self.settings.waiting_max {
+            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); submit again later", queue.len()));
+        }
+        let other_needs = queue.other_needs(&submit.policy.needs);
+        if other_needs > self.settings.needs_max {
+            let (gate, tags) = (words::GATE, words::TAGS);
+            return limit(format!(
+                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
+                 submit again later"
+            ));
+        }
+        match submit.policy.end_before.filter(|at| *at <= now.wall) {
+            None => Ok(()),
+            Some(at) => {
+                let message = format!("{} is {at}, which is over; give a later moment", words::END_BEFORE);
+                Err(Refusal::new(Code::BadField, message))
+            }
+        }
+    }
+
+    /// Tells agents that do not park of a task that nobody has taken.
+    pub(super) fn inform_if_waiting(&mut self, task: TaskId) {
+        if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
             self.inform();
         }
-        let warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-        Ok(Reply::Submitted { task: id, warning })
     }
 
     /// The parent, if it may have children. An unknown one is dropped with a warning (facts, 1.4).
@@ -105,11 +157,11 @@ impl Controller {
         self.last_id
     }
 
-    fn kill_request(&mut self, now: Now, task: TaskId) -> Reply {
+    fn kill_request(&mut self, now: Now, task: TaskId, said: Option<Arc<str>>) -> Reply {
         if self.tasks.get(task).is_none() {
             return Reply::Refused(request::no_such_task(&task.to_string()));
         }
-        self.kill(now, task, KillCause::Client);
+        self.kill(now, task, &KillCause::Client(said));
         Reply::Done
     }
 
@@ -176,4 +228,8 @@ impl Controller {
     pub(super) fn page_limit(&self, limit: Option<usize>) -> usize {
         limit.unwrap_or(usize::MAX).min(self.settings.page_max)
     }
+}
+
+fn answer(outcome: Result<Reply, Refusal>) -> Answer {
+    outcome.unwrap_or_else(Reply::Refused).into()
 }

@@ -2,7 +2,7 @@
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::types::{AgentId, Phase, Round, TaskId, TaskRecord};
+use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -41,6 +41,8 @@ pub enum Effect {
     Publish(Published),
     /// The state of a task has changed: push it to its address, and publish it for those who watch.
     Push(Box<TaskRecord>),
+    /// The end of a task was not confirmed: push it to its address once more.
+    PushAgain(Box<TaskRecord>),
 }
 
 impl Effect {
@@ -53,7 +55,7 @@ impl Effect {
             // Whoever has waited for the end goes on from here.
             Self::Reply(_, Reply::Task { record, .. }) => finished(record),
             Self::Reply(_, reply) => reply_is_promise(reply),
-            Self::Push(record) => finished(record),
+            Self::Push(record) | Self::PushAgain(record) => finished(record),
         }
     }
 }
@@ -70,13 +72,17 @@ pub fn reply_is_promise(reply: &Reply) -> bool {
     }
 }
 
-/// What is stored. A later record of a task replaces an earlier one.
+/// What is stored. A later record of the same task, gate or agent replaces an earlier one.
 #[derive(Debug, PartialEq)]
 pub enum Record {
     /// The task stands like this.
     Put(Box<TaskRecord>),
     /// The task is forgotten.
     Remove(TaskId),
+    /// The gate is set like this.
+    Gate(Label, GateSettings),
+    /// Whether the agent shall get no more tasks.
+    Drained(AgentId, bool),
 }
 
 /// Why the engine wants to be called.
@@ -92,4 +98,10 @@ pub enum Timer {
     QueryWait(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
+    /// The run of a task has lasted as long as it may.
+    RunTime(TaskId),
+    /// A delay or a life is over, or a gate may open.
+    Calendar,
+    /// The end of a task was not confirmed.
+    PushAgain(TaskId),
 }

@@ -30,7 +30,8 @@ impl Families {
         self.roots.contains_key(&task) || self.children.contains_key(&task)
     }
 
-    fn root(&self, task: TaskId) -> TaskId {
+    /// The eldest ancestor of a task; itself, if it has none.
+    pub(super) fn root(&self, task: TaskId) -> TaskId {
         self.roots.get(&task).copied().unwrap_or(task)
     }
 
@@ -44,6 +45,13 @@ impl Families {
         }
         self.unfinished.remove(&root);
         Some(root)
+    }
+
+    /// A task that had finished has not any more.
+    pub(super) fn reopened(&mut self, task: TaskId) {
+        if self.has(task) {
+            *self.unfinished.entry(self.root(task)).or_insert(0) += 1;
+        }
     }
 
     /// All descendants of a task, parents before their children. Walks without recursion: a chain may be long.

@@ -7,24 +7,33 @@
 //! | an answer that met no peer | [`Controller::handle_undelivered`] | the task waits again |
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
-//! Who owns what: [`tasks`] the records, their phases and indexes; [`agents`] the slots; [`family`] who goes down with whom;
-//! [`retention`] what is kept and for how long. The phases of a task stand in [`transition`], those of a slot in [`agents`].
+//! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
+//! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long. The phases of a task stand in
+//! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
+//! time alone in [`calendar`].
 //!
-//! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. A query that names no id looks at all
-//! tasks, but slice by slice ([`scan`]).
+//! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents; where tasks require tags, also linear in
+//! the different sets of tags among the idle agents. A query that names no id looks at all tasks, but slice by slice ([`scan`]).
 
+mod acknowledge;
 mod agents;
 mod assign;
+mod calendar;
 mod check;
 mod clients;
 mod effect;
 mod family;
+mod gates;
+mod names;
+mod operators;
+mod queue;
 mod report;
 mod restore;
 mod retention;
 mod scan;
 mod tasks;
 mod transition;
+mod verdict;
 
 #[cfg(test)]
 mod scenarios;
@@ -36,9 +45,10 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
 pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
+pub use restore::Stored;
 
 use crate::engine::timers::Timers;
-use crate::types::{Mono, Now, Phase, TaskId};
+use crate::types::{KillCause, Mono, Now, Phase, TaskId};
 
 /// What the engine must know of the configuration.
 #[derive(Clone, Debug)]
@@ -47,8 +57,20 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// Tasks that may wait: `WAITING_TASKS_MAX`.
     pub waiting_max: usize,
-    /// How many agents a task may lose: `MAX_LOSSES`.
-    pub losses_max: u32,
+    /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
+    pub needs_max: usize,
+    /// Gates that may be known: `GATES_MAX`.
+    pub gates_max: usize,
+    /// The pause after a defer that does not say how long: `DEFER_DELAY`.
+    pub defer_delay: Duration,
+    /// The longest pause between two rounds: `RETRY_DELAY_MAX`.
+    pub retry_delay_max: Duration,
+    /// The first pause before the end of a task is pushed again: `PUSH_ACK_INTERVAL`.
+    pub push_again_interval: Duration,
+    /// The longest one: `PUSH_ACK_INTERVAL_MAX`.
+    pub push_again_interval_max: Duration,
+    /// After which it is no longer pushed: `PUSH_ACK_TIMEOUT`.
+    pub push_again_max: Duration,
     /// How long a finished family is kept: `TASK_KEEP_HOURS`.
     pub keep: Duration,
     /// Bytes of results that are kept: `TASK_KEEP_BYTES_MAX`.
@@ -83,6 +105,8 @@ pub struct Controller {
     /// The same the other way round.
     waiters: BTreeSet<(TaskId, Ticket)>,
     timers: Timers<Timer>,
+    /// What the deadline of the calendar was set for.
+    planned: calendar::Plan,
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
@@ -111,6 +135,7 @@ impl Controller {
             waits: BTreeMap::new(),
             waiters: BTreeSet::new(),
             timers: Timers::default(),
+            planned: calendar::Plan::default(),
             informed: false,
             stopping: false,
             store_trouble: None,
@@ -137,13 +162,20 @@ impl Controller {
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one
     /// that an agent or a family has already stays, and its submitter must wait.
-    pub fn handle_unstored(&mut self, task: TaskId) -> bool {
-        let waits = self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting);
-        let gone = waits && !self.families.has(task);
+    pub fn handle_unstored(&mut self, now: Now, task: TaskId) -> bool {
+        // One that was submitted twice with the same key may be gone already.
+        let Some(record) = self.tasks.get(task) else { return true };
+        let gone = record.phase() == Phase::Waiting && !self.families.has(task);
         if gone {
-            self.tasks.remove(task);
+            self.tasks.remove(now, task);
         }
         gone
+    }
+
+    /// What every event ends with: whoever can start does, and the calendar knows what comes next.
+    fn settle(&mut self, now: Now) {
+        self.dispatch(now);
+        self.plan(now);
     }
 
     /// The next thing to do. When there is none, the turn is over.
@@ -163,6 +195,13 @@ impl Controller {
 
     /// Does what is due.
     pub fn handle_timeout(&mut self, now: Now) {
+        if self.timers.next().is_some_and(|(at, _)| at <= now.mono) {
+            self.do_what_is_due(now);
+            self.settle(now);
+        }
+    }
+
+    fn do_what_is_due(&mut self, now: Now) {
         // A search sets its deadline anew at once, so each reason gets one go only.
         let mut scanned = false;
         while let Some(timer) = self.timers.pop_due(now.mono) {
@@ -174,6 +213,9 @@ impl Controller {
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
+                Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),
+                Timer::Calendar => self.look_at_calendar(now),
+                Timer::PushAgain(task) => self.push_again(now, task),
                 Timer::Retention => {
                     self.retain(now);
                     if self.timers.next().is_some_and(|(at, timer)| at <= now.mono && *timer == Timer::Retention) {

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use super::Controller;
 use super::agents::Slot;
 use super::assign::agent_slot;
-use super::effect::{Answer, Effect, Ticket};
-use super::transition::TaskEvent;
+use super::effect::{Answer, Effect, Ticket, Timer};
+use super::transition::{Again, TaskEvent};
+use super::verdict::{self, Verdict};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Report, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
+use crate::types::{Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
 
 impl Controller {
     pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
@@ -68,13 +69,15 @@ impl Controller {
             }
             match &record.state {
                 TaskState::Dispatched(_) => {
-                    self.tasks.change(task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
+                    self.tasks.change(now, task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
                 }
                 TaskState::Preparing(_) if times.run.is_some() || phase == Phase::Running => {
-                    self.tasks.change(task, TaskEvent::Run(reached(now, times, Phase::Running)));
+                    self.tasks.change(now, task, TaskEvent::Run(reached(now, times, Phase::Running)));
+                    self.time_run(now, task);
                 }
                 TaskState::Preparing(_) | TaskState::Running(_) => {
-                    self.tasks.change(task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
+                    self.timers.clear(&Timer::RunTime(task));
+                    self.tasks.change(now, task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
                     self.end_children(now, task);
                 }
                 TaskState::Ended { result: known, .. } => {
@@ -82,7 +85,7 @@ impl Controller {
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
                     self.finish(now, task, reached(now, times, Phase::Finished), result);
                 }
-                TaskState::Waiting | TaskState::Finished { .. } => {
+                TaskState::Waiting { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
                 }
             }
@@ -91,19 +94,24 @@ impl Controller {
 
     /// The run of a task is over and its result is known.
     pub(super) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
-        let killed = self.tasks.get(task).is_some_and(|record| record.kill.is_some());
-        let outcome = match result.exit_code {
-            _ if killed => Outcome::Killed,
-            ExitCode::SUCCESS => Outcome::Succeeded,
-            _ => Outcome::Failed,
-        };
-        self.tasks.change(task, TaskEvent::Finish { at: now.wall, times, result, outcome });
-        self.finished(now, task);
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} finishes and is gone") };
+        match verdict::of_result(record, &result) {
+            Verdict::End(outcome) => {
+                self.tasks.change(now, task, TaskEvent::Finish { at: now.wall, times, result, outcome });
+                self.finished(now, task);
+            }
+            Verdict::Again(end) => {
+                let again = Again { at: now.wall, end, times, result: Some(result), not_before: None };
+                self.again(now, task, again);
+            }
+        }
     }
 
     /// What follows from the end of a task, whichever way it came.
     pub(super) fn finished(&mut self, now: Now, task: TaskId) {
+        self.timers.clear(&Timer::RunTime(task));
         self.answer_waiters(task);
+        self.expect_acknowledgement(now, task);
         self.keep(now, task, now.wall);
     }
 
@@ -120,33 +128,43 @@ impl Controller {
     /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.
     pub(super) fn end_children(&mut self, now: Now, task: TaskId) {
         for member in self.families.descendants(task) {
-            self.kill_one(now, member, KillCause::ParentEnded(task));
+            self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }
 
     /// Ends a task and, if it has ended by that, everything below it.
-    pub(super) fn kill(&mut self, now: Now, task: TaskId, cause: KillCause) {
+    pub(super) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         self.kill_one(now, task, cause);
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
             self.end_children(now, task);
         }
     }
 
-    /// One that is ending or has ended stays as it is.
-    fn kill_one(&mut self, now: Now, task: TaskId, cause: KillCause) {
+    /// One that is ending or has ended stays as it is. What ends the task goes before what ends only its run.
+    fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         let Some(record) = self.tasks.get(task) else { return };
-        if record.phase() >= Phase::Ended || record.kill.is_some() {
+        let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
+        if record.phase() >= Phase::Ended || record.kill.as_ref().is_some_and(known) {
             return;
         }
         let waits = record.phase() == Phase::Waiting;
-        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause }));
+        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
         if waits {
             // There is nothing to end but the waiting.
-            self.tasks.change(task, TaskEvent::Close { at: now.wall, outcome: Outcome::Killed });
+            self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: outcome_of(cause) });
             self.finished(now, task);
         } else {
             self.tasks.effects.push_back(Effect::Publish(Published::Kill(task)));
         }
+    }
+}
+
+/// What becomes of a task that ends by this.
+pub(super) const fn outcome_of(cause: &KillCause) -> Outcome {
+    match cause {
+        KillCause::Client(_) | KillCause::ParentEnded(_) => Outcome::Killed,
+        KillCause::Expired => Outcome::Expired,
+        KillCause::TimedOut => Outcome::TimedOut,
     }
 }
 

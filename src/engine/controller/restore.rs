@@ -6,16 +6,21 @@
 use super::agents::{Life, Slot};
 use super::effect::Timer;
 use super::{Controller, Settings};
-use crate::protocol::task;
-use crate::types::{Now, TaskRecord, TaskState};
+use crate::types::{AgentId, GateSettings, Label, Now, TaskRecord, TaskState};
 
 impl Controller {
-    /// A controller with the tasks that a former one has stored, in the order of their ids.
+    /// A controller with what a former one has stored; the tasks in the order of their ids.
     #[must_use]
-    pub fn restore(settings: Settings, seed: u64, now: Now, records: impl IntoIterator<Item = TaskRecord>) -> Self {
+    pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
+        for (name, settings) in stored.gates {
+            controller.tasks.queue_mut().gates.set(&name, settings);
+        }
+        for agent in stored.drained {
+            controller.agents.set_drained(&agent, true);
+        }
         let mut finished = Vec::new();
-        for record in records {
+        for record in stored.tasks {
             if let TaskState::Finished { at, .. } = record.state {
                 finished.push((record.id, at));
             }
@@ -25,7 +30,12 @@ impl Controller {
         // Only when all members are known: a family is kept from the end of its last one.
         for (id, at) in finished {
             controller.keep(now, id, at);
+            controller.expect_acknowledgement(now, id);
         }
+        let queue = controller.tasks.queue_mut();
+        let gates: Vec<_> = queue.gates.names().cloned().collect();
+        queue.refresh_gated(now, gates.iter());
+        controller.plan(now);
         controller
     }
 
@@ -34,8 +44,9 @@ impl Controller {
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
             self.families.add(record.id, parent);
         }
+        self.note_starts(now, &record);
         let agent = match &record.state {
-            TaskState::Waiting | TaskState::Finished { .. } => None,
+            TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
             | TaskState::Preparing(run)
             | TaskState::Running(run)
@@ -46,7 +57,29 @@ impl Controller {
             self.agents.set_slot(&agent, Slot::Busy(record.id));
             self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         }
-        let given_id = task::given_id(&record);
-        self.tasks.restore(record, given_id);
+        self.tasks.restore(now, record);
     }
+
+    /// The starts of the last while count at the gates, so that a new controller exceeds no pace.
+    fn note_starts(&mut self, now: Now, record: &TaskRecord) {
+        let past = record.past.iter().filter_map(|past| past.assignment.as_deref());
+        let starts = past.chain(record.assignment()).map(|run| now.wall.since(run.dispatched_at));
+        let needs = &record.policy.needs;
+        if !needs.gates.is_empty() {
+            for age in starts {
+                self.tasks.queue_mut().gates.note_start(now.mono.before(age), needs);
+            }
+        }
+    }
+}
+
+/// What a controller has stored.
+#[derive(Debug, Default)]
+pub struct Stored {
+    /// The tasks, in the order of their ids.
+    pub tasks: Vec<TaskRecord>,
+    /// The gates that were set.
+    pub gates: Vec<(Label, GateSettings)>,
+    /// The agents that shall get no more tasks.
+    pub drained: Vec<AgentId>,
 }

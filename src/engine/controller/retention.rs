@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::effect::Timer;
-use crate::types::{Now, TaskId, Wall};
+use crate::types::{Now, TaskId, TaskRecord, Wall};
 
 /// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
 const FAMILIES_PER_TURN: usize = 500;
@@ -17,6 +17,7 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     until: BTreeSet<(Wall, TaskId)>,
+    until_of: BTreeMap<TaskId, Wall>,
     bytes_of: BTreeMap<TaskId, usize>,
     bytes: usize,
 }
@@ -24,6 +25,14 @@ pub(super) struct Kept {
 impl Kept {
     pub(super) fn len(&self) -> usize {
         self.until.len()
+    }
+
+    /// A task lives again, and with it the family of this root.
+    pub(super) fn reopened(&mut self, task: TaskId, root: TaskId) {
+        self.bytes -= self.bytes_of.remove(&task).unwrap_or_default();
+        if let Some(until) = self.until_of.remove(&root) {
+            self.until.remove(&(until, root));
+        }
     }
 
     pub(super) fn roots(&self) -> impl Iterator<Item = TaskId> {
@@ -38,11 +47,13 @@ impl Kept {
 impl Controller {
     /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
     pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
-        let bytes = self.tasks.get(task).and_then(|record| record.result()).map_or(0, |result| result.bytes());
+        let bytes = self.tasks.get(task).map_or(0, TaskRecord::result_bytes);
         self.kept.bytes_of.insert(task, bytes);
         self.kept.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
-            self.kept.until.insert((at + self.settings.keep, root));
+            let until = at + self.settings.keep;
+            self.kept.until.insert((until, root));
+            self.kept.until_of.insert(root, until);
             let over = self.kept.bytes > self.settings.keep_bytes_max;
             if over {
                 self.timers.set(Timer::Retention, now.mono);
@@ -61,8 +72,9 @@ impl Controller {
                 break;
             };
             self.kept.until.remove(&(until, root));
+            self.kept.until_of.remove(&root);
             for member in self.families.remove(root) {
-                self.tasks.remove(member);
+                self.tasks.remove(now, member);
                 self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();
             }
         }

@@ -1,20 +1,23 @@
 //! The table of tasks with its indexes. Every change of a task goes through here, so that no index can be forgotten.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 
 use super::effect::{Effect, Record};
+use super::names::Names;
+use super::queue::Queue;
 use super::transition::{self, TaskEvent};
-use crate::types::{Phase, TaskId, TaskRecord};
+use crate::protocol::task;
+use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
     /// By id, and so by the time of submission.
     records: BTreeMap<TaskId, TaskRecord>,
-    /// The tasks that wait, oldest first.
-    waiting: BTreeSet<TaskId>,
-    by_given_id: BTreeSet<(Arc<str>, TaskId)>,
-    given_ids: BTreeMap<TaskId, Arc<str>>,
+    queue: Queue,
+    /// The ends of the lives of those that have not finished.
+    end_before: BTreeSet<(Wall, TaskId)>,
+    given_ids: Names,
+    submit_keys: Names,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
 }
@@ -33,13 +36,12 @@ impl Tasks {
         self.counts
     }
 
-    pub(super) fn waiting(&self) -> usize {
-        self.waiting.len()
+    pub(super) const fn queue(&self) -> &Queue {
+        &self.queue
     }
 
-    /// The task whose turn it is.
-    pub(super) fn next_waiting(&self) -> Option<TaskId> {
-        self.waiting.first().copied()
+    pub(super) const fn queue_mut(&mut self) -> &mut Queue {
+        &mut self.queue
     }
 
     /// The tasks older than `before`, newest first.
@@ -51,37 +53,66 @@ impl Tasks {
 
     /// The tasks with this given id, newest first.
     pub(super) fn with_given_id(&self, given_id: &str) -> impl Iterator<Item = &TaskRecord> {
-        let given_id: Arc<str> = given_id.into();
-        let oldest = (Arc::clone(&given_id), TaskId::MIN);
-        let newest = (given_id, TaskId::MAX);
-        self.by_given_id.range(oldest..=newest).rev().filter_map(|(_, id)| self.records.get(id))
+        self.given_ids.get(given_id).filter_map(|id| self.records.get(&id))
+    }
+
+    /// The task that was submitted with this key.
+    pub(super) fn with_submit_key(&self, key: &str) -> Option<&TaskRecord> {
+        self.submit_keys.get(key).find_map(|id| self.records.get(&id))
     }
 
     /// Takes a new task in.
-    pub(super) fn insert(&mut self, record: TaskRecord, given_id: Option<String>) {
-        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
-        self.restore(record, given_id);
+    pub(super) fn insert(&mut self, now: Now, record: TaskRecord) {
+        self.put(&record);
+        self.restore(now, record);
     }
 
     /// Takes a task in that is stored already.
-    pub(super) fn restore(&mut self, record: TaskRecord, given_id: Option<String>) {
+    pub(super) fn restore(&mut self, now: Now, record: TaskRecord) {
         let id = record.id;
-        if let Some(given_id) = given_id {
-            let given_id: Arc<str> = given_id.into();
-            self.by_given_id.insert((Arc::clone(&given_id), id));
-            self.given_ids.insert(id, given_id);
+        self.given_ids.insert(task::given_id(&record), id);
+        self.submit_keys.insert(task::submit_key(&record), id);
+        match record.phase() {
+            Phase::Waiting => self.queue.enter(now, &record),
+            Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended => {
+                self.queue.resume(now, &record.policy.needs);
+            }
+            Phase::Finished => {}
         }
-        self.note_phase(id, record.phase());
+        if let Some(at) = record.policy.end_before.filter(|_| record.phase() < Phase::Finished) {
+            self.end_before.insert((at, id));
+        }
+        self.counts[record.phase() as usize] += 1;
         let before = self.records.insert(id, record);
         assert!(before.is_none(), "task {id} exists twice");
     }
 
     /// The one place where a task changes its phase. Stores and pushes what must be.
-    pub(super) fn change(&mut self, id: TaskId, event: TaskEvent) {
+    pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let (before, round) = (record.phase(), record.round);
+        if before == Phase::Waiting {
+            self.queue.leave(now, record);
+        }
         transition::apply(record, event);
         let after = record.phase();
+        match (is_active(before), is_active(after)) {
+            (false, true) => self.queue.start(now, &record.policy.needs),
+            (true, false) => self.queue.end(now, &record.policy.needs),
+            (true, true) | (false, false) => {}
+        }
+        if after == Phase::Waiting {
+            self.queue.enter(now, record);
+        }
+        match (record.policy.end_before, before, after) {
+            (Some(at), _, Phase::Finished) => {
+                self.end_before.remove(&(at, id));
+            }
+            (Some(at), Phase::Finished, _) => {
+                self.end_before.insert((at, id));
+            }
+            _ => {}
+        }
         if is_pushed(after) || record.round != round {
             record.pushes += 1;
             self.effects.push_back(Effect::Push(Box::new(record.clone())));
@@ -90,57 +121,107 @@ impl Tasks {
             self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
         }
         self.counts[before as usize] -= 1;
-        if before == Phase::Waiting {
-            self.waiting.remove(&id);
-        }
-        self.note_phase(id, after);
+        self.counts[after as usize] += 1;
     }
 
-    /// Changes what is known of a task beside its phase.
+    /// Changes what is known of a task beside its phase, and what its place in the queue follows from.
     pub(super) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
-        let before = record.phase();
+        let before = (record.phase(), record.held);
         change(record);
-        debug_assert_eq!(before, record.phase(), "only `change` moves task {id}");
+        debug_assert_eq!(before, (record.phase(), record.held), "only `change` and `hold` move task {id}");
         self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
     }
 
-    /// Forgets a task.
-    pub(super) fn remove(&mut self, id: TaskId) -> Option<TaskRecord> {
-        let record = self.records.remove(&id)?;
-        self.waiting.remove(&id);
-        self.counts[record.phase() as usize] -= 1;
-        if let Some(given_id) = self.given_ids.remove(&id) {
-            self.by_given_id.remove(&(given_id, id));
+    /// Keeps a task from starting, or lets it.
+    pub(super) fn hold(&mut self, now: Now, id: TaskId, held: Option<Wall>) {
+        let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
+        let waits = record.phase() == Phase::Waiting;
+        if waits {
+            self.queue.leave(now, record);
         }
+        record.held = held;
+        if waits {
+            self.queue.enter(now, record);
+        }
+        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
+    }
+
+    /// Lets the tasks be ready whose time has come.
+    pub(super) fn release_due(&mut self, now: Now) {
+        while let Some(id) = self.queue.pop_due(now.wall) {
+            let Some(record) = self.records.get(&id) else { unreachable!("task {id} is delayed, but does not exist") };
+            self.queue.make_ready(now, record);
+        }
+    }
+
+    /// The next task whose whole life ends, and when.
+    pub(super) fn next_end(&self) -> Option<(Wall, TaskId)> {
+        self.end_before.first().copied()
+    }
+
+    /// The end of a task's life was seen to; it is not looked at again.
+    pub(super) fn forget_end(&mut self, end: (Wall, TaskId)) {
+        self.end_before.remove(&end);
+    }
+
+    /// Forgets a task.
+    pub(super) fn remove(&mut self, now: Now, id: TaskId) -> Option<TaskRecord> {
+        let record = self.records.remove(&id)?;
+        if record.phase() == Phase::Waiting {
+            self.queue.leave(now, &record);
+        }
+        if let Some(at) = record.policy.end_before {
+            self.end_before.remove(&(at, id));
+        }
+        self.counts[record.phase() as usize] -= 1;
+        self.given_ids.remove(id);
+        self.submit_keys.remove(id);
         self.effects.push_back(Effect::Record(Record::Remove(id)));
         Some(record)
     }
 
-    fn note_phase(&mut self, id: TaskId, phase: Phase) {
-        self.counts[phase as usize] += 1;
-        if phase == Phase::Waiting {
-            self.waiting.insert(id);
-        }
+    fn put(&mut self, record: &TaskRecord) {
+        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
     }
 
     pub(super) fn sanity_check(&self) {
         let mut counts = [0; Phase::ALL.len()];
         for record in self.records.values() {
             counts[record.phase() as usize] += 1;
-            assert_eq!(
-                record.phase() == Phase::Waiting,
-                self.waiting.contains(&record.id),
-                "queue and task {}",
-                record.id
-            );
         }
         assert_eq!(counts, self.counts, "the counts of the phases have drifted");
-        assert_eq!(self.waiting.len(), self.counts[Phase::Waiting as usize], "the queue holds a task that is gone");
-        assert_eq!(self.by_given_id.len(), self.given_ids.len(), "the two indexes of given ids differ");
-        for (given_id, id) in &self.by_given_id {
-            assert!(self.records.contains_key(id), "given id {given_id} leads to the forgotten task {id}");
+        self.queue.sanity_check(self.records.values().filter(|record| record.phase() == Phase::Waiting));
+        self.check_gates();
+        for (at, id) in &self.end_before {
+            let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
+            assert!(lives, "the life of task {id} is still to end at {at}");
         }
+        for names in [&self.given_ids, &self.submit_keys] {
+            names.sanity_check(|id| self.records.contains_key(&id));
+        }
+    }
+
+    /// A gate counts exactly those that have passed it and are with agents.
+    fn check_gates(&self) {
+        let mut running = BTreeMap::new();
+        for record in self.records.values().filter(|record| is_active(record.phase())) {
+            for gate in record.policy.needs.gates.iter() {
+                *running.entry(gate).or_insert(0) += 1;
+            }
+        }
+        for (gate, count) in self.queue.gates.running() {
+            assert_eq!(count, running.remove(gate).unwrap_or(0), "tasks beyond gate {gate}");
+        }
+        assert!(running.is_empty(), "gates that are not known: {running:?}");
+    }
+}
+
+/// Whether an agent has the task.
+const fn is_active(phase: Phase) -> bool {
+    match phase {
+        Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended => true,
+        Phase::Waiting | Phase::Finished => false,
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::types::{Assignment, Outcome, PhaseTimes, RunResult, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, Assignment, Counts, Outcome, PastRound, PhaseTimes, RoundEnd, RunResult, TaskRecord, TaskState,
+    Wall,
+};
 
 /// What can happen to a task.
 #[derive(Debug)]
@@ -19,10 +22,20 @@ pub(super) enum TaskEvent {
     End(PhaseTimes, Option<RunResult>),
     /// Its agent has cleaned up, or will never say so although the result is known.
     Finish { at: Wall, times: PhaseTimes, result: Arc<RunResult>, outcome: Outcome },
-    /// The run is void; the next round waits.
-    Requeue,
     /// It ends without a result.
     Close { at: Wall, outcome: Outcome },
+    /// The round is over; the next one waits.
+    Again(Again),
+}
+
+/// How a round makes way for the next one.
+#[derive(Debug)]
+pub(super) struct Again {
+    pub(super) at: Wall,
+    pub(super) end: RoundEnd,
+    pub(super) times: PhaseTimes,
+    pub(super) result: Option<Arc<RunResult>>,
+    pub(super) not_before: Option<Wall>,
 }
 
 /// Applies an event.
@@ -31,28 +44,42 @@ pub(super) enum TaskEvent {
 pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     use TaskEvent as Event;
     use TaskState as State;
-    let from = std::mem::replace(&mut record.state, State::Waiting);
+    let from = std::mem::replace(&mut record.state, State::Waiting { not_before: None });
     record.state = match (from, event) {
-        (State::Waiting, Event::Dispatch(assignment)) => State::Dispatched(Box::new(assignment)),
-        (State::Dispatched(_), Event::Return) => State::Waiting,
+        (State::Waiting { .. }, Event::Dispatch(assignment)) => State::Dispatched(Box::new(assignment)),
+        (State::Dispatched(_), Event::Return) => State::Waiting { not_before: None },
         (State::Dispatched(run), Event::Prepare(times)) => State::Preparing(told(run, times)),
         (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(told(run, times)),
         (State::Dispatched(run) | State::Preparing(run) | State::Running(run), Event::End(times, result)) => {
             State::Ended { assignment: told(run, times), result: result.map(Arc::new) }
         }
         (State::Ended { assignment, .. }, Event::Finish { at, times, result, outcome }) => {
+            count_outcome(&mut record.counts, outcome);
             State::Finished { at, outcome, run: Some((told(assignment, times), result)) }
         }
-        (State::Dispatched(_) | State::Preparing(_) | State::Running(_) | State::Ended { .. }, Event::Requeue) => {
-            record.round = record.round.next();
-            State::Waiting
+        (
+            State::Waiting { .. }
+            | State::Dispatched(_)
+            | State::Preparing(_)
+            | State::Running(_)
+            | State::Ended { .. },
+            Event::Close { at, outcome },
+        ) => {
+            count_outcome(&mut record.counts, outcome);
+            State::Finished { at, outcome, run: None }
         }
         (
-            State::Waiting | State::Dispatched(_) | State::Preparing(_) | State::Running(_) | State::Ended { .. },
-            Event::Close { at, outcome },
-        ) => State::Finished { at, outcome, run: None },
+            State::Dispatched(run) | State::Preparing(run) | State::Running(run) | State::Ended { assignment: run, .. },
+            Event::Again(again),
+        ) => next_round(record, Some(run), again),
+        (State::Finished { run, .. }, Event::Again(again @ Again { end: RoundEnd::Retried, .. })) => {
+            record.counts = Counts::default();
+            record.acknowledgement = Acknowledgement::None;
+            let (run, result) = run.map_or((None, None), |(run, result)| (Some(run), Some(result)));
+            next_round(record, run, Again { result, ..again })
+        }
         (
-            from @ (State::Waiting
+            from @ (State::Waiting { .. }
             | State::Dispatched(_)
             | State::Preparing(_)
             | State::Running(_)
@@ -61,6 +88,49 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
             event,
         ) => unreachable!("task {}: {event:?} cannot happen in {from:?}", record.id),
     };
+}
+
+/// The one way into a later round: what the round before achieved is kept, and its kill went no further than itself.
+fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Again) -> TaskState {
+    let Again { at, end, times, result, not_before } = again;
+    match end {
+        RoundEnd::Failed => record.counts.fails += 1,
+        RoundEnd::TimedOut => record.counts.timeouts += 1,
+        RoundEnd::Deferred => record.counts.defers += 1,
+        // A loss is counted whatever follows it.
+        RoundEnd::Lost | RoundEnd::Returned | RoundEnd::Retried => {}
+    }
+    record.kill = None;
+    if record.past.len() >= TaskRecord::PAST_ROUNDS_MAX {
+        record.past.remove(0);
+    }
+    let result = result.map(cut);
+    record.past.push(PastRound { round: record.round, at, end, assignment: run.map(|run| told(run, times)), result });
+    record.round = record.round.next();
+    TaskState::Waiting { not_before }
+}
+
+const fn count_outcome(counts: &mut Counts, outcome: Outcome) {
+    match outcome {
+        Outcome::Failed => counts.fails += 1,
+        Outcome::TimedOut => counts.timeouts += 1,
+        Outcome::Succeeded | Outcome::Expired | Outcome::Killed | Outcome::Lost => {}
+    }
+}
+
+/// A task that is run again and again must not grow with the texts of all its rounds.
+fn cut(result: Arc<RunResult>) -> Arc<RunResult> {
+    let max = PastRound::TAIL_BYTES_MAX;
+    let texts = [&result.error, &result.report_tail, &result.stdout_tail, &result.stderr_tail];
+    if texts.iter().all(|text| text.len() <= max) {
+        return result;
+    }
+    let tail = |text: &String| {
+        let start = text.ceil_char_boundary(text.len().saturating_sub(max));
+        text[start..].to_owned()
+    };
+    let [error, report_tail, stdout_tail, stderr_tail] = texts.map(tail);
+    Arc::new(RunResult { error, report_tail, stdout_tail, stderr_tail, ..RunResult::clone(&result) })
 }
 
 /// Adds what a report says of times to what is known.

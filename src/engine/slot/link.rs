@@ -55,7 +55,7 @@ impl Link {
 
     pub(super) fn sign_of_life(&self, settings: &Settings, run: Option<(TaskId, Round)>) -> Heartbeat {
         let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
-        Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), replaces }
+        Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), tags: settings.tags.clone(), replaces }
     }
 
     pub(super) fn heard(&mut self, controller: u64) -> News {

@@ -29,7 +29,7 @@ use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, ExitCode, Mono, Now, Round, Session, TaskId};
+use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId};
 
 use link::Link;
 use run::Run;
@@ -45,6 +45,8 @@ pub struct Settings {
     pub replaces: Option<Session>,
     /// Where the agent is, for people.
     pub ip: String,
+    /// `AGENT_TAGS`
+    pub tags: Labels,
     /// `AGENT_HEARTBEAT_INTERVAL`
     pub heartbeat_interval: Duration,
     /// `AGENT_KILL_INTERVAL`
@@ -123,6 +125,8 @@ pub struct Exited {
     pub stdout_tail: String,
     /// The end of stderr.
     pub stderr_tail: String,
+    /// What defer.info asks for, if run.sh deferred.
+    pub defer: Option<Box<Defer>>,
 }
 
 /// Why the engine wants to be called.

@@ -173,23 +173,13 @@ impl Slot {
             cpu_seconds: exited.cpu_seconds,
             max_rss_kib: exited.max_rss_kib,
             reaped: 0,
+            defer: exited.defer,
         };
         self.end(now, result);
     }
 
     fn end_without_run(&mut self, now: Now, failure: Failure) {
-        let Failure { exit_code, error } = failure;
-        let result = RunResult {
-            exit_code,
-            error,
-            report_tail: String::new(),
-            stdout_tail: String::new(),
-            stderr_tail: String::new(),
-            cpu_seconds: 0.0,
-            max_rss_kib: 0,
-            reaped: 0,
-        };
-        self.end(now, result);
+        self.end(now, RunResult::of(failure.exit_code, failure.error));
     }
 
     fn end(&mut self, now: Now, result: RunResult) {

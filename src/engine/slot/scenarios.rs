@@ -23,6 +23,7 @@ impl Host {
             agent: AgentId::new("a").unwrap(),
             session: Session(1),
             replaces: Some(Session(9)),
+            tags: Labels::default(),
             ip: "127.0.0.1".to_owned(),
             heartbeat_interval: INTERVAL,
             kill_interval: KILL_INTERVAL,
@@ -129,7 +130,15 @@ fn job(number: u64) -> Job {
 
 fn exited(exit_code: i32) -> Exited {
     let (report_tail, stdout_tail, stderr_tail) = Default::default();
-    Exited { exit_code: ExitCode(exit_code), cpu_seconds: 0.5, max_rss_kib: 7, report_tail, stdout_tail, stderr_tail }
+    Exited {
+        exit_code: ExitCode(exit_code),
+        cpu_seconds: 0.5,
+        max_rss_kib: 7,
+        report_tail,
+        stdout_tail,
+        stderr_tail,
+        defer: None,
+    }
 }
 
 /// The phases and exit codes of the reports among the effects.
@@ -150,7 +159,13 @@ fn apply() -> Effect {
 #[test]
 fn an_agent_says_hello_and_then_asks_for_a_task() {
     let mut host = Host::starting();
-    let hello = Heartbeat { busy: false, run: None, ip: Some("127.0.0.1".to_owned()), replaces: Some(Session(9)) };
+    let hello = Heartbeat {
+        busy: false,
+        run: None,
+        ip: Some("127.0.0.1".to_owned()),
+        tags: Labels::default(),
+        replaces: Some(Session(9)),
+    };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
     assert_eq!(host.answer(heard(1)), [], "one APPLY is enough");

@@ -19,12 +19,13 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace, tail_of};
-use crate::types::{ExitCode, Now, Session};
+use crate::types::{Defer, ExitCode, Now, Session};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
 
 const REPORT_LOG: &str = "report.log";
+const DEFER_INFO: &str = "defer.info";
 const STDOUT: &str = "stdout";
 const STDERR: &str = "stderr";
 
@@ -236,6 +237,7 @@ impl Runner {
             report_tail: report_tail.unwrap_or_default(),
             stdout_tail: tail_of(&started.stdout, output(self.config.stdout_keep_bytes)),
             stderr_tail: tail_of(&started.stderr, output(self.config.stderr_keep_bytes)),
+            defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
     }
@@ -270,6 +272,17 @@ impl Runner {
             log::error!("{error}");
         }
     }
+}
+
+/// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
+fn defer(run: &Run) -> Defer {
+    let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
+    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit)).unwrap_or_default();
+    let (defer, bad_lines) = info::defer(&text);
+    for line in bad_lines {
+        log::warn!("task {}: {DEFER_INFO}: {line}", run.job.task);
+    }
+    defer
 }
 
 /// The agent's own environment, without what configures this service, and what the task adds.

@@ -14,7 +14,7 @@ use crate::engine::controller::Record;
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::reply::Reply;
 use crate::shell::store::{CommitError, Store};
-use crate::types::{Mono, TaskId, TaskRecord};
+use crate::types::{AgentId, Label, Mono, TaskId, TaskRecord};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -23,6 +23,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 pub(super) enum Promise {
     Reply(ReplyTo, &'static str, Reply),
     Push(Box<TaskRecord>),
+    PushAgain(Box<TaskRecord>),
 }
 
 /// What a turn has come to.
@@ -41,7 +42,8 @@ pub(super) enum Settled {
 #[derive(Debug)]
 pub(super) struct Ledger {
     store: Store,
-    kept: BTreeMap<TaskId, Record>,
+    /// What is not committed: of this turn, and while the store is in trouble, of all turns since.
+    kept: BTreeMap<Subject, Record>,
     held: Vec<Promise>,
     /// When to try again, while the store is in trouble.
     retry_at: Option<Mono>,
@@ -72,18 +74,21 @@ impl Ledger {
         records: Vec<Record>,
         promises: Vec<Promise>,
     ) -> Result<Settled, CommitError> {
+        // Only the latest record of a task, a gate or an agent matters.
+        self.kept.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
         if let Some(at) = self.retry_at {
-            self.keep(records);
             self.held.extend(promises);
             return if now < at { Ok(Settled::Held) } else { self.retry(now) };
         }
-        if records.is_empty() {
+        if self.kept.is_empty() {
             return Ok(Settled::Stored(promises));
         }
-        match self.store.commit(&records) {
-            Ok(()) => Ok(Settled::Stored(promises)),
+        match self.store.commit(self.kept.values()) {
+            Ok(()) => {
+                self.kept.clear();
+                Ok(Settled::Stored(promises))
+            }
             Err(CommitError::Later(error)) => {
-                self.keep(records);
                 self.retry_at = Some(now + RETRY_INTERVAL);
                 Ok(Settled::Trouble(error.to_string(), promises))
             }
@@ -105,15 +110,23 @@ impl Ledger {
             Err(fatal) => Err(fatal),
         }
     }
+}
 
-    /// Only the latest record of a task matters.
-    fn keep(&mut self, records: Vec<Record>) {
-        for record in records {
-            let task = match &record {
-                Record::Put(record) => record.id,
-                Record::Remove(task) => *task,
-            };
-            self.kept.insert(task, record);
+/// What a record is of.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Task(TaskId),
+    Gate(Label),
+    Agent(AgentId),
+}
+
+impl Subject {
+    fn of(record: &Record) -> Self {
+        match record {
+            Record::Put(record) => Self::Task(record.id),
+            Record::Remove(task) => Self::Task(*task),
+            Record::Gate(name, _) => Self::Gate(name.clone()),
+            Record::Drained(agent, _) => Self::Agent(agent.clone()),
         }
     }
 }

@@ -1,9 +1,10 @@
 //! What receivers send back: short frames go to whoever asked for them, all else is thrown away.
 
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{self, Receiver, SyncSender};
 
-use nix::sys::eventfd::EventFd;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::counts::{Counters, add};
 use crate::types::PushAddress;
@@ -27,6 +28,53 @@ pub struct AckSink {
     pub sender: SyncSender<Received>,
     /// Written to after something was put into the channel, once for many frames.
     pub wake: Arc<EventFd>,
+}
+
+/// The reader's end of a sink.
+#[derive(Debug)]
+pub struct Acknowledgements {
+    frames: Receiver<Received>,
+    sink: AckSink,
+}
+
+impl Acknowledgements {
+    /// Frames that wait for the reader; a receiver whose frame is dropped confirms the next push.
+    const FRAMES_MAX: usize = 10_000;
+
+    /// Makes both ends.
+    ///
+    /// # Errors
+    /// When there are no descriptors left.
+    pub fn new() -> std::io::Result<Self> {
+        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+        let (sender, frames) = mpsc::sync_channel(Self::FRAMES_MAX);
+        Ok(Self { frames, sink: AckSink { sender, wake } })
+    }
+
+    /// The other end.
+    #[must_use]
+    pub fn sink(&self) -> AckSink {
+        self.sink.clone()
+    }
+
+    /// Waits to be woken anew. Called before the frames are taken, so that none is missed.
+    pub fn drain_wake(&self) {
+        // It fails when nobody has rung since.
+        let _ = self.sink.wake.read();
+    }
+
+    /// The next frame, if there is one.
+    #[must_use]
+    pub fn take(&self) -> Option<Received> {
+        self.frames.try_recv().ok()
+    }
+}
+
+/// Readable when frames have come.
+impl AsFd for Acknowledgements {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.sink.wake.as_fd()
+    }
 }
 
 /// The sink with its counters, as the push thread holds it.

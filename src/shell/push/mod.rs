@@ -30,7 +30,7 @@ mod wire;
 mod worker;
 
 pub use counts::PushCounts;
-pub use inbox::{AckSink, Received};
+pub use inbox::{AckSink, Acknowledgements, Received};
 pub use pusher::{PushConfig, Pusher};
 
 /// Wakes whoever waits for the descriptor. It fails when the counter is full; then it is readable anyway.

@@ -7,13 +7,14 @@ use rusqlite::Connection;
 use super::StoreError;
 
 /// The version that this program writes, kept as `user_version` of the file.
-const VERSION: i64 = 1;
+const VERSION: i64 = 2;
 
 /// Marks the file as ours: "llts".
 const APPLICATION: i64 = 0x6c6c_7473;
 
 /// One statement for each version, from the one before it.
-const MIGRATIONS: [&str; VERSION as usize] = ["
+const MIGRATIONS: [&str; VERSION as usize] = [
+    "
     CREATE TABLE tasks (
         micros       INTEGER PRIMARY KEY, -- the time in the id, in microseconds: the order of submission
         id           TEXT NOT NULL,
@@ -25,7 +26,17 @@ const MIGRATIONS: [&str; VERSION as usize] = ["
         state        TEXT NOT NULL,       -- everything else, as JSON
         checksum     INTEGER NOT NULL
     ) STRICT;
-"];
+",
+    "
+    CREATE TABLE settings (
+        kind     TEXT NOT NULL, -- gate or drained
+        name     TEXT NOT NULL, -- of the gate or the agent
+        value    TEXT NOT NULL, -- as JSON
+        checksum INTEGER NOT NULL,
+        PRIMARY KEY (kind, name)
+    ) STRICT, WITHOUT ROWID;
+",
+];
 
 pub(super) const PUT: &str = "
     INSERT INTO tasks (micros, id, status, operation, round, submitted_at, submitted, state, checksum)
@@ -35,6 +46,12 @@ pub(super) const PUT: &str = "
 ";
 
 pub(super) const REMOVE: &str = "DELETE FROM tasks WHERE micros = ?1";
+
+pub(super) const SET: &str = "INSERT OR REPLACE INTO settings (kind, name, value, checksum) VALUES (?1, ?2, ?3, ?4)";
+
+pub(super) const UNSET: &str = "DELETE FROM settings WHERE kind = ?1 AND name = ?2";
+
+pub(super) const GET_SETTINGS: &str = "SELECT kind, name, value, checksum FROM settings ORDER BY kind, name";
 
 pub(super) const GET_ALL: &str = "
     SELECT micros, id, status, operation, round, submitted_at, submitted, state, checksum FROM tasks ORDER BY micros

@@ -47,7 +47,7 @@ fn a_promise_never_precedes_its_record() {
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.order.last(), Some(&"record"), "the shell commits records before promises, in one turn");
     assert_eq!(world.order.iter().filter(|what| **what == "promise").count(), 1, "{:?}", world.order);
-    assert!(reply_is_promise(&Reply::Submitted { task, warning: None }));
+    assert!(reply_is_promise(&Reply::Submitted { task, warning: None, duplicate: false }));
     let record = Box::new(world.record(task));
     assert!(!reply_is_promise(&Reply::Assigned(record.clone())), "a dispatch never waits for the disk");
     let again = Box::new(TaskRecord { round: Round(1), ..*record });

@@ -8,7 +8,7 @@ use super::*;
 fn a_kill_is_answered_at_once_in_every_phase() {
     let mut world = World::new();
     let waiting = world.task();
-    assert_eq!(world.ask(Request::Kill(waiting)), Reply::Done);
+    assert_eq!(world.kill(waiting), Reply::Done);
     let record = world.record(waiting);
     assert_eq!((record.phase(), record.result()), (Phase::Finished, None));
     assert_eq!(world.pushes.last().map(TaskRecord::phase), Some(Phase::Finished));
@@ -17,16 +17,16 @@ fn a_kill_is_answered_at_once_in_every_phase() {
     world.apply("a");
     for phase in [Phase::Preparing, Phase::Running] {
         world.report("a", task, Round(0), phase);
-        assert_eq!(world.ask(Request::Kill(task)), Reply::Done);
+        assert_eq!(world.kill(task), Reply::Done);
     }
     assert_eq!(world.published, [Published::Inform, Published::Inform, Published::Kill(task)]);
     assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill), "PUB may lose");
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.outcome(task), Outcome::Killed);
-    assert_eq!(world.ask(Request::Kill(task)), Reply::Done);
+    assert_eq!(world.kill(task), Reply::Done);
 
     let unknown = TaskId::new(Wall::from_micros(5), [0; 5]);
-    assert_eq!(refused(&world.ask(Request::Kill(unknown))), Code::InvalidTaskId);
+    assert_eq!(refused(&world.kill(unknown)), Code::InvalidTaskId);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn a_killed_task_whose_agent_is_lost_does_not_run_again() {
     let mut world = World::new();
     let task = world.task();
     world.apply("a");
-    world.ask(Request::Kill(task));
+    world.kill(task);
     world.pass(INTERVAL * 2);
     assert_eq!(world.outcome(task), Outcome::Killed);
 }
@@ -66,7 +66,7 @@ fn killing_a_waiting_father_ends_a_long_chain() {
     for _ in 0..500 {
         youngest = world.child(youngest);
     }
-    world.ask(Request::Kill(eldest));
+    world.kill(eldest);
     assert_eq!(world.outcome(youngest), Outcome::Killed);
     assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 501]));
 }
@@ -86,7 +86,7 @@ fn the_children_of_a_lost_run_are_ended() {
 fn an_unknown_father_is_dropped_with_a_warning() {
     let mut world = World::new();
     for father in ["TASK_1480000000.120000_AZazA", "nonsense"] {
-        let Reply::Submitted { task, warning: Some(warning) } =
+        let Reply::Submitted { task, warning: Some(warning), duplicate: false } =
             world.submit(&Fields::new().with(words::FATHER_ID, father))
         else {
             panic!()

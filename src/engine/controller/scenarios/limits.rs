@@ -23,7 +23,7 @@ fn finished_families_are_forgotten_in_their_time() {
     world.report("a", alone, Round(0), Phase::Finished);
     world.apply("a");
     let child = world.child(father);
-    world.ask(Request::Kill(child));
+    world.kill(child);
     let left = |world: &mut World| {
         world.beat("a", Some((father, Round(0))));
         match world.ask(Request::TaskDetails(Filter::default(), Page { offset: 0, limit: None })) {
@@ -86,14 +86,14 @@ fn a_store_in_trouble_stops_submits_only() {
 fn a_submit_that_could_not_be_stored_is_taken_back() {
     let mut world = World::new();
     let waiting = world.task();
-    assert!(world.controller.handle_unstored(waiting));
+    assert!(world.controller.handle_unstored(world.now, waiting));
     world.settle();
     assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
     world.park("a");
     let dispatched = world.task();
-    assert!(!world.controller.handle_unstored(dispatched));
+    assert!(!world.controller.handle_unstored(world.now, dispatched));
     let father = world.task();
     world.child(father);
-    assert!(!world.controller.handle_unstored(father));
+    assert!(!world.controller.handle_unstored(world.now, father));
     world.settle();
 }

@@ -15,7 +15,7 @@ fn a_silent_agent_is_lost_and_its_task_goes_to_the_next_round() {
     world.pass(Duration::from_millis(1));
     assert_eq!(world.counts(), AgentCounts { total: 1, free: 0, busy: 0, lost: 1 });
     let record = world.record(task);
-    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 1));
+    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 1));
     assert_eq!(world.pushes.last().map(TaskRecord::phase), Some(Phase::Waiting));
 }
 
@@ -100,11 +100,11 @@ fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
     assert!(matches!(&answer, Answer::Now(reply) if refused(reply) == Code::NotAllowed), "{answer:?}");
     assert_eq!(world.report("a", task, Round(0), Phase::Running), None);
     let replaces = Some(Session(1));
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces };
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces };
     let _ = world.say_as("a", 2, FromAgent::Heartbeat(heartbeat));
     assert_eq!((world.phase(task), world.counts().free), (Phase::Waiting, 1), "its successor has taken over");
     let record = world.record(task);
-    assert_eq!((record.round, record.losses), (Round(1), 1), "the first one died with the run");
+    assert_eq!((record.round, record.counts.losses), (Round(1), 1), "the first one died with the run");
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn an_agent_that_leaves_gives_its_task_back_without_a_loss() {
     world.apply("a");
     let _ = world.say("a", FromAgent::Exit);
     let record = world.record(task);
-    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 0));
+    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 0));
     assert_eq!(world.counts().total, 0);
 }
 
@@ -125,7 +125,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
     let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 2u32));
     for session in 1..=3 {
         let replaces = Some(Session(session - 1));
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces };
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces };
         let _ = world.say_as("a", session, FromAgent::Heartbeat(heartbeat));
         let (_, answer) = world.say_as("a", session, FromAgent::Apply(None));
         assert!(matches!(answer, Answer::Now(Reply::Assigned(_))), "{answer:?}");
@@ -133,7 +133,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
             world.restart();
         }
     }
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces: Some(Session(3)) };
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: Some(Session(3)) };
     let _ = world.say_as("a", 4, FromAgent::Heartbeat(heartbeat));
-    assert_eq!((world.outcome(task), world.record(task).losses), (Outcome::Lost, 3));
+    assert_eq!((world.outcome(task), world.record(task).counts.losses), (Outcome::Lost, 3));
 }

@@ -8,6 +8,7 @@ mod loss;
 mod query;
 mod restart;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
@@ -17,7 +18,8 @@ use crate::protocol::request::{self, FromAgent, Heartbeat, Message, Page, Report
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, ExitCode, Fields, Outcome, Phase, PhaseTimes, Round, RunResult, Session, TaskRecord, TaskState, Wall,
+    AgentId, ExitCode, Fields, GateSettings, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
+    Session, TaskRecord, TaskState, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -29,9 +31,13 @@ struct World {
     tickets: u64,
     replies: Vec<(Ticket, Reply)>,
     pushes: Vec<TaskRecord>,
+    /// The ends of tasks that were pushed again.
+    pushed_again: Vec<TaskRecord>,
     published: Vec<Published>,
     /// What a disk would hold.
     stored: BTreeMap<TaskId, TaskRecord>,
+    gates: BTreeMap<Label, GateSettings>,
+    drained: BTreeSet<AgentId>,
     settings: Settings,
     /// Records and promises in the order in which they came.
     order: Vec<&'static str>,
@@ -46,13 +52,19 @@ impl World {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
             waiting_max: 100,
-            losses_max: 3,
             keep: Duration::from_secs(3600),
             keep_bytes_max: 1_000_000,
             page_max: 10,
             agents_max: 100,
             parked_max: 10,
             scans_max: 2,
+            needs_max: 5,
+            gates_max: 5,
+            defer_delay: Duration::from_secs(10),
+            retry_delay_max: Duration::from_secs(60),
+            push_again_interval: Duration::from_secs(1),
+            push_again_interval_max: Duration::from_secs(60),
+            push_again_max: Duration::from_secs(600),
         };
         change(&mut settings);
         let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(START) };
@@ -64,6 +76,9 @@ impl World {
             tickets: 0,
             replies: Vec::new(),
             pushes: Vec::new(),
+            pushed_again: Vec::new(),
+            gates: BTreeMap::new(),
+            drained: BTreeSet::new(),
             published: Vec::new(),
             order: Vec::new(),
         }
@@ -83,9 +98,19 @@ impl World {
                 Effect::Record(Record::Remove(task)) => {
                     self.stored.remove(&task);
                 }
+                Effect::Record(Record::Gate(name, settings)) => {
+                    self.gates.insert(name, settings);
+                }
+                Effect::Record(Record::Drained(agent, true)) => {
+                    self.drained.insert(agent);
+                }
+                Effect::Record(Record::Drained(agent, false)) => {
+                    self.drained.remove(&agent);
+                }
                 Effect::Reply(ticket, reply) => self.replies.push((ticket, reply)),
                 Effect::Publish(message) => self.published.push(message),
                 Effect::Push(record) => self.pushes.push(*record),
+                Effect::PushAgain(record) => self.pushed_again.push(*record),
             }
         }
         self.controller.sanity_check();
@@ -93,7 +118,11 @@ impl World {
 
     /// The controller dies and starts again from what was stored.
     fn restart(&mut self) {
-        let stored = self.stored.values().cloned();
+        let stored = Stored {
+            tasks: self.stored.values().cloned().collect(),
+            gates: self.gates.clone().into_iter().collect(),
+            drained: self.drained.iter().cloned().collect(),
+        };
         self.controller = Controller::restore(self.settings.clone(), 2, self.now, stored);
         self.settle();
     }
@@ -147,6 +176,10 @@ impl World {
         self.submitted(&Fields::new())
     }
 
+    fn kill(&mut self, task: TaskId) -> Reply {
+        self.ask(Request::Kill(task, None))
+    }
+
     fn child(&mut self, parent: TaskId) -> TaskId {
         self.submitted(&Fields::new().with(words::FATHER_ID, parent.to_string()))
     }
@@ -187,7 +220,7 @@ impl World {
     }
 
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
-        let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, replaces: None };
+        let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
@@ -225,6 +258,7 @@ fn rules() -> Rules {
         limits: crate::protocol::json::FieldLimits::TRUSTED,
         addresses: crate::types::AddressPolicy::default(),
         wait_max: Duration::from_secs(3600),
+        defaults: Arc::new(Policy { losses_max: 3, defers_max: 2, ..Policy::default() }),
     }
 }
 
@@ -233,16 +267,7 @@ fn filter(name: &str, value: &str) -> Filter {
 }
 
 fn result(exit_code: i32) -> RunResult {
-    RunResult {
-        exit_code: ExitCode(exit_code),
-        error: String::new(),
-        report_tail: "report".to_owned(),
-        stdout_tail: String::new(),
-        stderr_tail: String::new(),
-        cpu_seconds: 0.0,
-        max_rss_kib: 0,
-        reaped: 0,
-    }
+    RunResult { report_tail: "report".to_owned(), ..RunResult::of(ExitCode(exit_code), String::new()) }
 }
 
 fn refused(reply: &Reply) -> Code {

@@ -8,7 +8,7 @@ use super::*;
 fn what_the_service_sets_itself_is_not_believed() {
     let mut world = World::new();
     let forged = Fields::new().with(words::TASK_ID, "x").with(words::STATUS, "FINISHED").with(words::CODE, 5u32);
-    let Reply::Submitted { task, warning: Some(warning) } = world.submit(&forged) else { panic!() };
+    let Reply::Submitted { task, warning: Some(warning), duplicate: false } = world.submit(&forged) else { panic!() };
     assert!(warning.contains(words::STATUS), "{warning}");
     assert_eq!(*world.record(task).submitted, format!("\"{}\":\"t\"", words::OPERATION));
 }
@@ -47,7 +47,7 @@ fn a_query_can_wait_for_the_end() {
     );
     world.replies.clear();
     let (second, _) = world.ask_later(wait(task));
-    world.ask(Request::Kill(task));
+    world.kill(task);
     assert!(
         matches!(&world.replies[..], [(t, Reply::Task { record, .. })] if *t == second && record.phase() == Phase::Finished)
     );
@@ -68,7 +68,7 @@ fn a_search_goes_slice_by_slice() {
             fields,
             address: None,
             parent: None,
-            losses_max: None,
+            policy: Arc::default(),
             ignored: Vec::new(),
         };
         let _ = world.controller.handle_request(world.now, ticket, Request::Submit(Box::new(submit)));

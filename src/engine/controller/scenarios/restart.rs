@@ -53,7 +53,7 @@ fn an_agent_that_does_not_come_back_is_lost() {
     world.restart();
     world.pass(INTERVAL * 2);
     let record = world.record(task);
-    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 1));
+    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 1));
 }
 
 /// The answer to its APPLY may have died with the controller: that is no loss.
@@ -68,7 +68,7 @@ fn an_agent_that_comes_back_without_its_task_frees_it() {
     world.pass(INTERVAL);
     assert_eq!(world.beat("a", None), None);
     let record = world.record(task);
-    assert_eq!((record.phase(), record.round, record.losses), (Phase::Waiting, Round(1), 0));
+    assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 0));
 }
 
 /// An agent that asks for a task has said what it had to say of the one before.
@@ -104,7 +104,7 @@ fn families_labels_kills_and_retention_survive() {
     world.apply("a");
     let child = world.child(father);
     let done = world.task();
-    world.ask(Request::Kill(done));
+    world.kill(done);
     world.restart();
     let found = world.ask(Request::Query(filter(words::GIVEN_ID, "g"), None));
     assert!(matches!(found, Reply::Task { record, .. } if record.id == father));

@@ -1,0 +1,96 @@
+//! What happens to tasks by time: delays that are over, gates that open, runs and lives that have lasted too long.
+//!
+//! Moments of the wall clock may come sooner or later than they seem to, because it may jump: they are looked at again
+//! every minute.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::Controller;
+use super::effect::Timer;
+use super::transition::{Again, TaskEvent};
+use crate::types::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
+
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
+/// What the deadline of the calendar is set for. Kept as it is known, so that it does not change with the clocks.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Plan {
+    wall: Option<Wall>,
+    gate: Option<Mono>,
+}
+
+impl Controller {
+    /// Sets the deadline for whatever comes next.
+    pub(super) fn plan(&mut self, now: Now) {
+        let queue = self.tasks.queue();
+        let end = self.tasks.next_end().map(|(at, _)| at);
+        let plan = Plan { wall: queue.next_delay_end().into_iter().chain(end).min(), gate: queue.gates.next_change() };
+        if plan == self.planned {
+            return;
+        }
+        let wall = plan.wall.map(|at| now.mono + at.since(now.wall));
+        match wall.into_iter().chain(plan.gate).min() {
+            Some(at) => self.timers.set(Timer::Calendar, at.min(now.mono + LOOK_INTERVAL)),
+            None => self.timers.clear(&Timer::Calendar),
+        }
+        self.planned = plan;
+    }
+
+    /// Does what is due by the calendar.
+    pub(super) fn look_at_calendar(&mut self, now: Now) {
+        self.planned = Plan::default();
+        let queue = self.tasks.queue_mut();
+        let gates = queue.gates.due(now.mono);
+        queue.refresh_gated(now, gates.iter());
+        while let Some(end) = self.tasks.next_end().filter(|(at, _)| *at <= now.wall) {
+            self.tasks.forget_end(end);
+            self.kill(now, end.1, &KillCause::Expired);
+        }
+    }
+
+    /// A run has begun: it must end in time.
+    pub(super) fn time_run(&mut self, now: Now, task: TaskId) {
+        let Some(record) = self.tasks.get(task) else { return };
+        let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
+        // What was told late counts from when it was; a clock that is ahead shortens no run.
+        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at)).min(timeout);
+        self.timers.set(Timer::RunTime(task), now.mono + (timeout - ran));
+    }
+
+    /// The next round of a task waits.
+    pub(super) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
+        let policy = Arc::clone(&record.policy);
+        let rounds = record.counts.fails + record.counts.timeouts + record.counts.losses;
+        let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
+        let delay = match again.end {
+            RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
+            RoundEnd::Failed | RoundEnd::TimedOut | RoundEnd::Lost => self.backoff(policy.retry_delay, rounds),
+            RoundEnd::Returned | RoundEnd::Retried => Duration::ZERO,
+        };
+        let later = |at: &Wall| *at > now.wall;
+        again.not_before = policy.start_after.max((!delay.is_zero()).then(|| now.wall + delay)).filter(later);
+        if again.end == RoundEnd::Deferred {
+            // A tool may close what it stands at itself, and nothing else.
+            for gate in asked.gates.iter().filter(|gate| policy.needs.gates.contains(gate)) {
+                self.close_gate(now, gate, now.wall + delay);
+            }
+        }
+        // Children belong to the run, not to the task: the next round makes its own.
+        self.end_children(now, task);
+        self.timers.clear(&Timer::RunTime(task));
+        self.tasks.change(now, task, TaskEvent::Again(again));
+    }
+
+    /// The pause before the next round: it doubles each time, up to a cap, and up to a quarter is added by chance, so that
+    /// tasks that failed together do not come back together.
+    fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
+        use rand::RngExt as _;
+        if base.is_zero() {
+            return Duration::ZERO;
+        }
+        let doubled = base.saturating_mul(1_u32.checked_shl(rounds).unwrap_or(u32::MAX));
+        doubled.min(self.settings.retry_delay_max.max(base)).mul_f64(self.random.random_range(1.0..1.25))
+    }
+}

@@ -1,0 +1,43 @@
+//! The names that submitters give their tasks, to find them by.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::types::TaskId;
+
+/// Which tasks have which name. A name may belong to several tasks; a task has at most one.
+#[derive(Debug, Default)]
+pub(super) struct Names {
+    by_name: BTreeSet<(Arc<str>, TaskId)>,
+    names: BTreeMap<TaskId, Arc<str>>,
+}
+
+impl Names {
+    pub(super) fn insert(&mut self, name: Option<&str>, task: TaskId) {
+        if let Some(name) = name {
+            let name: Arc<str> = name.into();
+            self.by_name.insert((Arc::clone(&name), task));
+            self.names.insert(task, name);
+        }
+    }
+
+    pub(super) fn remove(&mut self, task: TaskId) {
+        if let Some(name) = self.names.remove(&task) {
+            self.by_name.remove(&(name, task));
+        }
+    }
+
+    /// The tasks with this name, newest first.
+    pub(super) fn get(&self, name: &str) -> impl Iterator<Item = TaskId> {
+        let name: Arc<str> = name.into();
+        let oldest = (Arc::clone(&name), TaskId::MIN);
+        self.by_name.range(oldest..=(name, TaskId::MAX)).rev().map(|(_, task)| *task)
+    }
+
+    pub(super) fn sanity_check(&self, exists: impl Fn(TaskId) -> bool) {
+        assert_eq!(self.by_name.len(), self.names.len(), "the two indexes of names differ");
+        for (name, task) in &self.by_name {
+            assert!(exists(*task), "the name {name} leads to the forgotten task {task}");
+        }
+    }
+}

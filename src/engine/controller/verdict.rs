@@ -1,0 +1,48 @@
+//! What becomes of a task when a round of it is over: its end, or another round (design, section 5).
+//!
+//! A budget is exceeded when its counter, after this round, is greater than what the policy allows.
+
+use crate::types::{ExitCode, Kill, KillCause, Outcome, RoundEnd, RunResult, TaskRecord};
+
+/// What follows a round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// The task ends like this.
+    End(Outcome),
+    /// Another round, because this one ended like this.
+    Again(RoundEnd),
+}
+
+/// A run has ended, and this is its result.
+pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
+    if let Some(kill) = &record.kill {
+        return of_kill(record, kill);
+    }
+    let (policy, counts) = (&record.policy, &record.counts);
+    let stderr_is_failure = policy.fail_on_stderr && !result.stderr_tail.is_empty();
+    match result.exit_code {
+        ExitCode::SUCCESS if !stderr_is_failure => Verdict::End(Outcome::Succeeded),
+        // One defer too many is a failure like any other.
+        ExitCode::DEFERRED if counts.defers < policy.defers_max => Verdict::Again(RoundEnd::Deferred),
+        _ if counts.fails >= policy.fails_max => Verdict::End(Outcome::Failed),
+        _ => Verdict::Again(RoundEnd::Failed),
+    }
+}
+
+/// A run is void: its agent is lost, which is counted already, or has come back or left without it.
+pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
+    match &record.kill {
+        Some(kill) => of_kill(record, kill),
+        None if end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max => Verdict::End(Outcome::Lost),
+        None => Verdict::Again(end),
+    }
+}
+
+fn of_kill(record: &TaskRecord, kill: &Kill) -> Verdict {
+    match kill.cause {
+        KillCause::Client(_) | KillCause::ParentEnded(_) => Verdict::End(Outcome::Killed),
+        KillCause::Expired => Verdict::End(Outcome::Expired),
+        KillCause::TimedOut if record.counts.timeouts >= record.policy.timeouts_max => Verdict::End(Outcome::TimedOut),
+        KillCause::TimedOut => Verdict::Again(RoundEnd::TimedOut),
+    }
+}

@@ -1,0 +1,165 @@
+//! Gates on the wire: GATE/SET and GATE/QUERY.
+
+use super::code::{Code, Refusal};
+use super::json::ObjectWriter;
+use super::typed::{bad, moment, seconds, whole};
+use super::words;
+use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
+
+/// What a GATE/SET changes: `None` leaves it as it is, `Some(None)` takes the limit away.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateChange {
+    /// `__MAX_RUNNING__`
+    pub running_max: Option<Option<u32>>,
+    /// `__MAX_STARTS__` with `__INTERVAL__`
+    pub pace: Option<Option<Pace>>,
+    /// `__CLOSED_UNTIL__`
+    pub closed_until: Option<Option<Wall>>,
+}
+
+impl GateChange {
+    /// Changes what is to be changed.
+    pub const fn apply(&self, settings: &mut GateSettings) {
+        if let Some(running_max) = self.running_max {
+            settings.running_max = running_max;
+        }
+        if let Some(pace) = self.pace {
+            settings.pace = pace;
+        }
+        if let Some(closed_until) = self.closed_until {
+            settings.closed_until = closed_until;
+        }
+    }
+}
+
+/// The name of the gate that is meant.
+pub(super) fn name(fields: &Fields) -> Result<Label, Refusal> {
+    let Some(value) = fields.get(words::GATE) else {
+        return Err(Refusal::new(Code::BadField, format!("{} is missing; name the gate", words::GATE)));
+    };
+    let text = value.as_text().ok_or_else(|| bad(words::GATE, value, "the name of a gate"))?;
+    Label::new(text).map_err(|error| Refusal::new(Code::BadField, format!("{}: {error}", words::GATE)))
+}
+
+/// What a GATE/SET changes. `null` takes a limit away; 0 seconds open the gate.
+pub(super) fn change(fields: &Fields) -> Result<GateChange, Refusal> {
+    let unset = |name| fields.get(name) == Some(&Scalar::Null);
+    let running_max =
+        if unset(words::MAX_RUNNING) { Some(None) } else { whole(fields, words::MAX_RUNNING, u32::MAX)?.map(Some) };
+    let closed_until = if unset(words::CLOSED_UNTIL) {
+        Some(None)
+    } else {
+        moment(fields, words::CLOSED_UNTIL)?.map(|at| (at > Wall::default()).then_some(at))
+    };
+    Ok(GateChange { running_max, pace: pace(fields)?, closed_until })
+}
+
+fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
+    let Some(starts) = fields.get(words::MAX_STARTS) else {
+        return match fields.get(words::INTERVAL) {
+            None => Ok(None),
+            Some(interval) => {
+                let (starts, name) = (words::MAX_STARTS, words::INTERVAL);
+                Err(Refusal::new(Code::BadField, format!("{name} is {interval}, but {starts} is missing; send both")))
+            }
+        };
+    };
+    if *starts == Scalar::Null {
+        return Ok(Some(None));
+    }
+    let wanted = format!("a whole number from 1 to {}", Pace::STARTS_MAX);
+    let count = whole(fields, words::MAX_STARTS, Pace::STARTS_MAX)?.filter(|count| *count > 0);
+    let count = count.ok_or_else(|| bad(words::MAX_STARTS, starts, &wanted))?;
+    let interval = seconds(fields, words::INTERVAL)?.filter(|interval| !interval.is_zero());
+    let Some(interval) = interval else {
+        let (starts, interval) = (words::MAX_STARTS, words::INTERVAL);
+        return Err(Refusal::new(Code::BadField, format!("{starts} needs {interval}, in seconds, more than 0")));
+    };
+    Ok(Some(Some(Pace { starts: count, interval })))
+}
+
+/// Writes how a gate is set.
+pub(super) fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
+    if let Some(max) = settings.running_max {
+        out.literal(words::MAX_RUNNING, max);
+    }
+    if let Some(pace) = settings.pace {
+        out.literal(words::MAX_STARTS, pace.starts);
+        out.scalar(words::INTERVAL, &Scalar::from(pace.interval.as_secs_f64()));
+    }
+    if let Some(until) = settings.closed_until {
+        out.literal(words::CLOSED_UNTIL, until);
+    }
+}
+
+/// Writes how a gate stands.
+pub(super) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
+    out.text(words::GATE, view.name.as_str());
+    out.text(words::STATUS, verdict(view.verdict));
+    out.literal(words::RUNNING, view.running);
+    out.literal(words::WAITING, view.waiting);
+    write_settings(&view.settings, out);
+}
+
+const fn verdict(verdict: GateVerdict) -> &'static str {
+    match verdict {
+        GateVerdict::Open => "OPEN",
+        GateVerdict::Full => "FULL",
+        GateVerdict::Paced => "PACED",
+        GateVerdict::Closed(_) => "CLOSED",
+    }
+}
+
+/// The settings as they are stored: a flat object.
+#[must_use]
+pub fn encode_settings(settings: &GateSettings) -> String {
+    let mut out = Vec::new();
+    let mut writer = ObjectWriter::new(&mut out);
+    write_settings(settings, &mut writer);
+    writer.end();
+    // Only names and numbers were written.
+    String::from_utf8(out).unwrap_or_default()
+}
+
+/// Reads what [`encode_settings`] makes.
+#[must_use]
+pub fn decode_settings(text: &str) -> Option<GateSettings> {
+    let fields = super::json::parse(text.as_bytes(), &super::json::FieldLimits::TRUSTED).ok()?;
+    let mut settings = GateSettings::default();
+    change(&fields).ok()?.apply(&mut settings);
+    Some(settings)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn settings_read_back_as_themselves() {
+        let settings = GateSettings {
+            running_max: Some(0),
+            pace: Some(Pace { starts: 3, interval: Duration::from_millis(1500) }),
+            closed_until: Some(Wall::from_micros(1_795_239_916_024_113)),
+        };
+        assert_eq!(decode_settings(&encode_settings(&settings)), Some(settings));
+        assert_eq!(decode_settings("{}"), Some(GateSettings::default()));
+    }
+
+    #[test]
+    fn null_takes_a_limit_away_and_what_is_not_sent_stays() {
+        let fields = Fields::new().with(words::MAX_RUNNING, Scalar::Null).with(words::CLOSED_UNTIL, 0u32);
+        let mut settings = GateSettings {
+            running_max: Some(3),
+            pace: Some(Pace { starts: 1, interval: Duration::from_secs(1) }),
+            closed_until: Some(Wall::from_micros(5)),
+        };
+        change(&fields).unwrap().apply(&mut settings);
+        assert_eq!((settings.running_max, settings.closed_until), (None, None));
+        assert!(settings.pace.is_some());
+        assert!(change(&Fields::new().with(words::MAX_STARTS, 5u32)).is_err());
+        assert!(change(&Fields::new().with(words::MAX_STARTS, 0u32).with(words::INTERVAL, 1u32)).is_err());
+        assert!(change(&Fields::new().with(words::INTERVAL, 1u32)).is_err());
+    }
+}

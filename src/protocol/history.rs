@@ -1,0 +1,174 @@
+//! The rounds of a task: as fields, and as a story for people.
+//!
+//! A field of a past round has the name that it had in its round, behind the number of the round: `0:__EXIT_CODE__`.
+//! The story is told from the record, so that nothing is kept twice.
+
+use std::fmt::Write as _;
+
+use super::json::ObjectWriter;
+use super::words;
+use crate::types::{
+    Assignment, ExitCode, GateVerdict, Holdup, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
+    TaskState, Wall,
+};
+
+/// Splits the name of a field of a past round.
+#[must_use]
+pub fn split_round(name: &str) -> Option<(u32, &str)> {
+    let (round, name) = name.split_once(':')?;
+    let digits = !round.is_empty() && round.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Some((round.parse().ok()?, name)) } else { None }
+}
+
+/// Whether a submitter that sends a field of this name would forge a past round.
+#[must_use]
+pub fn is_of_a_round(name: &str) -> bool {
+    split_round(name).is_some_and(|(_, name)| name.starts_with("__"))
+}
+
+/// Writes the rounds before the present one.
+pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
+    for past in &record.past {
+        out.prefixed(format!("{}:", past.round), |out| write_past(past, out));
+    }
+}
+
+fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
+    out.text(words::ROUND_END, words::round_end(past.end));
+    out.literal(words::ROUND_END_TIME, past.at);
+    if let Some(run) = &past.assignment {
+        write_run(run, out);
+    }
+    if let Some(result) = &past.result {
+        super::agent::write_result(result, out);
+    }
+}
+
+/// Writes who had a run, and when it reached its phases.
+pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
+    out.text(words::AGENT_ID, run.agent.as_str());
+    out.literal(words::DISPATCH_TIME, run.dispatched_at);
+    super::agent::write_times(run.times, out);
+}
+
+/// One line for each transition, with its time and, where there is one, its reason. Times are unix seconds.
+#[must_use]
+pub fn log(record: &TaskRecord) -> String {
+    let mut log = Log(String::new());
+    log.line(record.submitted_at, "WAITING: submitted");
+    for past in &record.past {
+        if let Some(run) = &past.assignment {
+            log.run(run, past.result.as_deref());
+        }
+        let next = past.round.next();
+        log.line(past.at, &format!("WAITING: {}; round {next} follows", ended(past.end)));
+    }
+    if let Some(run) = record.assignment() {
+        log.run(run, record.result().map(|result| &**result));
+    }
+    if let Some(kill) = &record.kill {
+        log.line(kill.at, &format!("to be ended: {}", kill.cause));
+    }
+    if let Some(at) = record.held {
+        log.line(at, "held");
+    }
+    if let TaskState::Finished { at, outcome, .. } = record.state {
+        log.line(at, &format!("FINISHED: {}", words::outcome(outcome)));
+    }
+    log.0
+}
+
+struct Log(String);
+
+impl Log {
+    fn line(&mut self, at: Wall, what: &str) {
+        // Writing into a String cannot fail.
+        let _ = writeln!(self.0, "{at} {what}");
+    }
+
+    fn run(&mut self, run: &Assignment, result: Option<&RunResult>) {
+        let PhaseTimes { prepare, run: running, end, finish: _ } = run.times;
+        self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}", run.agent));
+        for (at, phase) in [(prepare, Phase::Preparing), (running, Phase::Running)] {
+            if let Some(at) = at {
+                self.line(at, words::phase(phase));
+            }
+        }
+        match (end, result) {
+            (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
+            (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
+            (None, _) => {}
+        }
+    }
+}
+
+fn exit(result: &RunResult) -> String {
+    match (result.error.is_empty(), result.exit_code) {
+        (true, ExitCode(code)) if code < 0 => format!("signal {}", -code),
+        (true, code) => format!("exit code {code}"),
+        (false, code) => format!("exit code {code}: {}", result.error),
+    }
+}
+
+const fn ended(end: RoundEnd) -> &'static str {
+    match end {
+        RoundEnd::Failed => "the run failed",
+        RoundEnd::TimedOut => "the run took too long",
+        RoundEnd::Lost => "its agent was lost",
+        RoundEnd::Deferred => "run.sh asked to be run again later",
+        RoundEnd::Returned => "its agent left, or came back without it",
+        RoundEnd::Retried => "somebody asked for another round",
+    }
+}
+
+/// Why a task stands where it does: one sentence.
+#[must_use]
+pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
+    match (&record.state, holdup) {
+        (TaskState::Waiting { .. }, Some(holdup)) => waits(record, holdup),
+        (TaskState::Waiting { .. }, None) => "it waits for an agent".to_owned(),
+        (TaskState::Finished { outcome, .. }, _) => match super::task::reason_of(record) {
+            Some(reason) => format!("it ended as {}: {reason}", words::outcome(*outcome)),
+            None => match record.result() {
+                Some(result) => format!("it ended as {}: {}", words::outcome(*outcome), exit(result)),
+                None => format!("it ended as {}", words::outcome(*outcome)),
+            },
+        },
+        (_, _) => {
+            let agent = record.assignment().map_or("", |run| run.agent.as_str());
+            let phase = words::phase(record.phase());
+            match &record.kill {
+                Some(kill) => format!("agent {agent} has it ({phase}) and is told to end it: {}", kill.cause),
+                None => format!("agent {agent} has it ({phase})"),
+            }
+        }
+    }
+}
+
+fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
+    let needs = &record.policy.needs;
+    match holdup {
+        Holdup::Held(since) => format!("it is held since {since}; `llts release {}` lets it go", record.id),
+        Holdup::NotBefore(at) => {
+            let because = match record.past.last() {
+                Some(past) if record.policy.start_after != Some(*at) => ended(past.end),
+                _ => words::START_AFTER,
+            };
+            format!("it does not start before {at}: {because}")
+        }
+        Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("its gate {gate} is closed until {until}"),
+        Holdup::Gate(gate, GateVerdict::Full) => {
+            format!("its gate {gate} is full: as many tasks as may pass it at once are running")
+        }
+        Holdup::Gate(gate, GateVerdict::Paced) => {
+            format!("its gate {gate} has let as many tasks start as it may for the moment")
+        }
+        Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
+        Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
+        Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
+        Holdup::Agents { before: 0 } => "it is the next one; all agents that could run it are busy".to_owned(),
+        Holdup::Agents { before } => {
+            format!("{before} tasks are before it, and all agents that could run them are busy")
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The configuration as each part of the controller wants it.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use crate::config::Config;
+use crate::engine::controller::Settings;
+use crate::protocol::json::FieldLimits;
+use crate::protocol::request::Rules;
+use crate::shell::push::PushConfig;
+use crate::types::AddressPolicy;
+
+/// What requests may hold; pushes to our own `endpoints` are refused.
+pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
+    let limits = FieldLimits {
+        message_bytes: config.limits.message_bytes_max,
+        fields: config.limits.fields_max,
+        name_bytes: config.limits.field_name_bytes_max,
+        value_bytes: config.limits.field_value_bytes_max,
+    };
+    let own = endpoints.iter().filter_map(|endpoint| endpoint.strip_prefix("tcp://")?.parse::<SocketAddr>().ok());
+    let allow = config.push.allow.iter().filter_map(|network| network.parse().ok()).collect();
+    Rules {
+        limits,
+        addresses: AddressPolicy { allow, own: own.collect() },
+        wait_max: config.controller.wait_max,
+        defaults: Arc::new(config.task_defaults.policy.clone()),
+    }
+}
+
+/// The push thread.
+pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
+    let push = &config.push;
+    PushConfig {
+        transport: config.network.transport,
+        sockets_max: push.sockets_max,
+        queue_max: push.queue_max,
+        queue_bytes_max: push.queue_bytes_max,
+        connect_timeout: push.connect_timeout,
+        idle_timeout: push.idle_timeout,
+        linger: push.linger,
+        policy: rules.addresses.clone(),
+    }
+}
+
+/// The engine.
+pub(super) fn engine(config: &Config) -> Settings {
+    Settings {
+        heartbeat_interval: config.agent.heartbeat_interval,
+        waiting_max: config.controller.waiting_tasks_max,
+        needs_max: config.controller.waiting_needs_max,
+        gates_max: config.controller.gates_max,
+        defer_delay: config.task_defaults.defer_delay,
+        retry_delay_max: config.task_defaults.retry_delay_max,
+        push_again_interval: config.push.ack_interval,
+        push_again_interval_max: config.push.ack_interval_max,
+        push_again_max: config.push.ack_timeout,
+        keep: config.controller.task_keep,
+        keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
+        page_max: config.controller.details_limit_max,
+        // Bounds of memory, far above what a machine's descriptors allow.
+        agents_max: 100_000,
+        parked_max: 100_000,
+        scans_max: 64,
+    }
+}

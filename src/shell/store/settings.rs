@@ -1,0 +1,72 @@
+//! What people have set: gates, and agents that get no more tasks. A few rows, beside the many of the tasks.
+
+use std::path::Path;
+
+use rusqlite::{Connection, params};
+
+use super::{StoreError, hash_texts, schema};
+use crate::engine::controller::Stored;
+use crate::protocol::gate;
+use crate::types::{AgentId, GateSettings, Label};
+
+const GATE: &str = "gate";
+const DRAINED: &str = "drained";
+
+pub(super) fn put_gate(connection: &Connection, name: &Label, settings: &GateSettings) -> rusqlite::Result<()> {
+    let is_set = *settings != GateSettings::default();
+    put(connection, GATE, name.as_str(), is_set.then(|| gate::encode_settings(settings)))
+}
+
+pub(super) fn put_drained(connection: &Connection, agent: &AgentId, drained: bool) -> rusqlite::Result<()> {
+    put(connection, DRAINED, agent.as_str(), drained.then(|| "true".to_owned()))
+}
+
+fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
+    match value {
+        Some(value) => {
+            let checksum = checksum(kind, name, &value);
+            connection.prepare_cached(schema::SET)?.execute(params![kind, name, value, checksum])?;
+        }
+        None => {
+            connection.prepare_cached(schema::UNSET)?.execute(params![kind, name])?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads all of them.
+///
+/// # Errors
+/// When a row is not what was written.
+pub(super) fn read(connection: &Connection, path: &Path, stored: &mut Stored) -> Result<(), StoreError> {
+    let failed = |error| StoreError::of(path, error);
+    let mut statement = connection.prepare(schema::GET_SETTINGS).map_err(failed)?;
+    let mut rows = statement.query([]).map_err(failed)?;
+    while let Some(row) = rows.next().map_err(failed)? {
+        let text = |column| row.get::<_, String>(column).map_err(failed);
+        let (kind, name, value) = (text(0)?, text(1)?, text(2)?);
+        let intact = row.get::<_, u32>(3).map_err(failed)? == checksum(&kind, &name, &value);
+        if !intact || !take(stored, &kind, &name, &value) {
+            let what = format!("the setting of {kind} {name:?} is not what was written");
+            return Err(StoreError::Damaged { path: path.to_owned(), what });
+        }
+    }
+    Ok(())
+}
+
+fn take(stored: &mut Stored, kind: &str, name: &str, value: &str) -> bool {
+    match kind {
+        GATE => {
+            let gate = Label::new(name).ok().zip(gate::decode_settings(value));
+            gate.map(|gate| stored.gates.push(gate)).is_some()
+        }
+        DRAINED => AgentId::new(name).map(|agent| stored.drained.push(agent)).is_ok(),
+        _ => false,
+    }
+}
+
+fn checksum(kind: &str, name: &str, value: &str) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hash_texts(&mut hasher, [kind, name, value]);
+    hasher.finalize()
+}

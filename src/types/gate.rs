@@ -1,0 +1,85 @@
+//! The settings of a gate: what limits the starts of all tasks that name it.
+
+use std::time::Duration;
+
+use super::{Label, Labels, Wall};
+
+/// What a start must meet: part of a policy. Tasks with equal needs wait in one line.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Needs {
+    /// The gates that each start must pass: `__GATE__`.
+    pub gates: Labels,
+    /// What an agent must have: `__TAGS__`.
+    pub tags: Labels,
+}
+
+/// How a gate is set. One that was never set lets everything pass.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct GateSettings {
+    /// Tasks that may be with agents at once: `__MAX_RUNNING__`.
+    pub running_max: Option<u32>,
+    /// How many may start in how long: `__MAX_STARTS__` and `__INTERVAL__`.
+    pub pace: Option<Pace>,
+    /// Nothing passes before: `__CLOSED_UNTIL__`.
+    pub closed_until: Option<Wall>,
+}
+
+/// So many starts in any stretch of time of this length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pace {
+    /// At most so many; at least 1.
+    pub starts: u32,
+    /// In so long.
+    pub interval: Duration,
+}
+
+impl Pace {
+    /// The moments of as many starts are remembered.
+    pub const STARTS_MAX: u32 = 100_000;
+}
+
+/// How a gate stands, for those who ask.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GateView {
+    /// Its name.
+    pub name: Label,
+    /// How it is set.
+    pub settings: GateSettings,
+    /// Whether one more task may pass, else why not.
+    pub verdict: GateVerdict,
+    /// Tasks with agents that have passed it.
+    pub running: u32,
+    /// Tasks that wait and must pass it.
+    pub waiting: usize,
+}
+
+/// Whether one more task may pass a gate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GateVerdict {
+    /// It may.
+    Open,
+    /// As many as may be are with agents.
+    Full,
+    /// As many as may start in the interval have.
+    Paced,
+    /// It is closed until then.
+    Closed(Wall),
+}
+
+/// What holds up a task that waits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Holdup {
+    /// Somebody has said so, then.
+    Held(Wall),
+    /// Its time has not come.
+    NotBefore(Wall),
+    /// One of its gates.
+    Gate(Label, GateVerdict),
+    /// No agent has the tags that it requires.
+    NoSuchAgent,
+    /// All agents that could run it are busy.
+    Agents {
+        /// So many tasks with the same needs come before it.
+        before: usize,
+    },
+}
