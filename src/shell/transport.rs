@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::curve_keys;
-use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings};
+use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Transport};
 use crate::engine::zmtp::{Limits, Security};
@@ -145,6 +145,26 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, So
                 LinkSettings { limits, security: client_security(config, &requests)?, reconnect_interval_max };
             Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
         }
+    })
+}
+
+/// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
+///
+/// # Errors
+/// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
+pub fn secured_client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
+    if config.network.curve_client.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))
+}
+
+fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
+    Ok(LinkSettings {
+        // An agent and its controller speak all the time, and a client knows how long it waits: nobody has to be asked.
+        limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) },
+        security: client_security(config, endpoint)?,
+        reconnect_interval_max: config.agent.reconnect_interval_max,
     })
 }
 

@@ -2,12 +2,13 @@
 
 import json
 import os
+import subprocess
 
 import pytest
 import zmq
 
-from harness.service import Program, Service
-from harness.waiting import LIMIT_MS
+from harness.service import BINARY, Program, Service, environment
+from harness.waiting import LIMIT, LIMIT_MS
 
 pytestmark = pytest.mark.skipif(not zmq.has("curve"), reason="this pyzmq has no CURVE")
 
@@ -82,6 +83,22 @@ def test_a_known_key_runs_tasks(secured):
         assert json.loads(dealer.recv_multipart()[1])["__CODE__"] == -1004
     client.close()
     dealer.close()
+
+
+def test_the_command_line_has_keys_too(secured, tmp_path):
+    """`llts run` proves who it is; without the keys nobody answers it."""
+    service, keys = secured
+    tool = service.tools.add("curvecli", "echo hello > report.log; exit 4\n")
+    variables = {f"LLTS_{key}": value for key, value in keys.config.items()}
+    command = [BINARY, "--controller", service.rep, "run", tool]
+
+    def run(**more):
+        return subprocess.run(command, cwd=tmp_path, env=environment(**more), capture_output=True, timeout=LIMIT)
+
+    result = run(**variables)
+    assert result.returncode == 4, result
+    result = run(LLTS_ZMQ_RECV_TIMEOUT="500")
+    assert result.returncode not in (0, 4) and b"no controller answers" in result.stderr, result
 
 
 def test_a_subscriber_with_a_known_key_hears_broadcasts(secured):
