@@ -29,6 +29,8 @@ impl Transport {
 pub struct NetworkSection {
     /// Who reads and writes the sockets.
     pub transport: Transport,
+    /// Where the controller takes requests of this machine as well: a socket in the file system.
+    pub local: Option<PathBuf>,
     /// What a controller needs for CURVE: its secret key, and the keys that it lets in.
     pub curve_server: Option<CurveServerFiles>,
     /// What agents and clients need for CURVE.
@@ -56,6 +58,7 @@ pub struct CurveClientFiles {
 impl NetworkSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         let transport = reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)?;
+        let local = reader.path_or_none("CONTROLLER_IPC_FILE")?;
         let mut pair = |keys: [&'static str; 2]| {
             let [first, second] = keys.map(|key| reader.path_or_none(key));
             match (first?, second?) {
@@ -72,6 +75,7 @@ impl NetworkSection {
         let client = pair(["CURVE_SECRET_KEY_FILE", "CURVE_SERVER_PUBLIC_KEY_FILE"])?;
         Ok(Self {
             transport,
+            local,
             curve_server: server.map(|(secret_key, authorised_keys)| CurveServerFiles { secret_key, authorised_keys }),
             curve_client: client.map(|(secret_key, server_key)| CurveClientFiles { secret_key, server_key }),
         })

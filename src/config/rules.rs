@@ -17,6 +17,7 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let found = insecure(config)
         .or_else(|| curve(config))
+        .or_else(|| local(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
         .or_else(|| folders(config));
@@ -49,6 +50,14 @@ fn curve(config: &Config) -> Option<String> {
             "{key} is given, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; say TRANSPORT = \"own\""
         )
     })
+}
+
+/// libzmq would let everybody on the machine open it.
+fn local(config: &Config) -> Option<String> {
+    let network = &config.network;
+    let path = network.local.as_ref().filter(|_| network.transport == Transport::Zmq)?;
+    let path = path.display();
+    Some(format!("CONTROLLER_IPC_FILE is {path}, for which TRANSPORT must be \"own\""))
 }
 
 fn ports(config: &Config) -> Option<String> {

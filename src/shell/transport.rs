@@ -12,7 +12,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
 use super::curve_keys;
-use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Transport};
 use crate::engine::zmtp::{Limits, Security};
@@ -119,6 +119,7 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
                 limits: limits(config),
                 security: server_security(config, &requests)?,
                 places: places(config, descriptors),
+                local: config.network.local.clone().map(Address::Ipc),
                 subscriptions_max: config.limits.subscriptions_max,
             };
             Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)

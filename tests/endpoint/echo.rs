@@ -32,6 +32,7 @@ pub(crate) fn settings() -> PortSettings {
         },
         security: Security::Null,
         places: Places { connections_max: 1000, per_address_max: 1000 },
+        local: None,
         subscriptions_max: 100,
     }
 }

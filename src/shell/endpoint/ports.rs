@@ -24,6 +24,7 @@ const SUBSCRIPTIONS_SHARE: usize = 10;
 
 const REQUESTS: Tag = 0;
 const BROADCASTS: Tag = 1;
+const LOCAL_REQUESTS: Tag = 2;
 
 /// What strangers may cost.
 #[derive(Clone, Debug)]
@@ -34,6 +35,8 @@ pub struct PortSettings {
     pub security: Security,
     /// All of them.
     pub places: Places,
+    /// A socket in the file system that takes requests as well.
+    pub local: Option<Address>,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
     pub subscriptions_max: usize,
 }
@@ -77,6 +80,10 @@ impl OwnPorts {
             pub_endpoint,
             Settings { kind: Kind::Xpub, limits, security: settings.security.clone() },
         )?;
+        if let Some(local) = &settings.local {
+            let (limits, security) = (settings.limits.clone(), settings.security.clone());
+            listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security })?;
+        }
         Ok(Self {
             endpoint,
             requests,
@@ -92,7 +99,7 @@ impl OwnPorts {
     fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {
         let Arrival { peer, tag, what } = arrival;
         match what {
-            What::Event(Event::Message(parts)) if tag == REQUESTS => {
+            What::Event(Event::Message(parts)) if matches!(tag, REQUESTS | LOCAL_REQUESTS) => {
                 let mut frames = Vec::with_capacity(parts.len() + 1);
                 frames.push(peer.to_bytes());
                 frames.extend(parts);
