@@ -47,7 +47,7 @@ impl From<ClientError> for Failure {
             ClientError::Reply(ReplyError::Refused { .. }) => REFUSED,
             // What answers so is no controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
-            ClientError::Socket { .. } => FAILED,
+            ClientError::Socket { .. } | ClientError::Transport(_) => FAILED,
         };
         Self::new(exit, error.to_string())
     }

@@ -52,7 +52,7 @@ impl Session {
     /// Connects to the controller that the arguments, the environment or the configuration name.
     fn client(&self) -> Result<Client, Failure> {
         let endpoint = connect::endpoint(&self.global, &self.config)?;
-        Ok(Client::connect(&endpoint, self.config.client.reply_timeout)?)
+        Ok(Client::secured(&self.config, &endpoint)?)
     }
 
     fn config_file(&self) -> Option<PathBuf> {

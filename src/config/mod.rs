@@ -22,7 +22,7 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
-pub use network::{NetworkSection, Transport};
+pub use network::{CurveClientFiles, CurveServerFiles, NetworkSection, Transport};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
@@ -45,7 +45,7 @@ pub struct Config {
     pub controller: ControllerSection,
     /// What a client needs beside the controller's endpoint.
     pub client: ClientSection,
-    /// Which transport carries the messages.
+    /// Which transport carries the messages, and how it is secured.
     pub network: NetworkSection,
     /// What a peer may send.
     pub limits: LimitsSection,

@@ -100,7 +100,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
 
 fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if !config.controller.ip.is_loopback() {
+    if !config.controller.ip.is_loopback() && config.network.curve_server.is_none() {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
     }
     log::info!("controller ready: rep {requests} pub {broadcasts}");

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod clock;
 pub mod controller;
+pub mod curve_keys;
 pub mod endpoint;
 pub mod guard;
 pub mod limits;
