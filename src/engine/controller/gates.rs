@@ -46,9 +46,11 @@ impl Gates {
     }
 
     /// A line is made whose tasks must pass these gates.
-    pub(super) fn join(&mut self, needs: &Arc<Needs>) {
+    pub(super) fn join(&mut self, now: Now, needs: &Arc<Needs>) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().lines.insert(Arc::clone(needs));
+            // Nobody looked at it while nobody waited.
+            self.review(now, name);
         }
     }
 

@@ -60,7 +60,7 @@ impl Queue {
         let needs = &record.policy.needs;
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
-            self.gates.join(&needs);
+            self.gates.join(now, &needs);
             self.lines.insert(needs, Line::default());
         }
         if let Some(line) = self.lines.get_mut(needs) {
