@@ -83,7 +83,8 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
-                    self.finish(now, task, reached(now, times, Phase::Finished), result);
+                    // The task may wait for its next round by now.
+                    return self.finish(now, task, reached(now, times, Phase::Finished), result);
                 }
                 TaskState::Waiting { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
