@@ -43,6 +43,12 @@ impl Controller {
         let queue = self.tasks.queue_mut();
         let gates = queue.gates.due(now.mono);
         queue.refresh_gated(now, gates.iter());
+        self.expire(now);
+    }
+
+    /// Ends the tasks whose lives are over. Also before each choice of a task: nothing starts after its end, wherever the wall
+    /// clock has jumped.
+    pub(super) fn expire(&mut self, now: Now) {
         while let Some(end) = self.tasks.next_end().filter(|(at, _)| *at <= now.wall) {
             self.tasks.forget_end(end);
             self.kill(now, end.1, &KillCause::Expired);
