@@ -82,6 +82,12 @@ impl TaskRecord {
         }
     }
 
+    /// Whether its present run is ending or has ended, and its children with it.
+    #[must_use]
+    pub fn gets_no_children(&self) -> bool {
+        self.phase() >= Phase::Ended || self.kill.is_some()
+    }
+
     /// Bytes that keeping the results of all its rounds costs.
     #[must_use]
     pub fn result_bytes(&self) -> usize {

@@ -133,7 +133,7 @@ impl Controller {
             Some(Parent::Task(id)) => self.tasks.get(*id).ok_or_else(|| id.to_string()),
         };
         match parent {
-            Ok(parent) if parent.phase() >= Phase::Ended || parent.kill.is_some() => {
+            Ok(parent) if parent.gets_no_children() => {
                 let message =
                     format!("{} {} is ending or has ended: it gets no more children", words::FATHER_ID, parent.id);
                 Err(Refusal::new(Code::NotAllowed, message))

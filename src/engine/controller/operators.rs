@@ -23,9 +23,9 @@ impl Controller {
             return not_allowed(format!("the time for task {task} was over at {at}; submit it anew with a later end"));
         }
         if let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent))
-            && parent.phase() >= Phase::Ended
+            && parent.gets_no_children()
         {
-            return not_allowed(format!("the parent {} of task {task} has ended; retry that", parent.id));
+            return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
         }
         self.unkeep(task);
         self.timers.clear(&Timer::PushAgain(task));

@@ -250,3 +250,15 @@ fn a_retry_of_a_task_with_a_start_and_an_end() {
     world.pass_with(seconds(10.0), &[("a", Some((task, Round(1))))]);
     assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Wanted::Kill));
 }
+
+/// A father that is being ended gets no more children, new or old.
+#[test]
+fn a_child_whose_father_is_ending_cannot_be_retried() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.kill(child);
+    world.kill(father);
+    assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
+}
