@@ -8,7 +8,9 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
 use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
-use crate::types::{Acknowledgement, Counts, KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, Counts, KillCause, Mono, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall,
+};
 
 impl Controller {
     /// Takes a request of a client.
@@ -97,18 +99,7 @@ impl Controller {
         if let Some(trouble) = &self.store_trouble {
             return limit(format!("the task cannot be stored ({trouble}); submit it again later"));
         }
-        let queue = self.tasks.queue();
-        if queue.len() >= self.settings.waiting_max {
-            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); submit again later", queue.len()));
-        }
-        let other_needs = queue.other_needs(&submit.policy.needs);
-        if other_needs > self.settings.needs_max {
-            let (gate, tags) = (words::GATE, words::TAGS);
-            return limit(format!(
-                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
-                 submit again later"
-            ));
-        }
+        self.check_queue(&submit.policy.needs)?;
         match submit.policy.end_before.filter(|at| *at <= now.wall) {
             None => Ok(()),
             Some(at) => {
@@ -116,6 +107,24 @@ impl Controller {
                 Err(Refusal::new(Code::BadField, message))
             }
         }
+    }
+
+    /// Whether one more task can wait.
+    pub(super) fn check_queue(&self, needs: &Needs) -> Result<(), Refusal> {
+        let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
+        let queue = self.tasks.queue();
+        if queue.len() >= self.settings.waiting_max {
+            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); try again later", queue.len()));
+        }
+        let other_needs = queue.other_needs(needs);
+        if other_needs >= self.settings.needs_max {
+            let (gate, tags) = (words::GATE, words::TAGS);
+            return limit(format!(
+                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
+                 try again later"
+            ));
+        }
+        Ok(())
     }
 
     /// Tells agents that do not park of a task that nobody has taken.

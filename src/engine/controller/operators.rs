@@ -27,6 +27,7 @@ impl Controller {
         {
             return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
         }
+        self.check_queue(&record.policy.needs)?;
         self.unkeep(task);
         self.timers.clear(&Timer::PushAgain(task));
         let times = PhaseTimes::default();

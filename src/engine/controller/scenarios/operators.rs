@@ -262,3 +262,15 @@ fn a_child_whose_father_is_ending_cannot_be_retried() {
     world.kill(father);
     assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
 }
+
+/// A limit is a limit, also for what comes back.
+#[test]
+fn a_retry_counts_among_those_that_wait() {
+    let mut world = World::with(|settings| settings.waiting_max = 2);
+    let done = world.task();
+    world.exits("a", done, 0, 1);
+    world.task();
+    world.task();
+    assert_eq!(refused(&world.do_to(TASK_RETRY, done)), Code::LimitReached);
+    assert_eq!(world.outcome(done), Outcome::Failed, "and it is as it was");
+}
