@@ -68,7 +68,9 @@ impl Controller {
     pub(super) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
         let policy = Arc::clone(&record.policy);
-        let rounds = record.counts.fails + record.counts.timeouts + record.counts.losses;
+        // Those before this one: a loss is counted already, whatever follows it.
+        let counted = u32::from(again.end == RoundEnd::Lost);
+        let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),
