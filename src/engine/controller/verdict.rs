@@ -31,9 +31,12 @@ pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
 
 /// A run is void: its agent is lost, which is counted already, or has come back or left without it.
 pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
+    let one_loss_too_many = end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max;
     match &record.kill {
+        Some(kill) if kill.cause.ends_the_task() => of_kill(record, kill),
+        // Also when it was to be ended because it took too long: each budget counts.
+        _ if one_loss_too_many => Verdict::End(Outcome::Lost),
         Some(kill) => of_kill(record, kill),
-        None if end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max => Verdict::End(Outcome::Lost),
         None => Verdict::Again(end),
     }
 }

@@ -250,3 +250,17 @@ fn the_first_loss_and_the_first_timeout_wait_as_long_as_the_first_failure() {
         assert!((seconds(10.0)..=seconds(12.5)).contains(&pause), "{pause:?}: {record:?}");
     }
 }
+
+/// HAZARDS row A9: also where runs take too long and take their agents with them.
+#[test]
+fn no_budget_is_overspent_by_an_agent_that_is_lost_while_it_ends_a_run() {
+    let mut world = World::new();
+    let task = world.submitted(&with_budgets(0, 9, 1).with(words::TIMEOUT, 1u32));
+    for round in 0..2 {
+        let agent = format!("agent-{round}");
+        world.runs(&agent, task, Round(round));
+        world.pass(INTERVAL * 2);
+    }
+    assert_eq!(world.outcome(task), Outcome::Lost, "two losses, and one is allowed");
+    assert_eq!(world.apply("c"), None);
+}
