@@ -57,7 +57,9 @@ impl Controller {
             self.agents.set_slot(&agent, Slot::Busy(record.id));
             self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         }
+        let task = record.id;
         self.tasks.restore(now, record);
+        self.time_run(now, task);
     }
 
     /// The starts of the last while count at the gates, so that a new controller exceeds no pace.

@@ -126,3 +126,17 @@ fn a_timeout_that_is_under_way_survives_a_restart() {
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
 }
+
+/// RUNNING is on disk as soon as anything else of a running task changes: its time must be kept then, too.
+#[test]
+fn a_running_task_that_was_stored_as_such_is_timed_after_a_restart() {
+    let mut world = World::new();
+    let task = world.submitted(&limited(0));
+    world.runs("a", task, Round(0));
+    assert_eq!(world.do_to(words::kind::TASK_HOLD, task), Reply::Done);
+    world.restart();
+    assert_eq!(world.phase(task), Phase::Running);
+    world.report("a", task, Round(0), Phase::Running);
+    world.pass_with(seconds(5.0), &[("a", Some((task, Round(0))))]);
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+}
