@@ -59,8 +59,9 @@ impl Controller {
     pub(super) fn time_run(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
-        // What was told late counts from when it was; a clock that is ahead shortens no run.
-        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at)).min(timeout);
+        // What was told late counts from when it was, by the clock of the agent: one that is ahead makes it zero, and one that is
+        // behind does not put the run before its dispatch.
+        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at))).min(timeout);
         self.timers.set(Timer::RunTime(task), now.mono + (timeout - ran));
     }
 
