@@ -64,15 +64,19 @@ pub(super) fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
 }
 
-/// Whether a task was submitted with exactly these fields, in whatever order.
+/// Whether a task was submitted with exactly these fields, in whatever order. A father that nobody knew was dropped from the
+/// stored ones, so it does not count.
 #[must_use]
 pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
-    let members = |fields: &Fields| fields.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
+    // As JSON: the text "1" is not the number 1.
+    let members = |fields: &Fields| -> BTreeMap<String, String> {
+        let counts = |name: &str| name != words::FATHER_ID || record.parent.is_some();
+        let member =
+            |(name, value): (&str, &Scalar)| (name.to_owned(), json::members(&Fields::new().with(name, value.clone())));
+        fields.iter().filter(|(name, _)| counts(name)).map(member).collect()
+    };
     let stored = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &json::FieldLimits::TRUSTED);
-    stored.is_ok_and(|stored| {
-        let (stored, asked): (BTreeMap<_, _>, BTreeMap<_, _>) = (members(&stored), members(fields));
-        stored == asked
-    })
+    stored.is_ok_and(|stored| members(&stored) == members(fields))
 }
 
 /// The fields that a task must have to be meant: all of them, with equal type and value (document, section 2.3).

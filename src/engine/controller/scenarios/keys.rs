@@ -99,3 +99,34 @@ fn a_key_is_a_text() {
         assert!(duplicate && tasks.contains(&task), "{key}");
     }
 }
+
+#[test]
+fn the_same_key_for_another_task_is_refused() {
+    let mut world = World::new();
+    world.submit(&keyed("k"));
+    for other in [
+        keyed("k").with("a", 2u32),
+        keyed("k").with("a", "1"),
+        keyed("k").with("a", true),
+        keyed("k").with("c", 1u32),
+        keyed("k").with(words::OPERATION, "u"),
+        keyed("k").with(words::PRIORITY, 1u32),
+        Fields::new().with(words::OPERATION, "t").with(words::SUBMIT_KEY, "k").with("a", 1u32),
+    ] {
+        let reply = world.submit(&other);
+        assert_eq!(refused(&reply), Code::BadField, "{other:?}");
+        assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([1, 0, 0, 0, 0, 0]));
+}
+
+/// Fields that the service sets itself, and a father that nobody knows, are dropped; both times.
+#[test]
+fn what_was_dropped_from_the_first_submit_does_not_count() {
+    let mut world = World::new();
+    let fields = keyed("k").with(words::FATHER_ID, "TASK_1480000000.120000_AZazA").with(words::STATUS, "mine");
+    let (task, _) = submitted(&world.submit(&fields));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+    world.restart();
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
