@@ -64,16 +64,14 @@ pub(super) fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
 }
 
-/// Whether a task was submitted with exactly these fields, in whatever order. A father that nobody knew was dropped from the
-/// stored ones, so it does not count.
+/// Whether a task was submitted with exactly these fields, in whatever order.
 #[must_use]
 pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
     // As JSON: the text "1" is not the number 1.
     let members = |fields: &Fields| -> BTreeMap<String, String> {
-        let counts = |name: &str| name != words::FATHER_ID || record.parent.is_some();
         let member =
             |(name, value): (&str, &Scalar)| (name.to_owned(), json::members(&Fields::new().with(name, value.clone())));
-        fields.iter().filter(|(name, _)| counts(name)).map(member).collect()
+        fields.iter().map(member).collect()
     };
     let stored = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &json::FieldLimits::TRUSTED);
     stored.is_ok_and(|stored| members(&stored) == members(fields))

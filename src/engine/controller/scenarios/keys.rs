@@ -69,6 +69,10 @@ fn a_child_that_is_submitted_twice_is_one_child() {
     assert_eq!(submitted(&world.submit(&fields)), (child, true));
     world.report("a", father, Round(0), Phase::Finished);
     assert_eq!(submitted(&world.submit(&fields)), (child, true), "also when its father has ended meanwhile");
+    assert_eq!(refused(&world.submit(&keyed("k"))), Code::BadField, "a task without a father is another one");
+    world.submit(&keyed("l"));
+    let other = keyed("l").with(words::FATHER_ID, father.to_string());
+    assert_eq!(refused(&world.submit(&other)), Code::BadField, "and the other way round");
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
