@@ -119,7 +119,8 @@ impl Controller {
             return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); try again later", queue.len()));
         }
         let other_needs = queue.other_needs(needs);
-        if other_needs >= self.settings.needs_max {
+        // One line more for those without any needs: they are held up by nobody else's.
+        if *needs != Needs::default() && other_needs >= self.settings.needs_max {
             let (gate, tags) = (words::GATE, words::TAGS);
             return limit(format!(
                 "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \

@@ -241,6 +241,7 @@ fn there_are_not_more_gates_and_needs_than_allowed() {
     assert_eq!(world.send(words::kind::GATE_SET, &one_more), Reply::Done);
     let accepted = (0..10).filter(|n| matches!(world.submit(&at(&format!("t{n}"))), Reply::Submitted { .. })).count();
     assert_eq!(accepted, 5, "different needs, of those that wait");
+    assert!(matches!(world.submit(&Fields::new()), Reply::Submitted { .. }), "no gate of others holds up a plain task");
 }
 
 #[test]

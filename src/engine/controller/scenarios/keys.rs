@@ -81,7 +81,7 @@ fn a_child_that_is_submitted_twice_is_one_child() {
 fn a_submit_that_was_not_stored_leaves_its_key_free() {
     let mut world = World::new();
     let (task, _) = submitted(&world.submit(&keyed("k")));
-    assert!(world.controller.handle_unstored(world.now, task));
+    assert!(world.controller.handle_unstored(world.now, task, false));
     world.settle();
     let (next, duplicate) = submitted(&world.submit(&keyed("k")));
     assert!(next != task && !duplicate);
@@ -133,4 +133,17 @@ fn what_was_dropped_from_the_first_submit_does_not_count() {
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
     world.restart();
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
+
+/// Promise 1: what was accepted is kept, also when the store fails just as somebody asks for it again.
+#[test]
+fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
+    let mut world = World::new();
+    let (task, _) = submitted(&world.submit(&keyed("k")));
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    assert!(!world.controller.handle_unstored(world.now, task, true), "its answer waits for the store");
+    world.settle();
+    assert_eq!(world.phase(task), Phase::Waiting);
+    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
+    assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
 }
