@@ -259,12 +259,14 @@ pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
 
 /// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
-    if let Some(result) = task.result().filter(|result| !result.error.is_empty()) {
-        return Some(text(&result.error));
-    }
+    let error = || task.result().filter(|result| !result.error.is_empty()).map(|result| text(&result.error));
     let TaskState::Finished { outcome, .. } = task.state else {
-        return task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+        let kill = task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+        return kill.or_else(error);
     };
+    if let (Outcome::Succeeded | Outcome::Failed, Some(error)) = (outcome, error()) {
+        return Some(error);
+    }
     let (counts, policy) = (task.counts, &task.policy);
     let sentence = match outcome {
         Outcome::Succeeded => return None,

@@ -91,3 +91,31 @@ fn the_log_has_a_line_for_each_transition() {
     let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     assert!(times.is_sorted(), "{log}");
 }
+
+/// Priority is a reason to wait, whatever else those before it require.
+#[test]
+fn whoever_is_before_it_counts_whatever_it_requires() {
+    let mut world = World::new();
+    world.beat("a", None);
+    let low = world.submitted(&Fields::new().with(words::PRIORITY, -1i32));
+    for number in 0..3u32 {
+        world.submitted(&Fields::new().with(words::PRIORITY, number));
+    }
+    world.submitted(&Fields::new().with(words::GATE, "g"));
+    assert!(world.why(low).contains("4 tasks are before it"), "{}", world.why(low));
+}
+
+/// Who ended it counts, not how its agent put it.
+#[test]
+fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Preparing);
+    world.ask(Request::Kill(task, Some("by the operator".into())));
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
+    world.ends("a", task, Round(0), killed);
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
+    assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
+}
