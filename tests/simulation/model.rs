@@ -94,7 +94,7 @@ impl Model {
             assert!(!finished || *before == **record, "a finished task changes: {before:?} {record:?}");
             assert!(before.kill.is_none() || before.kill == record.kill, "task {} forgets its kill", record.id);
         }
-        if let TaskState::Finished { run: Some((assignment, result)), .. } = &record.state
+        if let TaskState::Finished { run: Some((assignment, Some(result))), .. } = &record.state
             && let Some(number) = result.report_tail.strip_prefix("run ")
         {
             let run = &self.runs[&number.trim_end().parse().expect("a number")];

@@ -65,7 +65,7 @@ impl Controller {
     /// The starts of the last while count at the gates, so that a new controller exceeds no pace.
     fn note_starts(&mut self, now: Now, record: &TaskRecord) {
         let past = record.past.iter().filter_map(|past| past.assignment.as_deref());
-        let starts = past.chain(record.assignment()).map(|run| now.wall.since(run.dispatched_at));
+        let starts = past.chain(record.last_run()).map(|run| now.wall.since(run.dispatched_at));
         let needs = &record.policy.needs;
         if !needs.gates.is_empty() {
             for age in starts {

@@ -119,3 +119,22 @@ fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
     assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
     assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
 }
+
+/// Also where the run came to nothing: who had it, and how far it got.
+#[test]
+fn the_log_of_a_lost_task_names_its_agent() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", task, Round(0));
+    world.pass(INTERVAL * 2);
+    let expected = ["WAITING: submitted", "DISPATCHED: to agent a", "PREPARING", "RUNNING", "FINISHED: LOST"];
+    assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
+    assert_eq!(told.get(words::EXIT_CODE), None);
+    let before = world.record(task);
+    world.restart();
+    assert_eq!(world.record(task), before);
+    world.do_to(words::kind::TASK_RETRY, task);
+    assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+}

@@ -297,3 +297,20 @@ fn a_task_that_comes_to_a_paced_gate_starts_when_it_opens() {
     let assigned = |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r) if r.id == second);
     assert!(world.replies.iter().any(assigned), "{:?}", world.replies);
 }
+
+/// The start of a run whose agent was lost is a start like any other.
+#[test]
+fn the_starts_of_runs_that_came_to_nothing_count_after_a_restart() {
+    let mut world = World::new();
+    world.set_gate("p", pace(1, 100.0));
+    let lost = world.submitted(&at("p").with(words::MAX_LOSSES, 0u32));
+    let next = world.submitted(&at("p"));
+    assert_eq!(taken(&mut world, &["a"]), [Some(lost)]);
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.outcome(lost), Outcome::Lost);
+    assert_eq!(world.apply("b"), None);
+    world.restart();
+    assert_eq!(world.apply("b"), None, "the new controller knows of the start");
+    world.pass(seconds(94.0));
+    assert_eq!(world.apply("b").map(|(task, _)| task), Some(next));
+}
