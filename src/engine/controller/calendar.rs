@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
-use super::effect::Timer;
+use super::effect::{Effect, Record, Timer};
 use super::transition::{Again, TaskEvent};
 use crate::types::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
 
@@ -40,8 +40,13 @@ impl Controller {
     /// Does what is due by the calendar.
     pub(super) fn look_at_calendar(&mut self, now: Now) {
         self.planned = Plan::default();
+        let gates = self.tasks.queue().gates.due(now.mono);
+        for gate in &gates {
+            if let Some(settings) = self.tasks.queue_mut().gates.reopen(now, gate) {
+                self.tasks.effects.push_back(Effect::Record(Record::Gate(gate.clone(), settings)));
+            }
+        }
         let queue = self.tasks.queue_mut();
-        let gates = queue.gates.due(now.mono);
         queue.refresh_gated(now, gates.iter());
         self.expire(now);
     }

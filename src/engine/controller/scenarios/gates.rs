@@ -314,3 +314,22 @@ fn the_starts_of_runs_that_came_to_nothing_count_after_a_restart() {
     world.pass(seconds(94.0));
     assert_eq!(world.apply("b").map(|(task, _)| task), Some(next));
 }
+
+/// Each task has a gate of its own and closes it: nothing of that may stay for ever.
+#[test]
+fn gates_that_were_closed_by_runs_are_forgotten_when_they_are_open() {
+    let mut world = World::with(|settings| settings.gates_max = 3);
+    for number in 0..10 {
+        let task = world.submitted(&at(&format!("host-{number}")));
+        world.runs("a", task, Round(0));
+        world.ends("a", task, Round(0), closes(1.0, &format!("host-{number}")));
+        world.pass(seconds(1.0));
+        world.exits("a", task, 1, 0);
+    }
+    world.pass_with(seconds(120.0), &[("a", None)]);
+    world.set_gate("mine", running_max(1));
+    assert_eq!(world.gates.values().filter(|settings| **settings != GateSettings::default()).count(), 1);
+    world.restart();
+    let Reply::Gates(gates) = world.send(words::kind::GATE_QUERY, &Fields::new()) else { panic!() };
+    assert_eq!(gates.len(), 1, "{gates:?}");
+}
