@@ -29,6 +29,11 @@ pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
     }
 }
 
+/// Whether a run that has ended is followed by no other one, as far as its result is known.
+pub(super) fn is_the_last_round(record: &TaskRecord) -> bool {
+    record.result().is_some_and(|result| matches!(of_result(record, result), Verdict::End(_)))
+}
+
 /// A run is void: its agent is lost, which is counted already, or has come back or left without it.
 pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
     let one_loss_too_many = end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max;
