@@ -58,16 +58,21 @@ pub fn log(record: &TaskRecord) -> String {
     log.line(record.submitted_at, "WAITING: submitted");
     for past in &record.past {
         if let Some(run) = &past.assignment {
-            log.run(run, past.result.as_deref());
+            log.start(run);
+            log.end(run, past.result.as_deref());
         }
         let next = past.round.next();
         log.line(past.at, &format!("WAITING: {}; round {next} follows", ended(past.end)));
     }
-    if let Some(run) = record.assignment() {
-        log.run(run, record.result().map(|result| &**result));
+    if let Some(run) = record.last_run() {
+        log.start(run);
     }
+    // A run that has ended is not killed any more.
     if let Some(kill) = &record.kill {
         log.line(kill.at, &format!("to be ended: {}", kill.cause));
+    }
+    if let Some(run) = record.last_run() {
+        log.end(run, record.result().map(|result| &**result));
     }
     if let Some(at) = record.held {
         log.line(at, "held");
@@ -86,15 +91,18 @@ impl Log {
         let _ = writeln!(self.0, "{at} {what}");
     }
 
-    fn run(&mut self, run: &Assignment, result: Option<&RunResult>) {
-        let PhaseTimes { prepare, run: running, end, finish: _ } = run.times;
+    fn start(&mut self, run: &Assignment) {
+        let PhaseTimes { prepare, run: running, .. } = run.times;
         self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}", run.agent));
         for (at, phase) in [(prepare, Phase::Preparing), (running, Phase::Running)] {
             if let Some(at) = at {
                 self.line(at, words::phase(phase));
             }
         }
-        match (end, result) {
+    }
+
+    fn end(&mut self, run: &Assignment, result: Option<&RunResult>) {
+        match (run.times.end, result) {
             (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
             (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
             (None, _) => {}

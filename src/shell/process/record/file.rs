@@ -124,7 +124,8 @@ impl Drop for RecordFile {
 
 fn make(path: &Path) -> Result<File, RecordError> {
     let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
-    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path).map_err(failed)
+    // One that is there is of an earlier boot.
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)
 }
 
 fn slot(stored: &Stored) -> io::Result<Vec<u8>> {
