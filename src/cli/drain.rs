@@ -13,7 +13,7 @@ use crate::protocol::client::AgentRow;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A task that an agent has goes on. Draining outlives a restart of the agent and of the controller; --undo ends it.
+A task that an agent has goes on. Draining outlives a restart of the agent and of the controller; --undo ends it. \
 An agent that is not there yet can be drained before it comes.")]
 pub(super) struct DrainArgs {
     /// The agents

@@ -11,6 +11,7 @@ use super::times;
 use crate::protocol::client::Explanation;
 
 #[derive(Args, Debug)]
+#[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "A selection without ids means the newest task that matches.")]
 pub(super) struct ExplainArgs {
     #[command(flatten)]

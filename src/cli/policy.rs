@@ -10,8 +10,8 @@ use crate::types::{Label, Labels, Wall};
 
 /// What --help says below all options.
 pub(super) const HELP: &str = "\
-A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows three runs. A run.sh that exits with 75 defers: it
-is run again later and spends no budget but that of --max-defers. What is not given here is taken from [task_defaults] of the
+A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows three runs. A run.sh that exits with 75 defers: it \
+is run again later and spends no budget but that of --max-defers. What is not given here is taken from [task_defaults] of the \
 controller's config.toml.";
 
 #[derive(Args, Debug)]
@@ -45,7 +45,7 @@ pub(super) struct PolicyArgs {
     #[arg(long, value_name = "DURATION", value_parser = when::duration)]
     retry_delay: Option<Duration>,
     /// A run that writes to stderr has failed
-    #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fail_on_stderr: Option<bool>,
     /// Pass this gate at each start; may be repeated. `llts gate` shows and sets gates
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = label)]
@@ -57,7 +57,7 @@ pub(super) struct PolicyArgs {
     #[arg(long, value_name = "KEY")]
     submit_key: Option<String>,
     /// Push the end to --address until its receiver confirms it
-    #[arg(long, requires = "address", value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    #[arg(long, requires = "address", value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     push_ack: Option<bool>,
 }
 

@@ -16,7 +16,7 @@ use crate::types::{Fields, Outcome, Phase, TaskId};
 const PAGE: u64 = 1000;
 
 #[derive(Args, Clone, Debug, Default)]
-#[group(id = "selection", required = true, multiple = true)]
+#[group(id = "selection", multiple = true)]
 pub(super) struct Selection {
     /// Tasks: ids; `last`, the newest, or `last:5`, the five newest; `all`
     #[arg(value_name = "TASK", value_parser = which)]
@@ -53,6 +53,16 @@ pub(super) enum Scope {
     Unfinished,
     /// Those that ended in one of these ways.
     Ended(&'static [Outcome]),
+}
+
+impl Scope {
+    const fn of_which(self) -> &'static str {
+        match self {
+            Self::Every => "",
+            Self::Unfinished => "that has not finished ",
+            Self::Ended(_) => "that has ended so ",
+        }
+    }
 }
 
 /// A task that is meant.
@@ -147,13 +157,13 @@ impl Selection {
             match which {
                 Which::Id(id) => found.take(look_up(client, &selector, id)?),
                 Which::Newest(count) => {
-                    pages(client, &selector, 0, *count)?.rows.iter().for_each(|task| found.add(task))
+                    pages(client, &selector, 0, *count)?.rows.iter().for_each(|task| found.add(task));
                 }
                 Which::All => self.sweep(client, &selector, scope, &mut found)?,
             }
         }
         if found.tasks.is_empty() && !self.may_be_empty() {
-            return Err(Failure::new(exit::NO_SUCH_TASK, "no task matches"));
+            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no task {}matches", scope.of_which())));
         }
         Ok(found.tasks)
     }
@@ -217,6 +227,10 @@ impl Found {
 }
 
 fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, ClientError> {
+    if id.parse::<TaskId>().is_err() {
+        let sentence = format!("{id:?} is no task: name an id, which begins with TASK_, or last, last:5 or all");
+        return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
+    }
     match client.query(&selector.clone().and(words::TASK_ID, id)) {
         Ok(task) => Ok(Chosen::from(&task)),
         Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
@@ -301,6 +315,7 @@ mod tests {
     use clap::Parser;
 
     #[derive(Debug, Parser)]
+    #[command(mut_group("selection", |group| group.required(true)))]
     struct Line {
         #[command(flatten)]
         selection: Selection,

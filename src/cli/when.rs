@@ -8,9 +8,9 @@ use crate::types::Wall;
 
 /// How both are written, for --help.
 pub(super) const HELP: &str = "\
-A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m.
-A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as
-2026-01-31T18:30, one with a zone such as 2026-01-31T18:30:00Z, or unix seconds.";
+A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m. \
+A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as 2026-01-31T18:30, \
+one with a zone such as 2026-01-31T18:30:00Z, or unix seconds.";
 
 /// Reads a duration.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {

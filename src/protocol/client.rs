@@ -2,17 +2,22 @@
 //!
 //! What a client shows to people is in [`view`]; sending and waiting is [`crate::client`]'s concern.
 
+mod demands;
+mod operators;
 mod reply;
 mod view;
 
 use std::time::Duration;
 
+pub use super::gate::{GateChange, UNTIL_OPENED};
+pub use demands::Demands;
+pub use operators::{drain, explain, gate, gates, hold, retry, set_gate};
 pub use reply::{Listing, ReplyError, decode, decode_listing};
-pub use view::{AgentRow, TaskView, is_time};
+pub use view::{AgentRow, Explanation, GateRow, TaskView, is_time};
 
 use super::json;
 use super::words::{self, kind};
-use crate::types::{Fields, Phase, Scalar};
+use crate::types::{Fields, Outcome, Phase, Scalar};
 
 /// A task to submit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +30,8 @@ pub struct Submission {
     pub parent: Option<String>,
     /// Where changes of its state are pushed to.
     pub address: Option<String>,
+    /// What it demands of its life.
+    pub demands: Demands,
     /// Everything else.
     pub parameters: Fields,
 }
@@ -57,6 +64,7 @@ impl Submission {
                 fields.set(name, value.as_str());
             }
         }
+        self.demands.write(&mut fields);
         fields
     }
 }
@@ -96,6 +104,12 @@ impl Selector {
         self.and(words::STATUS, words::phase(phase))
     }
 
+    /// The same, of those only that ended like this.
+    #[must_use]
+    pub fn and_outcome(self, outcome: Outcome) -> Self {
+        self.and(words::OUTCOME, words::outcome(outcome))
+    }
+
     /// The same, of those only that have this field with this very value.
     #[must_use]
     pub fn and(mut self, name: &str, value: impl Into<Scalar>) -> Self {
@@ -128,10 +142,10 @@ pub fn query(selector: &Selector, wait: Option<Duration>) -> Fields {
     }
 }
 
-/// Asks for the end of a task.
+/// Asks for the end of a task. `reason` says who asks, for those who wonder later why it ended.
 #[must_use]
-pub fn kill(id: &str) -> Fields {
-    request(kind::TASK_KILL).with(words::TASK_ID, id)
+pub fn kill(id: &str, reason: &str) -> Fields {
+    request(kind::TASK_KILL).with(words::TASK_ID, id).with(words::REASON, reason)
 }
 
 /// Asks how many tasks are in each phase.
@@ -223,7 +237,7 @@ mod tests {
 
     #[test]
     fn the_other_requests_arrive_too() {
-        assert_eq!(understood(&kill(ID)), Request::Kill(ID.parse().unwrap(), None));
+        assert_eq!(understood(&kill(ID, "me")), Request::Kill(ID.parse().unwrap(), Some("me".into())));
         assert_eq!(understood(&statistic()), Request::TaskStatistic);
         assert_eq!(understood(&agent_counts()), Request::AgentQuery);
         assert_eq!(understood(&agents(2, 3)), Request::AgentDetails(Page { offset: 2, limit: Some(3) }));
