@@ -66,8 +66,9 @@
 //! A controller that starts reads the store and goes on: waiting tasks keep their order, and a run is adopted when its agent
 //! speaks of it. Because a first dispatch does not wait for the disk, a controller can die between the two: then the agent is
 //! taken at its word, and whoever gets the task before it speaks gets the next round, which fences that run off. An agent
-//! keeps what it has reported until it is confirmed. An agent that starts ends what a dead one has left, by its run record and
-//! by the mark in the environment of every process of a run.
+//! keeps what it has reported until it is confirmed. What a killed agent leaves is ended at once: by its supervisor, or, if it
+//! was started alone, by its guard ([`shell::guard`]). That one goes by the run record and by the mark in the environment of
+//! every process of a run, and so does an agent that starts, should both have been killed.
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    agent, drain, explain, gate, hold, kill, list, query, release, retry, run, store, submit, supervise, tool, up, wait,
+    agent, drain, explain, gate, guard, hold, kill, list, query, release, retry, run, store, submit, supervise, tool,
+    up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -116,6 +117,9 @@ pub(super) enum Command {
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
+    /// End what a process leaves behind when it is killed
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
 }
 
 #[cfg(test)]

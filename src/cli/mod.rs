@@ -25,6 +25,7 @@ mod down;
 mod drain;
 mod explain;
 mod gate;
+mod guard;
 mod hold;
 mod kill;
 mod list;
@@ -117,6 +118,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Tool(args) => tool::run(session, &args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
+        Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args),
     }
 }

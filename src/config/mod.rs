@@ -8,6 +8,7 @@ mod error;
 mod layers;
 mod log;
 mod nearest;
+mod network;
 mod reader;
 mod rules;
 mod sections;
@@ -19,6 +20,7 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
+pub use network::{NetworkSection, Transport};
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
@@ -39,6 +41,8 @@ pub struct Config {
     pub controller: ControllerSection,
     /// What a client needs beside the controller's endpoint.
     pub client: ClientSection,
+    /// Which transport carries the messages.
+    pub network: NetworkSection,
     /// What a peer may send.
     pub limits: LimitsSection,
     /// The push of states.
@@ -86,6 +90,7 @@ impl Config {
         let config = Self {
             controller: ControllerSection::read(&mut reader)?,
             client: ClientSection::read(&mut reader)?,
+            network: NetworkSection::read(&mut reader)?,
             limits: LimitsSection::read(&mut reader)?,
             push: PushSection::read(&mut reader)?,
             agent: AgentSection::read(&mut reader)?,

@@ -11,3 +11,4 @@ pub mod controller;
 pub mod gate;
 pub mod slot;
 pub mod timers;
+pub mod zmtp;

@@ -3,6 +3,8 @@
 pub mod agent;
 pub mod clock;
 pub mod controller;
+pub mod endpoint;
+pub mod guard;
 pub mod limits;
 pub mod lock;
 pub mod logging;
@@ -12,5 +14,6 @@ pub mod signals;
 pub mod store;
 pub mod supervisor;
 pub mod tools;
+pub mod transport;
 pub mod workspace;
 pub mod zmq;

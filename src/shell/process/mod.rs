@@ -15,7 +15,8 @@
 //!
 //! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process, it covers the direct child
 //! only, it is cleared by a set-user-id exec, and setting it needs code between fork and exec, which forces the slow `fork`.
-//! A run outlives its agent only until the supervisor, or the next start, sweeps it by its [`RunRecord`].
+//! A run outlives its agent only until the supervisor adopts it, or the guard of an agent without one sweeps it by its
+//! [`RunRecord`]. What even that misses, such as when both were killed, the next start sweeps.
 
 mod child;
 mod hunt;
@@ -31,7 +32,9 @@ pub use procfs::ProcessId;
 pub use record::{RecordError, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
-pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers};
+pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};
+
+pub(super) use sys::close_all_on_exec;
 
 /// A process number, and a signal, as all functions here take them.
 pub use rustix::process::{Pid, Signal};

@@ -184,7 +184,7 @@ pub(super) fn default_sigchld() {
 }
 
 /// Marks every descriptor from 3 up as close-on-exec, in one system call where the kernel has it (Linux 5.11).
-pub(super) fn close_all_on_exec() -> Result<()> {
+pub(in crate::shell) fn close_all_on_exec() -> Result<()> {
     let first: c_uint = 3;
     // SAFETY: the call takes three integers and changes flags only.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };
