@@ -188,22 +188,20 @@ impl Selection {
         Ok(Listing { total, rows: tasks.into_iter().skip(size(offset)).take(size(limit)).collect() })
     }
 
+    /// Adds all tasks of the scope that match.
     fn sweep(&self, client: &Client, selector: &Selector, scope: Scope, found: &mut Found) -> Result<(), ClientError> {
-        match scope {
+        let selectors: Vec<Selector> = match scope {
             // Those that wait come first: ending one that runs would start one that waits.
             Scope::Unfinished if self.status.is_none() => {
-                for phase in Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished) {
-                    sweep(client, &selector.clone().and_phase(phase), found)?;
-                }
+                let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
+                phases.map(|phase| selector.clone().and_phase(phase)).collect()
             }
             Scope::Ended(outcomes) if self.outcome.is_none() => {
-                for outcome in outcomes {
-                    sweep(client, &selector.clone().and_outcome(*outcome), found)?;
-                }
+                outcomes.iter().map(|outcome| selector.clone().and_outcome(*outcome)).collect()
             }
-            Scope::Every | Scope::Unfinished | Scope::Ended(_) => sweep(client, selector, found)?,
-        }
-        Ok(())
+            Scope::Every | Scope::Unfinished | Scope::Ended(_) => vec![selector.clone()],
+        };
+        selectors.iter().try_for_each(|selector| sweep(|offset| client.tasks(selector, offset, PAGE), found))
     }
 }
 
@@ -242,17 +240,20 @@ fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, Cli
 ///
 /// A task that leaves the selection between two pages moves all older ones up, past the page that would show them. So the pages
 /// are read again until nothing new is among them.
-fn sweep(client: &Client, selector: &Selector, found: &mut Found) -> Result<(), ClientError> {
+fn sweep(
+    mut page: impl FnMut(u64) -> Result<Listing<TaskView>, ClientError>,
+    found: &mut Found,
+) -> Result<(), ClientError> {
+    let id = |task: &TaskView| task.id().parse::<TaskId>().ok();
     let mut newest = None;
     loop {
         let (before, mut offset, mut pages) = (found.tasks.len(), 0, 0);
         loop {
-            let page = client.tasks(selector, offset, PAGE)?;
-            let id = |task: &TaskView| task.id().parse::<TaskId>().ok();
-            newest = newest.or_else(|| page.rows.first().and_then(id));
-            page.rows.iter().filter(|task| id(task) <= newest).for_each(|task| found.add(task));
-            (offset, pages) = (offset + page.rows.len() as u64, pages + 1);
-            if page.rows.is_empty() || offset >= page.total {
+            let Listing { total, rows } = page(offset)?;
+            newest = newest.or_else(|| rows.first().and_then(id));
+            rows.iter().filter(|task| id(task) <= newest).for_each(|task| found.add(task));
+            (offset, pages) = (offset + rows.len() as u64, pages + 1);
+            if rows.is_empty() || offset >= total {
                 break;
             }
         }
@@ -312,6 +313,7 @@ where
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::types::Wall;
     use clap::Parser;
 
     #[derive(Debug, Parser)]
@@ -340,6 +342,47 @@ mod tests {
         for line in ["", "last:0", "last:x", "--status x", "--outcome x", "--where x"] {
             assert!(parsed(line).is_err(), "{line}");
         }
+    }
+
+    fn task(number: u64) -> TaskView {
+        let id = TaskId::new(Wall::from_micros(1_480_000_000_000_000 + number), [0; 5]);
+        Fields::new().with(words::TASK_ID, id.to_string()).into()
+    }
+
+    /// Two tasks a page; after each, `change` does something to the list.
+    fn swept(tasks: impl IntoIterator<Item = u64>, mut change: impl FnMut(&mut Vec<u64>)) -> Vec<u64> {
+        let mut tasks: Vec<u64> = tasks.into_iter().collect();
+        let mut found = Found::default();
+        let page = |offset: u64| {
+            let from = usize::try_from(offset).unwrap();
+            let rows = tasks.iter().skip(from).take(2).map(|number| task(*number)).collect();
+            let page = Listing { total: tasks.len() as u64, rows };
+            change(&mut tasks);
+            Ok(page)
+        };
+        sweep(page, &mut found).unwrap();
+        let number = |task: &Chosen| task.id.parse::<TaskId>().unwrap().wall().micros() - 1_480_000_000_000_000;
+        found.tasks.iter().map(number).collect()
+    }
+
+    #[test]
+    fn tasks_that_leave_while_pages_are_read_hide_no_others() {
+        assert_eq!(swept((1..=5).rev(), |_| {}), [5, 4, 3, 2, 1]);
+        let mut seen = swept((1..=7).rev(), |tasks| {
+            tasks.retain(|number| *number != 7 && *number != 6);
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn tasks_that_come_while_pages_are_read_are_not_meant() {
+        let mut next = 5;
+        let seen = swept((1..=5).rev(), |tasks| {
+            next += 1;
+            tasks.insert(0, next);
+        });
+        assert_eq!(seen, [5, 4, 3, 2, 1]);
     }
 
     #[test]

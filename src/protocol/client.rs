@@ -196,13 +196,13 @@ mod tests {
     use super::*;
     use crate::protocol::json::FieldLimits;
     use crate::protocol::request::{Message, Page, Parent, Request, Rules, parse};
-    use crate::types::AddressPolicy;
+    use crate::types::{AddressPolicy, AgentId, Label, Labels, Needs, Pace, Policy, Wall};
 
     /// What the controller makes of a request.
     fn understood(request: &Fields) -> Request {
         let rules = Rules {
             limits: FieldLimits::TRUSTED,
-            addresses: AddressPolicy::default(),
+            addresses: AddressPolicy::everything(),
             wait_max: Duration::from_secs(60),
             apply_wait_max: Duration::from_secs(60),
             defaults: std::sync::Arc::default(),
@@ -234,6 +234,71 @@ mod tests {
         assert_eq!(submit.tool.as_str(), "hello");
         let selector = Selector::task(ID).and(words::TYPE, kind::TASK_KILL);
         assert!(matches!(understood(&query(&selector, None)), Request::Query(_, None)));
+    }
+
+    #[test]
+    fn demands_arrive_as_a_policy() {
+        let names = |text| Labels::parse(text).unwrap();
+        let mut submission = Submission::new("hello").with(words::MAX_FAILS, 9u32);
+        submission.address = Some("tcp://10.0.0.1:5000".into());
+        submission.demands = Demands {
+            priority: Some(-7),
+            start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
+            end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
+            timeout: Some(Duration::from_millis(1500)),
+            fails_max: Some(1),
+            timeouts_max: Some(2),
+            losses_max: Some(3),
+            defers_max: Some(4),
+            retry_delay: Some(Duration::from_millis(250)),
+            fail_on_stderr: Some(true),
+            gates: names("api,db"),
+            tags: names("gpu"),
+            submit_key: Some("k".into()),
+            push_ack: Some(true),
+        };
+        let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
+        let expected = Policy {
+            priority: -7,
+            start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
+            end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
+            timeout: Some(Duration::from_millis(1500)),
+            fails_max: 1,
+            timeouts_max: 2,
+            losses_max: 3,
+            defers_max: 4,
+            retry_delay: Duration::from_millis(250),
+            fail_on_stderr: true,
+            needs: Needs { gates: names("api,db"), tags: names("gpu") },
+            push_ack: true,
+        };
+        assert_eq!(*submit.policy, expected);
+        assert_eq!(submit.submit_key().as_deref(), Some("\"k\""));
+        let Request::Submit(submit) = understood(&Submission::new("hello").request()) else { panic!() };
+        assert_eq!(submit.fields, Fields::new().with(words::OPERATION, "hello"), "nothing is demanded unasked");
+    }
+
+    #[test]
+    fn the_requests_of_operators_arrive() {
+        let task = || ID.parse().unwrap();
+        let agent = || AgentId::new("agent-1").unwrap();
+        let gate = || Label::new("api").unwrap();
+        assert!(matches!(understood(&explain(ID)), Request::Explain(filter) if filter.task_id() == Some(Some(task()))));
+        assert_eq!(understood(&retry(ID)), Request::Retry(task()));
+        assert_eq!(understood(&hold(ID, true)), Request::Hold(task(), true));
+        assert_eq!(understood(&hold(ID, false)), Request::Hold(task(), false));
+        assert_eq!(understood(&drain("agent-1", true)), Request::AgentDrain(agent(), true));
+        assert_eq!(understood(&drain("agent-1", false)), Request::AgentDrain(agent(), false));
+        assert_eq!(understood(&gates()), Request::GateQuery(None));
+        assert_eq!(understood(&super::gate("api")), Request::GateQuery(Some(gate())));
+        let pace = Pace { starts: 5, interval: Duration::from_millis(1500) };
+        for change in [
+            GateChange::default(),
+            GateChange { running_max: Some(Some(3)), pace: Some(Some(pace)), closed_until: Some(Some(UNTIL_OPENED)) },
+            GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None) },
+        ] {
+            assert_eq!(understood(&set_gate("api", &change)), Request::GateSet(gate(), Box::new(change)));
+        }
     }
 
     #[test]
