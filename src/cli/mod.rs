@@ -29,6 +29,7 @@ mod guard;
 mod hold;
 mod kill;
 mod list;
+mod prompt;
 mod query;
 mod release;
 mod retry;
@@ -63,7 +64,7 @@ impl Session {
     /// Connects to the controller that the arguments, the environment or the configuration name.
     fn client(&self) -> Result<Client, Failure> {
         let endpoint = connect::endpoint(&self.global, &self.config)?;
-        Ok(Client::connect(&endpoint, self.config.client.reply_timeout)?)
+        Ok(Client::secured(&self.config, &endpoint)?)
     }
 
     fn config_file(&self) -> Option<PathBuf> {
@@ -116,6 +117,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
+        Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),

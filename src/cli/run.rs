@@ -62,7 +62,7 @@ fn run_at(
     endpoint: &str,
     submission: &Submission,
 ) -> Result<u8, Failure> {
-    let client = Client::connect(endpoint, session.config.client.reply_timeout)?;
+    let client = Client::secured(&session.config, endpoint)?;
     let submitted = client.submit(submission)?;
     if let Some(warning) = &submitted.warning {
         note(warning);

@@ -65,14 +65,14 @@ pub fn log(record: &TaskRecord) -> String {
         let next = past.round.next();
         log.line(past.at, &format!("WAITING: {}; round {next} follows", ended(past.end)));
     }
-    if let Some(run) = record.assignment() {
+    if let Some(run) = record.last_run() {
         log.start(run);
     }
     // A run that has ended is not killed any more.
     if let Some(kill) = &record.kill {
         log.line(kill.at, &format!("to be ended: {}", kill.cause));
     }
-    if let Some(run) = record.assignment() {
+    if let Some(run) = record.last_run() {
         log.end(run, record.result().map(|result| &**result));
     }
     if let Some(at) = record.held {

@@ -3,12 +3,17 @@
 pub mod agent;
 pub mod clock;
 pub mod controller;
+pub mod curve_keys;
 pub mod endpoint;
 pub mod guard;
 pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod process;
+pub mod prompt;
+pub mod prompt_create;
+pub mod prompt_status;
+pub mod prompt_worker;
 pub mod push;
 pub mod signals;
 pub mod store;

@@ -127,3 +127,18 @@ fn a_task_that_is_killed_while_it_waits_is_confirmed_too() {
     world.pass(seconds(1.0));
     assert_eq!(world.pushed_again.len(), 1);
 }
+
+/// A promise to push outlives the time for which finished tasks are kept.
+#[test]
+fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
+    let mut world = World::with(|settings| settings.keep = Duration::ZERO);
+    let (task, seq) = world.finished_with_acknowledgement();
+    let plain = world.task();
+    world.exits("a", plain, 0, 0);
+    world.pass_with(seconds(200.0), &[("a", None)]);
+    assert!(!world.stored.contains_key(&plain), "TASK_KEEP_HOURS is 0");
+    assert!(world.pushed_again.len() >= 8, "{}", world.pushed_again.len());
+    world.confirm(task, seq, ADDRESS);
+    world.pass_with(seconds(700.0), &[("a", None)]);
+    assert!(world.stored.is_empty());
+}

@@ -188,3 +188,31 @@ fn priorities_go_before_age() {
     assert_eq!(world.apply("c"), Some((second, Round(0))));
     assert_eq!(world.apply("d"), Some((low, Round(0))));
 }
+
+/// HAZARDS row D7: the jump has not been noticed yet.
+#[test]
+fn nothing_starts_after_its_end_wherever_the_clock_has_jumped() {
+    let mut world = World::new();
+    let fields = until(&world, 3600.0);
+    let task = world.submitted(&fields);
+    world.now.wall = world.now.wall + seconds(7200.0);
+    assert_eq!(world.apply("a"), None);
+    assert_eq!(world.outcome(task), Outcome::Expired);
+}
+
+/// Its run has ended in time, but there is no time for another one.
+#[test]
+fn a_task_whose_time_is_over_while_its_agent_cleans_up_has_no_next_round() {
+    let mut world = World::new();
+    let fields = until(&world, 5.0).with(words::MAX_FAILS, 9u32);
+    let task = world.submitted(&fields);
+    world.runs("a", task, Round(0));
+    let (phase, times) = (Phase::Ended, PhaseTimes::default());
+    let report = Report { task, round: Some(Round(0)), phase, times, result: Some(result(1)), wait: None };
+    let _ = world.say("a", FromAgent::Report(Box::new(report)));
+    world.pass(seconds(5.5));
+    world.ends("a", task, Round(0), result(1));
+    world.pass(seconds(1.0));
+    assert_eq!(world.apply("b"), None, "nothing starts after the end");
+    assert_eq!(world.phase(task), Phase::Finished);
+}

@@ -91,3 +91,50 @@ fn the_log_has_a_line_for_each_transition() {
     let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
     assert!(times.is_sorted(), "{log}");
 }
+
+/// Priority is a reason to wait, whatever else those before it require.
+#[test]
+fn whoever_is_before_it_counts_whatever_it_requires() {
+    let mut world = World::new();
+    world.beat("a", None);
+    let low = world.submitted(&Fields::new().with(words::PRIORITY, -1i32));
+    for number in 0..3u32 {
+        world.submitted(&Fields::new().with(words::PRIORITY, number));
+    }
+    world.submitted(&Fields::new().with(words::GATE, "g"));
+    assert!(world.why(low).contains("4 tasks are before it"), "{}", world.why(low));
+}
+
+/// Who ended it counts, not how its agent put it.
+#[test]
+fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Preparing);
+    world.ask(Request::Kill(task, Some("by the operator".into())));
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
+    world.ends("a", task, Round(0), killed);
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
+    assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
+}
+
+/// Also where the run came to nothing: who had it, and how far it got.
+#[test]
+fn the_log_of_a_lost_task_names_its_agent() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", task, Round(0));
+    world.pass(INTERVAL * 2);
+    let expected = ["WAITING: submitted", "DISPATCHED: to agent a", "PREPARING", "RUNNING", "FINISHED: LOST"];
+    assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
+    assert_eq!(told.get(words::EXIT_CODE), None);
+    let before = world.record(task);
+    world.restart();
+    assert_eq!(world.record(task), before);
+    world.do_to(words::kind::TASK_RETRY, task);
+    assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+}

@@ -69,6 +69,10 @@ fn a_child_that_is_submitted_twice_is_one_child() {
     assert_eq!(submitted(&world.submit(&fields)), (child, true));
     world.report("a", father, Round(0), Phase::Finished);
     assert_eq!(submitted(&world.submit(&fields)), (child, true), "also when its father has ended meanwhile");
+    assert_eq!(refused(&world.submit(&keyed("k"))), Code::BadField, "a task without a father is another one");
+    world.submit(&keyed("l"));
+    let other = keyed("l").with(words::FATHER_ID, father.to_string());
+    assert_eq!(refused(&world.submit(&other)), Code::BadField, "and the other way round");
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
@@ -77,7 +81,7 @@ fn a_child_that_is_submitted_twice_is_one_child() {
 fn a_submit_that_was_not_stored_leaves_its_key_free() {
     let mut world = World::new();
     let (task, _) = submitted(&world.submit(&keyed("k")));
-    assert!(world.controller.handle_unstored(world.now, task));
+    assert!(world.controller.handle_unstored(world.now, task, false));
     world.settle();
     let (next, duplicate) = submitted(&world.submit(&keyed("k")));
     assert!(next != task && !duplicate);
@@ -98,4 +102,48 @@ fn a_key_is_a_text() {
         let (task, duplicate) = submitted(&world.submit(&keyed(key)));
         assert!(duplicate && tasks.contains(&task), "{key}");
     }
+}
+
+#[test]
+fn the_same_key_for_another_task_is_refused() {
+    let mut world = World::new();
+    world.submit(&keyed("k"));
+    for other in [
+        keyed("k").with("a", 2u32),
+        keyed("k").with("a", "1"),
+        keyed("k").with("a", true),
+        keyed("k").with("c", 1u32),
+        keyed("k").with(words::OPERATION, "u"),
+        keyed("k").with(words::PRIORITY, 1u32),
+        Fields::new().with(words::OPERATION, "t").with(words::SUBMIT_KEY, "k").with("a", 1u32),
+    ] {
+        let reply = world.submit(&other);
+        assert_eq!(refused(&reply), Code::BadField, "{other:?}");
+        assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([1, 0, 0, 0, 0, 0]));
+}
+
+/// Fields that the service sets itself, and a father that nobody knows, are dropped; both times.
+#[test]
+fn what_was_dropped_from_the_first_submit_does_not_count() {
+    let mut world = World::new();
+    let fields = keyed("k").with(words::FATHER_ID, "TASK_1480000000.120000_AZazA").with(words::STATUS, "mine");
+    let (task, _) = submitted(&world.submit(&fields));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+    world.restart();
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
+
+/// Promise 1: what was accepted is kept, also when the store fails just as somebody asks for it again.
+#[test]
+fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
+    let mut world = World::new();
+    let (task, _) = submitted(&world.submit(&keyed("k")));
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    assert!(!world.controller.handle_unstored(world.now, task, true), "its answer waits for the store");
+    world.settle();
+    assert_eq!(world.phase(task), Phase::Waiting);
+    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
+    assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
 }

@@ -250,3 +250,64 @@ fn a_retry_of_a_task_with_a_start_and_an_end() {
     world.pass_with(seconds(10.0), &[("a", Some((task, Round(1))))]);
     assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Wanted::Kill));
 }
+
+/// A father that is being ended gets no more children, new or old.
+#[test]
+fn a_child_whose_father_is_ending_cannot_be_retried() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.kill(child);
+    world.kill(father);
+    assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
+}
+
+/// A limit is a limit, also for what comes back.
+#[test]
+fn a_retry_counts_among_those_that_wait() {
+    let mut world = World::with(|settings| settings.waiting_max = 2);
+    let done = world.task();
+    world.exits("a", done, 0, 1);
+    world.task();
+    world.task();
+    assert_eq!(refused(&world.do_to(TASK_RETRY, done)), Code::LimitReached);
+    assert_eq!(world.outcome(done), Outcome::Failed, "and it is as it was");
+}
+
+/// Who was told that the task is killed does not want another round of it, although there was nothing left to be ended.
+#[test]
+fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
+    for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {
+        let mut world = World::new();
+        let father = world.task();
+        world.runs("a", father, Round(0));
+        let fields = Fields::new().with(words::MAX_FAILS, 1u32);
+        let (task, child) =
+            (world.submitted(&fields), world.submitted(&fields.with(words::FATHER_ID, father.to_string())));
+        for (agent, task) in [("b", task), ("c", child)] {
+            world.runs(agent, task, Round(0));
+            let (phase, times) = (Phase::Ended, PhaseTimes::default());
+            let result = Some(result(exit_code));
+            let report = Report { task, round: Some(Round(0)), phase, times, result, wait: None };
+            let _ = world.say(agent, FromAgent::Report(Box::new(report)));
+        }
+        assert_eq!(world.kill(task), Reply::Done);
+        world.report("a", father, Round(0), Phase::Finished);
+        world.ends("b", task, Round(0), result(exit_code));
+        world.ends("c", child, Round(0), result(exit_code));
+        assert_eq!((world.outcome(task), world.outcome(child)), (outcome, outcome), "exit code {exit_code}");
+    }
+}
+
+/// In order, also when the end and the retry come in one turn and the end must be stored first.
+#[test]
+fn the_push_of_a_retry_does_not_overtake_that_of_the_end() {
+    let mut world = World::new();
+    let task = world.task();
+    world.kill(task);
+    world.do_to(TASK_RETRY, task);
+    let again = Effect::Push(Box::new(world.pushes[1].clone()));
+    assert_eq!((world.pushes[0].phase(), world.pushes[1].phase()), (Phase::Finished, Phase::Waiting));
+    assert!(again.is_promise());
+}

@@ -232,3 +232,35 @@ fn a_task_does_not_grow_with_its_rounds() {
     world.restart();
     assert_eq!(world.record(task), record);
 }
+
+#[test]
+fn the_first_loss_and_the_first_timeout_wait_as_long_as_the_first_failure() {
+    let mut world = World::new();
+    let late = world.submitted(&with_budgets(0, 5, 0).with(words::RETRY_DELAY, 10u32));
+    world.runs("b", late, Round(0));
+    world.pass(seconds(2.0));
+    world.ends("b", late, Round(0), result(-15));
+    let lost = world.submitted(&Fields::new().with(words::RETRY_DELAY, 10u32));
+    assert!(world.apply("c").is_some_and(|(task, _)| task == lost));
+    world.pass(INTERVAL * 2);
+    for task in [late, lost] {
+        let record = world.record(task);
+        let TaskState::Waiting { not_before: Some(at) } = record.state else { panic!("{record:?}") };
+        let pause = at.since(record.past[0].at);
+        assert!((seconds(10.0)..=seconds(12.5)).contains(&pause), "{pause:?}: {record:?}");
+    }
+}
+
+/// HAZARDS row A9: also where runs take too long and take their agents with them.
+#[test]
+fn no_budget_is_overspent_by_an_agent_that_is_lost_while_it_ends_a_run() {
+    let mut world = World::new();
+    let task = world.submitted(&with_budgets(0, 9, 1).with(words::TIMEOUT, 1u32));
+    for round in 0..2 {
+        let agent = format!("agent-{round}");
+        world.runs(&agent, task, Round(round));
+        world.pass(INTERVAL * 2);
+    }
+    assert_eq!(world.outcome(task), Outcome::Lost, "two losses, and one is allowed");
+    assert_eq!(world.apply("c"), None);
+}

@@ -126,3 +126,39 @@ fn a_timeout_that_is_under_way_survives_a_restart() {
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
 }
+
+/// RUNNING is on disk as soon as anything else of a running task changes: its time must be kept then, too.
+#[test]
+fn a_running_task_that_was_stored_as_such_is_timed_after_a_restart() {
+    let mut world = World::new();
+    let task = world.submitted(&limited(0));
+    world.runs("a", task, Round(0));
+    assert_eq!(world.do_to(words::kind::TASK_HOLD, task), Reply::Done);
+    world.restart();
+    assert_eq!(world.phase(task), Phase::Running);
+    world.report("a", task, Round(0), Phase::Running);
+    world.pass_with(seconds(5.0), &[("a", Some((task, Round(0))))]);
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+}
+
+/// Agents on other machines have clocks of their own, and clocks jump (HAZARDS row D7).
+#[test]
+fn no_clock_shortens_a_run() {
+    for offset in [-86_400, -60, 60, 86_400] {
+        let mut world = World::new();
+        let task = world.submitted(&limited(0));
+        world.pass(seconds(1.0));
+        world.apply("a");
+        let micros = world.now.wall.micros().saturating_add_signed(offset * 1_000_000);
+        let times = PhaseTimes { run: Some(Wall::from_micros(micros)), ..PhaseTimes::default() };
+        let phase = Phase::Running;
+        let report = Report { task, round: Some(Round(0)), phase, times, result: None, wait: None };
+        let _ = world.say("a", FromAgent::Report(Box::new(report)));
+        world.pass_with(seconds(4.9), &[("a", Some((task, Round(0))))]);
+        assert_eq!(kills(&world, task), 0, "an agent whose clock is {offset} s off");
+        world.jump(offset);
+        assert_eq!(kills(&world, task), 0, "a jump of {offset} s");
+        world.pass(seconds(0.2));
+        assert_eq!(kills(&world, task), 1, "the time of a run is that of no clock on the wall");
+    }
+}
