@@ -30,7 +30,7 @@ fn submitted(place: &Place, line: &str) -> String {
 #[track_caller]
 fn finished(place: &Place, line: &str) -> String {
     let id = submitted(place, line);
-    let said = place.llts(&format!("wait {id}"));
+    let said = place.llts(&format!("wait --timeout 60 {id}"));
     assert!(said.out.starts_with(&id), "{said:?}");
     id
 }
@@ -63,7 +63,7 @@ fn a_kill_sums_up_and_is_the_reason_of_the_end() {
     let said = place.llts(&format!("kill {ended} {waiting} {running} {NOBODY} {waiting}"));
     assert_eq!((said.code, said.line()), (Some(5), "killed 2 of 4 tasks; 1 had finished; 1 is not known"), "{said:?}");
     assert!(said.err.starts_with("llts: ") && said.err.contains(NOBODY) && said.err.lines().count() == 1, "{said:?}");
-    let said = place.llts(&format!("wait {waiting}"));
+    let said = place.llts(&format!("wait --timeout 60 {waiting}"));
     let host = nix::unistd::gethostname().unwrap().into_string().unwrap();
     let command = format!("@{host} (llts kill {ended} {waiting}");
     assert!(said.err.contains("KILLED: killed by a client: ") && said.err.contains(&command), "{said:?}");
@@ -85,7 +85,7 @@ fn everything_is_killed_only_if_that_is_confirmed() {
     assert_eq!(status(&place, &running), "RUNNING");
     let said = place.ok("kill all --yes --output json");
     assert_eq!(said.json(), serde_json::json!([{ "task": running, "result": "killed", "error": null }]));
-    place.llts("wait all");
+    place.llts("wait --timeout 60 all");
     assert_eq!(place.ok("kill all").out, "there are no such tasks\n", "nothing is to be confirmed");
     refused(&place, "kill --given-id mine", 5, &["no task that has not finished matches"]);
     // Whoever waits goes first, else the end of one that runs would start it.
@@ -104,11 +104,11 @@ fn what_has_failed_is_retried_in_its_order() {
     let good = finished(&place, "ok name=c");
     std::fs::write(place.path("mended"), "").unwrap();
     assert_eq!(place.ok("retry --failed").out, "retried 2 tasks\n");
-    assert_eq!(place.ok(&format!("wait {a} {b}")).code, Some(0));
+    assert_eq!(place.ok(&format!("wait --timeout 60 {a} {b}")).code, Some(0));
     assert_eq!(std::fs::read_to_string(place.path("order")).unwrap(), "a\nb\nc\na\nb\n");
     assert_eq!(place.ok("retry --failed").out, "there are no such tasks\n");
     assert_eq!(place.ok("retry --given-id g").out, format!("retried {b}\n"));
-    place.ok(&format!("wait {b}"));
+    place.ok(&format!("wait --timeout 60 {b}"));
     let task = place.ok(&format!("query {b} --output json")).json();
     assert_eq!((task["__ROUND__"].as_u64(), &task["__FAILS__"]), (Some(2), &serde_json::Value::Null), "{task}");
     assert_eq!(task["1:__ROUND_END__"], "RETRIED");
@@ -133,7 +133,7 @@ fn a_held_task_waits_until_it_is_released() {
     assert_eq!(place.ok(&format!("hold {id} {blocker}")).out, "held 1 of 2 tasks; 1 was held already\n");
     place.ok(&format!("release {blocker}"));
     place.ok(&format!("kill {blocker}"));
-    place.llts(&format!("wait {blocker}"));
+    place.llts(&format!("wait --timeout 60 {blocker}"));
     assert_eq!(place.ok("run ok name=other").out, "fine\n", "the agent is free");
     let said = place.ok(&format!("explain {id}"));
     let sentence = said.out.lines().nth(1).unwrap_or_default();
@@ -141,7 +141,7 @@ fn a_held_task_waits_until_it_is_released() {
     assert!(sentence.starts_with("it is held since 20") && sentence.ends_with(&end), "{said:?}");
     assert!(place.ok("list").out.contains("held since 20"));
     assert_eq!(place.ok("release all").out, format!("released {id}\n"));
-    place.ok(&format!("wait {id}"));
+    place.ok(&format!("wait --timeout 60 {id}"));
     refused(&place, &format!("hold {id}"), 4, &["has finished; there is nothing to hold (-1011)"]);
     assert_eq!(place.ok(&format!("release {id}")).out, format!("{id} was not held\n"));
 }
@@ -158,12 +158,12 @@ fn a_drained_agent_gets_no_more_tasks() {
     assert_eq!(said.out, expected);
     assert!(place.ok("agents").out.contains("agent-1  BUSY    yes "));
     place.ok(&format!("kill {running}"));
-    place.llts(&format!("wait {running}"));
+    place.llts(&format!("wait --timeout 60 {running}"));
     let id = submitted(&place, "ok");
     let said = place.ok("explain last");
     assert!(said.out.contains("no agent is there that may take it"), "{said:?}");
     assert_eq!(place.ok("drain agent-1 agent-9 --undo --output json").json()[0]["drained"].as_bool(), Some(false));
-    assert_eq!(place.ok(&format!("wait {id}")).code, Some(0));
+    assert_eq!(place.ok(&format!("wait --timeout 60 {id}")).code, Some(0));
     refused(&place, "drain a/b", 4, &["a/b", "(-1007)"]);
     refused(&place, "drain", 2, &["AGENT"]);
 }
@@ -199,9 +199,9 @@ fn a_selection_means_the_same_to_every_command() {
     let said = place.ok("explain last:2");
     assert!(said.out.contains(&format!("\n\n{b}  FINISHED\nit ended as SUCCEEDED: exit code 0\n")), "{said:?}");
     assert!(said.out.lines().all(|line| !line.starts_with("17")), "moments are dates: {said:?}");
-    assert_eq!(place.ok("wait --given-id g").out, format!("{b}  SUCCEEDED  0\n{a}  SUCCEEDED  0\n"));
+    assert_eq!(place.ok("wait --timeout 60 --given-id g").out, format!("{b}  SUCCEEDED  0\n{a}  SUCCEEDED  0\n"));
     assert_eq!(place.llts("wait last").code, Some(1));
-    assert_eq!(place.ok("wait all").out, "", "all have finished");
+    assert_eq!(place.ok("wait --timeout 60 all").out, "", "all have finished");
     assert_eq!(place.ok("hold all").out, "there are no such tasks\n");
 }
 

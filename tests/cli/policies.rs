@@ -131,7 +131,7 @@ if [ $__ROUND__ = 0 ]; then printf 'retry_after=600\\ngate=api\\n' > ../defer.in
     says(&place.ok("gate"), &["GATE  STATUS  RUNNING", "\napi   CLOSED  0 "]);
     assert_eq!(place.ok("run ok").out, "fine\n", "who does not name the gate passes");
     place.ok("gate open api");
-    assert_eq!(place.ok(&format!("wait {other}")).out, format!("{other}  SUCCEEDED  0\n"));
+    assert_eq!(place.ok(&format!("wait --timeout 60 {other}")).out, format!("{other}  SUCCEEDED  0\n"));
 
     let said = place.llts("run defers --max-defers 0");
     assert_eq!(said.code, Some(75), "{said:?}");
@@ -152,12 +152,12 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
     eventually("the second runs", || is_running(&place, &second));
     place.ok("gate set db --max-running none --max-starts 1 --interval 10m");
     let third = submitted(&place, "ok --gate db");
-    assert_eq!(place.ok(&format!("wait {third}")).code, Some(0), "there is no start in the new pace yet");
+    assert_eq!(place.ok(&format!("wait --timeout 60 {third}")).code, Some(0), "there is no start in the new pace yet");
     let fourth = submitted(&place, "ok --gate db");
     assert_eq!(why(&place, &fourth), "its gate db has let as many tasks start as it may for the moment");
     says(&place.ok("gate show db"), &["PACED", "1 in 10 min 0 s"]);
     place.ok("gate set db --max-starts none");
-    assert_eq!(place.ok(&format!("wait {fourth}")).code, Some(0));
+    assert_eq!(place.ok(&format!("wait --timeout 60 {fourth}")).code, Some(0));
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn a_gate_is_closed_until_a_moment_or_until_it_is_opened() {
     assert_eq!(why(&place, &id), "its gate api is closed; `llts gate open api` opens it");
     let gate = place.ok("gate close api --for 0.3 --output json").json();
     assert_eq!((gate["__STATUS__"].as_str(), gate["__WAITING__"].as_u64()), (Some("CLOSED"), Some(1)), "{gate}");
-    assert_eq!(place.ok(&format!("wait {id}")).code, Some(0), "it opens by itself");
+    assert_eq!(place.ok(&format!("wait --timeout 60 {id}")).code, Some(0), "it opens by itself");
     says(&place.ok("gate close api --until 2100-01-01T12:00"), &["2100-01-01 12:00:00"]);
     assert_eq!(place.ok("gate open api --output json").json()["__STATUS__"], "OPEN");
     let gates = place.ok("gate list --output json").json();
@@ -227,7 +227,7 @@ fn higher_priority_goes_first() {
     assert_eq!(why(&place, &ids[3]), "it is the next one; all agents that could run it are busy");
     assert_eq!(why(&place, &ids[2]), "2 tasks are before it, and all agents that could run them are busy");
     std::fs::write(place.path("until"), "").unwrap();
-    place.ok("wait all");
+    place.ok("wait --timeout 60 all");
     assert_eq!(std::fs::read_to_string(place.path("order")).unwrap(), "high\nfirst\nsecond\nlow\n");
 }
 
