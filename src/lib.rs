@@ -34,7 +34,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `config.toml`, which is also the documentation of every key, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::master`] and [`engine::worker`], of prompts; [`engine::zmtp`], a connection |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -60,8 +60,15 @@
 //! A controller that starts reads the store and goes on: waiting tasks keep their order, and a run is adopted when its agent
 //! speaks of it. Because a first dispatch does not wait for the disk, a controller can die between the two: then the agent is
 //! taken at its word, and whoever gets the task before it speaks gets the next round, which fences that run off. An agent
-//! keeps what it has reported until it is confirmed. An agent that starts ends what a dead one has left, by its run record and
-//! by the mark in the environment of every process of a run.
+//! keeps what it has reported until it is confirmed. What a killed agent leaves is ended at once: by its supervisor, or, if it
+//! was started alone, by its guard ([`shell::guard`]). That one goes by the run record and by the mark in the environment of
+//! every process of a run, and so does an agent that starts, should both have been killed.
+//!
+//! # Prompts
+//!
+//! A door of its own, over TCP: the prompt master hands the files of a folder out to workers ([`shell::prompt`]), a worker runs any
+//! command for each ([`shell::prompt_worker`]). Nobody else moves the files, and what a worker says of one counts only while it has
+//! it; so each ends once, whoever is killed when.
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout

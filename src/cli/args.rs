@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{agent, kill, list, query, run, store, submit, supervise, tool, up, wait};
+use super::{agent, guard, kill, list, prompt, query, run, store, submit, supervise, tool, up, wait};
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -91,6 +91,8 @@ pub(super) enum Command {
     Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
+    /// Hand prompts out to workers that run a command for each
+    Prompt(prompt::PromptArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started
@@ -102,6 +104,9 @@ pub(super) enum Command {
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
+    /// End what a process leaves behind when it is killed
+    #[command(hide = true)]
+    Guard(guard::GuardArgs),
 }
 
 #[cfg(test)]

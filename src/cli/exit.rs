@@ -9,6 +9,8 @@ pub(super) const USAGE: u8 = 2;
 pub(super) const NO_CONTROLLER: u8 = 3;
 pub(super) const REFUSED: u8 = 4;
 pub(super) const NO_SUCH_TASK: u8 = 5;
+/// `EX_TEMPFAIL` of sysexits.h.
+pub(super) const LIMITED: u8 = 75;
 /// As timeout(1) has it.
 pub(super) const TIMED_OUT: u8 = 124;
 /// As shells have it for a program that SIGINT has ended.

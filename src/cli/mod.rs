@@ -16,8 +16,10 @@ mod agent;
 mod agents;
 mod controller;
 mod down;
+mod guard;
 mod kill;
 mod list;
+mod prompt;
 mod query;
 mod run;
 mod stats;
@@ -97,8 +99,10 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Agents => agents::run(session),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
+        Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
+        Command::Guard(args) => guard::run(session, &args),
         Command::Supervise(args) => supervise::run(session, args),
     }
 }

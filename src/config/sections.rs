@@ -222,6 +222,8 @@ pub struct AgentSection {
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
+    /// How long a stopping agent waits until its last result is confirmed.
+    pub stop_timeout: Duration,
     /// `RLIMIT_NPROC` of a tool; `None` sets none.
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
@@ -248,6 +250,7 @@ impl AgentSection {
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
+            stop_timeout: reader.millis("AGENT_STOP_TIMEOUT", 0..=HOUR)?,
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.
             reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,

@@ -190,6 +190,7 @@ mod tests {
             limits: FieldLimits::TRUSTED,
             addresses: AddressPolicy::default(),
             wait_max: Duration::from_secs(60),
+            apply_wait_max: Duration::from_secs(60),
             defaults: std::sync::Arc::default(),
         };
         match parse(&encode(request), &rules) {

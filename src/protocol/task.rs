@@ -200,8 +200,16 @@ const FIELDS: [Field; 29] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
-const OF_OTHER_MESSAGES: [&str; 7] =
-    [words::SESSION, words::WANTED, words::CONTROLLER_ID, words::DUPLICATE, words::LOG, words::WHY, words::RETRY_AFTER];
+const OF_OTHER_MESSAGES: [&str; 8] = [
+    words::SESSION,
+    words::WANTED,
+    words::PARKED,
+    words::CONTROLLER_ID,
+    words::DUPLICATE,
+    words::LOG,
+    words::WHY,
+    words::RETRY_AFTER,
+];
 
 const fn text(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))

@@ -3,29 +3,34 @@
 //! The loop waits for the connection, the signals, the end of run.sh and the end of a preparation, all at once, and has no
 //! other thread on the path of a task whose tool is known already.
 
+mod guarding;
+mod leftovers;
 mod preparation;
 mod runner;
 mod session;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::AsFd as _;
+use std::os::fd::AsFd;
 
 use nix::sys::signal::Signal;
 
 use super::clock;
+use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
 use super::transport::{self, Link, SocketError};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
-use crate::engine::slot::{Effect, Settings, Slot};
+use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::request::Sender;
 use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use guarding::Guarding;
+pub use leftovers::sweep_after_death;
 use runner::Runner;
 use session::Sessions;
 
@@ -62,13 +67,15 @@ fn fresh_name() -> AgentId {
     AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so.
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so. One without a supervisor gets a `guard`.
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is not wanted.
-pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    // Before the agent adopts what detaches from it.
+    let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
@@ -91,12 +98,19 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         kill_interval: config.agent.kill_interval,
         kill_count: config.agent.kill_count,
         straggler_grace: config.agent.straggler_grace,
+        stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    Agent { link, sender, slot, runner }.serve(&mut signals)?;
-    sessions.end();
+    let agent = Agent { link, sender, slot, runner, guarding };
+    let (ending, guarding) = agent.serve(&mut signals);
+    match ending {
+        Ending::Left => sessions.end(),
+        Ending::Unheard => {}
+        Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
+    }
+    guarding.release();
     Ok(())
 }
 
@@ -124,6 +138,7 @@ struct Agent {
     sender: Sender,
     slot: Slot,
     runner: Runner,
+    guarding: Guarding,
 }
 
 /// What the loop was woken by.
@@ -134,11 +149,12 @@ struct Ready {
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
+    fn serve(mut self, signals: &mut Signals) -> (Ending, Guarding) {
         loop {
-            if let Some(reason) = self.finish_turn() {
-                return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
+            if let Some(ending) = self.finish_turn() {
+                return (ending, self.guarding);
             }
+            self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
             let now = clock::now();
@@ -158,10 +174,12 @@ impl Agent {
 
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
-        fds.extend(self.runner.child().map(std::os::fd::AsFd::as_fd));
+        fds.extend(self.runner.child().map(AsFd::as_fd));
+        // Last, because nothing is asked of it but to wake the loop.
+        fds.extend(self.guarding.guard().map(AsFd::as_fd));
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
         let ready = self.link.wait(clock::now().mono, deadline, &fds);
-        Ready { signals: ready[0], prepared: ready[1], exited: ready.get(2).copied().unwrap_or_default() }
+        Ready { signals: ready[0], prepared: ready[1], exited: self.runner.child().is_some() && ready[2] }
     }
 
     fn receive(&mut self) {
@@ -190,8 +208,8 @@ impl Agent {
         }
     }
 
-    /// Does what the engine has decided. `Some` when the agent is done, with the reason if it was not told to.
-    fn finish_turn(&mut self) -> Option<Option<String>> {
+    /// Does what the engine has decided. `Some` when the agent is done.
+    fn finish_turn(&mut self) -> Option<Ending> {
         loop {
             let now = clock::now();
             match self.slot.poll_effect(now)? {
@@ -202,9 +220,9 @@ impl Agent {
                     }
                 }
                 Effect::Ready => announce(&self.sender.agent),
-                Effect::Exit(reason) => {
+                Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);
-                    return Some(reason);
+                    return Some(ending);
                 }
                 effect => self.runner.run(now, effect, &mut self.slot),
             }

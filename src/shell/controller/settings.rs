@@ -24,6 +24,8 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         limits,
         addresses: AddressPolicy { allow, own: own.collect() },
         wait_max: config.controller.wait_max,
+        // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
+        apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
         defaults: Arc::new(config.task_defaults.policy.clone()),
     }
 }
