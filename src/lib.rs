@@ -34,7 +34,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `config.toml`, which is also the documentation of every key, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::master`] and [`engine::worker`], of prompts; [`engine::zmtp`], a connection |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -54,6 +54,12 @@
 //! Each run of a task has a round. Only the agent that has the present round is heard of it; an agent that speaks of an older
 //! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
 //! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
+//!
+//! # What a submitter demands
+//!
+//! [`types::Policy`]: when a task may start and must have ended, how long one run may take, how often it may fail, take too long,
+//! lose its agent or defer, which gates a start must pass and which tags an agent must have. When a round is over, one function
+//! decides whether another one follows. Tasks with equal needs wait in one line, so that a closed gate holds up nobody else.
 //!
 //! # Starting again
 //!

@@ -16,9 +16,9 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 /// Refuses what no single key can be blamed for.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let found = insecure(config)
+        .or_else(|| open_prompts(config))
         .or_else(|| curve(config))
         .or_else(|| local(config))
-        .or_else(|| open_prompts(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
         .or_else(|| folders(config));
@@ -39,6 +39,19 @@ fn insecure(config: &Config) -> Option<String> {
     })
 }
 
+fn open_prompts(config: &Config) -> Option<String> {
+    let prompt = &config.prompt;
+    let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
+    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
+        format!(
+            "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
+             are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
+             everybody on that network is trusted",
+            prompt.bind
+        )
+    })
+}
+
 fn curve(config: &Config) -> Option<String> {
     let network = &config.network;
     let key = match (&network.curve_server, &network.curve_client) {
@@ -49,19 +62,6 @@ fn curve(config: &Config) -> Option<String> {
     (network.transport == Transport::Zmq).then(|| {
         format!(
             "{key} is given, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; say TRANSPORT = \"own\""
-        )
-    })
-}
-
-fn open_prompts(config: &Config) -> Option<String> {
-    let prompt = &config.prompt;
-    let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
-    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
-        format!(
-            "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
-             are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
-             everybody on that network is trusted",
-            prompt.bind
         )
     })
 }

@@ -280,7 +280,9 @@ impl Service {
     fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
-                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(now, task) => {
+                Promise::Reply(to, kind, Reply::Submitted { task, duplicate, .. })
+                    if self.engine.handle_unstored(now, task, duplicate) =>
+                {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }
