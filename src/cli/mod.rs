@@ -6,7 +6,6 @@
 mod args;
 mod connect;
 mod exit;
-mod hosted;
 mod output;
 mod parameter;
 mod table;
@@ -14,6 +13,7 @@ mod times;
 
 mod agent;
 mod agents;
+mod bench;
 mod controller;
 mod down;
 mod guard;
@@ -96,6 +96,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Agents => agents::run(session),
+        Command::Bench(args) => bench::run(session, &args),
+        Command::BenchPart(part) => bench::run_part(session, part),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Controller => controller::run(session),

@@ -1,10 +1,12 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
+pub mod bench;
 pub mod clock;
 pub mod controller;
 pub mod endpoint;
 pub mod guard;
+pub mod hosted;
 pub mod limits;
 pub mod lock;
 pub mod logging;
