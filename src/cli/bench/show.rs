@@ -94,6 +94,7 @@ fn row_to_json(row: &Row) -> Value {
     let row = match row {
         Row::Measured(_, row) => row,
         Row::Skipped(_, why) => return json!({ "case": case, "skipped": why }),
+        Row::Failed(_, why) => return json!({ "case": case, "failed": why }),
     };
     let spread = |spread: &Spread| json!({ "median": spread.median, "min": spread.min, "max": spread.max });
     let rival = row.rival.as_ref().map(|rival| json!({ "name": rival.name, "numbers": spread(&rival.spread) }));
@@ -112,12 +113,11 @@ fn row_to_json(row: &Row) -> Value {
 
 fn cells(row: &Row) -> [String; HEAD.len()] {
     let case = row.case().name().to_owned();
+    let instead = |what: String| [case.clone(), what].into_iter().chain(std::iter::repeat(String::new()));
     let row = match row {
         Row::Measured(_, row) => row,
-        Row::Skipped(_, why) => {
-            let empty = String::new;
-            return [case, format!("skipped: {why}"), empty(), empty(), empty(), empty(), empty()];
-        }
+        Row::Skipped(_, why) => return filled(instead(format!("skipped: {why}"))),
+        Row::Failed(_, why) => return filled(instead(format!("failed: {why}"))),
     };
     let Measured { unit, spread, rival, ratio, goal, .. } = row;
     let rival = rival.as_ref().map(|rival| format!("{} {}", rival.name, show(*unit, &rival.spread)));
@@ -131,6 +131,10 @@ fn cells(row: &Row) -> [String; HEAD.len()] {
         text.unwrap_or_default(),
         met.unwrap_or_default().to_owned(),
     ]
+}
+
+fn filled(mut cells: impl Iterator<Item = String>) -> [String; HEAD.len()] {
+    std::array::from_fn(|_| cells.next().unwrap_or_default())
 }
 
 fn show(unit: Unit, spread: &Spread) -> String {

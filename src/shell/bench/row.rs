@@ -91,8 +91,10 @@ pub struct Measured {
 pub enum Row {
     /// It was measured.
     Measured(Case, Measured),
-    /// It was not, for this reason.
+    /// It was not, because this machine lacks something.
     Skipped(Case, String),
+    /// It could not be, although it should.
+    Failed(Case, String),
 }
 
 impl Row {
@@ -100,7 +102,7 @@ impl Row {
     #[must_use]
     pub const fn case(&self) -> Case {
         match self {
-            Self::Measured(case, _) | Self::Skipped(case, _) => *case,
+            Self::Measured(case, _) | Self::Skipped(case, _) | Self::Failed(case, _) => *case,
         }
     }
 }

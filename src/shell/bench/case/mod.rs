@@ -117,10 +117,10 @@ impl Case {
         }
     }
 
-    /// Measures it. What this machine lacks is a row that says so.
+    /// Measures it. What this machine lacks, and what goes wrong, is a row that says so: the other cases are measured still.
     ///
     /// # Errors
-    /// [`BenchError`]; [`BenchError::Interrupted`] after a signal.
+    /// [`BenchError::Interrupted`] after a signal.
     pub fn run(self, bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
         let measured = match self {
             Self::Throughput => throughput::run(bench),
@@ -142,7 +142,8 @@ impl Case {
         match measured {
             Ok(rows) => Ok(rows.into_iter().map(|row| Row::Measured(self, row)).collect()),
             Err(BenchError::Missing(why)) => Ok(vec![Row::Skipped(self, why)]),
-            Err(error) => Err(error),
+            Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
+            Err(error) => Ok(vec![Row::Failed(self, error.to_string())]),
         }
     }
 }
