@@ -4,6 +4,8 @@
 //! request at the controller until a task has finished, so that nobody polls. What the messages look like is
 //! [`crate::protocol::client`]'s concern.
 
+mod operators;
+
 use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
@@ -71,6 +73,8 @@ pub struct Submitted {
     pub id: String,
     /// What was not taken as it was sent.
     pub warning: Option<String>,
+    /// Whether it had been accepted before, with the same key.
+    pub duplicate: bool,
 }
 
 /// How a wait ended.
@@ -174,15 +178,17 @@ impl Client {
     /// [`ClientError`]
     pub fn submit(&self, submission: &Submission) -> Result<Submitted, ClientError> {
         let reply = TaskView::from(self.request(&submission.request())?);
-        Ok(Submitted { id: reply.id().to_owned(), warning: reply.warning().map(str::to_owned) })
+        let (id, warning) = (reply.id().to_owned(), reply.warning().map(str::to_owned));
+        Ok(Submitted { id, warning, duplicate: reply.is_duplicate() })
     }
 
-    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`].
+    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`]. `reason` says who asks, for those who wonder
+    /// later why it ended.
     ///
     /// # Errors
     /// [`ClientError`]
-    pub fn kill(&self, id: &str) -> Result<(), ClientError> {
-        self.request(&wire::kill(id)).map(drop)
+    pub fn kill(&self, id: &str, reason: &str) -> Result<(), ClientError> {
+        self.request(&wire::kill(id, reason)).map(drop)
     }
 
     /// What is known of the newest task that is meant.

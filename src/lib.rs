@@ -58,6 +58,12 @@
 //! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
 //! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
 //!
+//! # What a submitter demands
+//!
+//! [`types::Policy`]: when a task may start and must have ended, how long one run may take, how often it may fail, take too long,
+//! lose its agent or defer, which gates a start must pass and which tags an agent must have. When a round is over, one function
+//! decides whether another one follows. Tasks with equal needs wait in one line, so that a closed gate holds up nobody else.
+//!
 //! # Starting again
 //!
 //! A controller that starts reads the store and goes on: waiting tasks keep their order, and a run is adopted when its agent

@@ -134,6 +134,11 @@ pub(super) fn note(sentence: &str) {
     raw_stderr(&format!("llts: {line}\n"));
 }
 
+/// Asks something on stderr; the answer follows on the same line.
+pub(super) fn ask(question: &str) {
+    raw_stderr(question);
+}
+
 /// Passes on what a tool has written to its stderr.
 pub(super) fn stderr_text(text: &str) {
     raw_stderr(text);
