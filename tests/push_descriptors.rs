@@ -18,6 +18,7 @@ fn frames_wait_until_descriptors_come_back() {
     let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
     let address = Arc::new(PushAddress::parse(&endpoint, &policy).unwrap());
     let config = PushConfig {
+        transport: llts::config::Transport::Zmq,
         sockets_max: 10,
         queue_max: 100,
         queue_bytes_max: 100_000,

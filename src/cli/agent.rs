@@ -6,7 +6,9 @@ use super::Session;
 use super::controller::logged;
 use super::exit::Failure;
 use crate::shell::agent;
+use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
+use crate::shell::supervisor;
 use crate::types::{AgentId, InvalidAgentId};
 
 #[derive(Args, Debug)]
@@ -28,6 +30,11 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         Err(LogError::InUse(_)) | Ok(()) => {}
         Err(error) => return Err(Failure::failed(error)),
     }
-    agent::run(config, args.name.clone()).map_err(logged)?;
+    // What a killed agent leaves behind is ended by its supervisor, or else by its guard.
+    let guard = match supervisor::is_parent() {
+        true => None,
+        false => Some(GuardPlan::new(session.config_file()).map_err(Failure::failed)?),
+    };
+    agent::run(config, args.name.clone(), guard).map_err(logged)?;
     Ok(0)
 }

@@ -1,6 +1,7 @@
 //! A service for the time of one run, with everything that it writes in a folder of its own.
 //!
-//! It cannot outlive us: the supervisor ends when our end of its standard input is closed, also by a SIGKILL.
+//! It cannot outlive us: the supervisor ends when our end of its standard input is closed, also by a SIGKILL. Should the
+//! supervisor be killed too, our guard ends what both have left.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder};
@@ -10,6 +11,7 @@ use std::path::{Path, PathBuf};
 use super::Session;
 use super::exit::Failure;
 use super::output::note;
+use crate::shell::guard::{Guard, GuardError, GuardPlan};
 use crate::shell::signals::Signals;
 use crate::shell::supervisor::{AGENTS_MAX, GUEST_PREFIX, Launch, Launched};
 
@@ -17,6 +19,7 @@ pub(super) struct Host {
     endpoint: String,
     folder: PathBuf,
     service: Launched,
+    guard: Guard,
 }
 
 impl Host {
@@ -25,6 +28,12 @@ impl Host {
         let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
         note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
         let folder = make_folder().map_err(|error| Failure::failed(format!("cannot make a folder: {error}")))?;
+        let guard = GuardPlan::new(session.config_file())
+            .map(|plan| plan.of_a_guest(folder.clone(), environment(&folder)))
+            .map_err(GuardError::from)
+            .and_then(|plan| plan.start())
+            .inspect_err(|_| remove(&folder))
+            .map_err(Failure::failed)?;
         let launch = Launch {
             config: session.config_file(),
             agents,
@@ -38,10 +47,11 @@ impl Host {
         match result {
             Ok((up, service)) => {
                 up.warnings.iter().for_each(|warning| note(warning));
-                Ok(Self { endpoint: up.controller, folder, service })
+                Ok(Self { endpoint: up.controller, folder, service, guard })
             }
             Err(error) => {
                 remove(&folder);
+                guard.release();
                 Err(Failure::failed(error))
             }
         }
@@ -55,6 +65,7 @@ impl Host {
     pub(super) fn end(self, signals: &mut Signals) {
         if self.service.end(signals) {
             remove(&self.folder);
+            self.guard.release();
         }
     }
 }
@@ -66,6 +77,7 @@ fn environment(folder: &Path) -> Vec<(&'static str, OsString)> {
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_CONTROLLER_REP_PORT", "0".into()),
         ("LLTS_CONTROLLER_PUB_PORT", "0".into()),
+        ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_STATE_DIR", inside("state")),
         ("LLTS_AGENT_WORK_DIR", inside("work")),
         ("LLTS_LOG_DIR", inside("log")),
@@ -83,7 +95,7 @@ fn make_folder() -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// The supervisor has removed it, unless it was killed.
+/// Mostly the supervisor has removed it.
 fn remove(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }

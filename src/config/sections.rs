@@ -127,6 +127,22 @@ pub struct LimitsSection {
     pub handshake_timeout: Duration,
     /// Messages that wait for a peer that does not read.
     pub send_queue_max: usize,
+    /// Bytes that wait for it.
+    pub send_queue_bytes_max: usize,
+    /// How long they wait while it takes none of them.
+    pub send_timeout: Duration,
+    /// Frames of one message.
+    pub frames_max: usize,
+    /// Connections in all.
+    pub connections_max: usize,
+    /// Connections of one IP address.
+    pub connections_per_address_max: usize,
+    /// Descriptors that no connection may take.
+    pub descriptors_reserved: usize,
+    /// Prefixes that all subscribers together may ask for.
+    pub subscriptions_max: usize,
+    /// After which silence a peer is asked whether it lives; `None` never asks.
+    pub ping_interval: Option<Duration>,
 }
 
 impl LimitsSection {
@@ -139,6 +155,15 @@ impl LimitsSection {
             handshake_timeout: reader.millis("HANDSHAKE_TIMEOUT", 1..=HOUR)?,
             // 0 would mean no limit to ZeroMQ.
             send_queue_max: reader.size("SEND_QUEUE_MAX", 1..=1_000_000, "messages")?,
+            send_queue_bytes_max: reader.size("SEND_QUEUE_BYTES_MAX", 1024..=GIB, "bytes")?,
+            send_timeout: reader.millis("SEND_TIMEOUT", 1..=DAY)?,
+            // A request has two: the delimiter and the body.
+            frames_max: reader.size("MESSAGE_FRAMES_MAX", 2..=1024, "frames")?,
+            connections_max: reader.size("CONNECTIONS_MAX", 1..=1_000_000, "connections")?,
+            connections_per_address_max: reader.size("CONNECTIONS_PER_ADDRESS_MAX", 1..=1_000_000, "connections")?,
+            descriptors_reserved: reader.size("DESCRIPTORS_RESERVED", 16..=1_000_000, "descriptors")?,
+            subscriptions_max: reader.size("SUBSCRIPTIONS_MAX", 1..=1_000_000, "prefixes")?,
+            ping_interval: Some(reader.millis("PING_INTERVAL", 0..=DAY)?).filter(|interval| !interval.is_zero()),
         })
     }
 }
@@ -197,6 +222,8 @@ pub struct AgentSection {
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
+    /// How long a stopping agent waits until its last result is confirmed.
+    pub stop_timeout: Duration,
     /// `RLIMIT_NPROC` of a tool; `None` sets none.
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
@@ -223,6 +250,7 @@ impl AgentSection {
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
+            stop_timeout: reader.millis("AGENT_STOP_TIMEOUT", 0..=HOUR)?,
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.
             reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,

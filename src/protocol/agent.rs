@@ -29,6 +29,8 @@ pub enum ToAgent {
         controller: u64,
         /// What shall become of the run.
         wanted: Option<(TaskId, Round, Wanted)>,
+        /// False if the controller has no APPLY of this agent, and no task on its way to it.
+        parked: bool,
     },
     /// A task.
     Job(Box<Job>),
@@ -166,7 +168,9 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
         kind::AGENT_HEARTBEAT => {
             let controller = fields.get(words::CONTROLLER_ID).and_then(Scalar::as_u64).unwrap_or_default();
             let wanted = text(words::WANTED).and_then(Wanted::of);
-            Some(ToAgent::Heard { controller, wanted: wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted))) })
+            let wanted = wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted)));
+            let parked = fields.get(words::PARKED) != Some(&Scalar::Bool(false));
+            Some(ToAgent::Heard { controller, wanted, parked })
         }
         kind::AGENT_EXIT => Some(ToAgent::Left),
         kind::TASK_APPLY => {
@@ -182,4 +186,49 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
 
 fn number(fields: &Fields, name: &str) -> Option<u32> {
     u32::try_from(fields.get(name)?.as_u64()?).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::protocol::json::FieldLimits;
+    use crate::protocol::reply::{self, PageBytes, Reply};
+    use crate::protocol::request::{Message, Rules, parse};
+    use crate::types::{AddressPolicy, AgentId, Phase};
+
+    fn heard(reply: &Reply) -> ToAgent {
+        decode(&reply::encode(kind::AGENT_HEARTBEAT, reply, PageBytes(1))).unwrap()
+    }
+
+    #[test]
+    fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
+        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
+        for (wanted, parked) in [(None, true), (Some(run), true), (None, false)] {
+            let reply = Reply::Heartbeat { controller: 7, wanted, parked };
+            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, wanted, parked });
+        }
+    }
+
+    /// The bound for clients would answer an agent before it asks again, and leave it idle in between.
+    #[test]
+    fn an_agent_waits_by_a_bound_of_its_own() {
+        let [short, long] = [1, 6].map(Duration::from_secs);
+        let addresses = AddressPolicy::default();
+        let limits = FieldLimits::TRUSTED;
+        let rules = Rules { limits, addresses, wait_max: short, apply_wait_max: long, ..Rules::of_history() };
+        let sender = Sender { agent: AgentId::new("a").unwrap(), session: Session(1) };
+        let understood = |message: FromAgent| match parse(&encode(&sender, &message), &rules) {
+            Ok((_, Message::Agent(_, message))) => message,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(understood(FromAgent::Apply(Some(long))), FromAgent::Apply(Some(long)));
+        assert_eq!(understood(FromAgent::Apply(Some(long * 2))), FromAgent::Apply(Some(long)));
+        let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
+        let times = PhaseTimes::default();
+        let report = Report { task, round: None, phase: Phase::Running, times, result: None, wait: Some(long) };
+        let report = FromAgent::Report(Box::new(report));
+        assert_eq!(understood(report.clone()), report);
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
@@ -160,9 +161,12 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::NotBefore(at) => {
             let because = match record.past.last() {
                 Some(past) if record.policy.start_after != Some(*at) => ended(past.end),
-                _ => words::START_AFTER,
+                _ => "its submitter says so (__START_AFTER__)",
             };
             format!("it does not start before {at}: {because}")
+        }
+        Holdup::Gate(gate, GateVerdict::Closed(until)) if *until >= UNTIL_OPENED => {
+            format!("its gate {gate} is closed; `llts gate open {gate}` opens it")
         }
         Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("its gate {gate} is closed until {until}"),
         Holdup::Gate(gate, GateVerdict::Full) => {
@@ -175,6 +179,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::Agents { before: 0 } => "it is the next one; all agents that could run it are busy".to_owned(),
+        Holdup::Agents { before: 1 } => "one task is before it, and all agents that could run it are busy".to_owned(),
         Holdup::Agents { before } => {
             format!("{before} tasks are before it, and all agents that could run them are busy")
         }

@@ -263,6 +263,7 @@ mod tests {
             limits: FieldLimits::TRUSTED,
             addresses: crate::types::AddressPolicy::default(),
             wait_max: std::time::Duration::ZERO,
+            apply_wait_max: std::time::Duration::ZERO,
             defaults: Arc::new(crate::types::Policy::default()),
         }
     }

@@ -50,6 +50,8 @@ pub enum Reply {
         controller: u64,
         /// What shall become of the run that the agent has.
         wanted: Option<(TaskId, Round, Wanted)>,
+        /// False if no APPLY of the agent waits here and no task is on its way to it: it shall ask.
+        parked: bool,
     },
     /// A task for an agent.
     Assigned(Box<TaskRecord>),
@@ -239,13 +241,14 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 writer.object(agent.id.as_str(), |writer| write_agent(agent, writer));
             }
         }
-        Reply::Heartbeat { controller, wanted } => {
+        Reply::Heartbeat { controller, wanted, parked } => {
             writer.literal(words::CONTROLLER_ID, controller);
             if let Some((task, round, wanted)) = wanted {
                 writer.text(words::TASK_ID, &task.to_string());
                 writer.literal(words::ROUND, round);
                 writer.text(words::WANTED, wanted.word());
             }
+            writer.literal(words::PARKED, parked);
         }
         Reply::Reported { task, round, phase, .. } => {
             writer.text(words::TASK_ID, &task.to_string());

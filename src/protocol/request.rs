@@ -27,6 +27,8 @@ pub struct Rules {
     pub addresses: AddressPolicy,
     /// The longest that a request may be parked: `WAIT_MAX`.
     pub wait_max: Duration,
+    /// The same for an agent that waits for a task.
+    pub apply_wait_max: Duration,
     /// The policy of a task that does not say otherwise: `[task_defaults]`.
     pub defaults: Arc<Policy>,
 }
@@ -36,7 +38,8 @@ impl Rules {
     #[must_use]
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
-        Self { limits, addresses, wait_max: Duration::ZERO, defaults: Arc::default() }
+        let wait_max = Duration::ZERO;
+        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
     }
 }
 
@@ -197,7 +200,8 @@ fn known_kind(value: &Scalar) -> Option<&'static str> {
 }
 
 fn parse_kind(kind: &str, fields: Fields, rules: &Rules) -> Result<Message, Refusal> {
-    let mut reader = Reader { fields, wait_max: rules.wait_max };
+    let is_apply = [kind::TASK_APPLY, kind::TASK_REPORT].contains(&kind);
+    let mut reader = Reader { fields, wait_max: if is_apply { rules.apply_wait_max } else { rules.wait_max } };
     let request = match kind {
         kind::TASK_SUBMIT => Request::Submit(Box::new(submit(reader.fields, rules)?)),
         kind::TASK_KILL => Request::Kill(reader.task_id()?, reader.said()),

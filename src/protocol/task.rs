@@ -202,8 +202,16 @@ const FIELDS: [Field; 29] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
-const OF_OTHER_MESSAGES: [&str; 7] =
-    [words::SESSION, words::WANTED, words::CONTROLLER_ID, words::DUPLICATE, words::LOG, words::WHY, words::RETRY_AFTER];
+const OF_OTHER_MESSAGES: [&str; 8] = [
+    words::SESSION,
+    words::WANTED,
+    words::PARKED,
+    words::CONTROLLER_ID,
+    words::DUPLICATE,
+    words::LOG,
+    words::WHY,
+    words::RETRY_AFTER,
+];
 
 const fn text(text: &str) -> Value<'_> {
     Value::Text(Cow::Borrowed(text))
@@ -273,12 +281,14 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
         Outcome::Killed | Outcome::Expired => task.kill.as_ref()?.cause.to_string(),
         Outcome::Lost => {
             let (losses, max) = (counts.losses, policy.losses_max);
-            format!("its agent was lost {losses} times; {max} are allowed (__MAX_LOSSES__)")
+            let times = if losses == 1 { String::new() } else { format!(" {losses} times") };
+            format!("its agent was lost{times}; __MAX_LOSSES__ is {max}")
         }
         Outcome::TimedOut => {
             let (timeouts, max) = (counts.timeouts, policy.timeouts_max);
             let seconds = policy.timeout.unwrap_or_default().as_secs_f64();
-            format!("{timeouts} runs took longer than {seconds} s (__TIMEOUT__); {max} are allowed (__MAX_TIMEOUTS__)")
+            let runs = if timeouts == 1 { "the run".to_owned() } else { format!("{timeouts} runs") };
+            format!("{runs} took longer than {seconds} s (__TIMEOUT__); __MAX_TIMEOUTS__ is {max}")
         }
         Outcome::Failed => {
             let (fails, max) = (counts.fails, policy.fails_max);
@@ -287,7 +297,7 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
                 let defers = policy.defers_max;
                 format!("it asked for more than {defers} later runs (__MAX_DEFERS__)")
             } else if max > 0 {
-                format!("{fails} runs failed; {max} are allowed (__MAX_FAILS__)")
+                format!("{fails} runs failed; __MAX_FAILS__ is {max}")
             } else if task.result().is_some_and(|result| result.exit_code == ExitCode::SUCCESS) {
                 "it wrote to stderr (__FAIL_ON_STDERR__)".to_owned()
             } else {

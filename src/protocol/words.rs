@@ -106,6 +106,7 @@ pub(crate) const AGENT_IP: &str = "__AGENT_IP__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
+pub(crate) const PARKED: &str = "__PARKED__";
 pub(crate) const WANTED: &str = "__WANTED__";
 pub(crate) const WAIT: &str = "__WAIT__";
 pub(crate) const MATCHES: &str = "__MATCHES__";

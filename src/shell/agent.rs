@@ -3,28 +3,34 @@
 //! The loop waits for the connection, the signals, the end of run.sh and the end of a preparation, all at once, and has no
 //! other thread on the path of a task whose tool is known already.
 
+mod guarding;
+mod leftovers;
 mod preparation;
 mod runner;
 mod session;
 
 use std::io::Write as _;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd;
 
 use nix::sys::signal::Signal;
 
 use super::clock;
+use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
+use super::transport::{self, Link, SocketError};
 use super::workspace::WorkspaceError;
-use super::zmq::{AgentLink, Context, Limits, SocketError, Wait};
 use crate::config::Config;
-use crate::engine::slot::{Effect, Settings, Slot};
+use crate::engine::slot::{Effect, Ending, Settings, Slot};
 use crate::protocol::request::Sender;
 use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
+use guarding::Guarding;
+pub use leftovers::sweep_after_death;
 use runner::Runner;
 use session::Sessions;
 
@@ -61,13 +67,15 @@ fn fresh_name() -> AgentId {
     AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so.
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so. One without a supervisor gets a `guard`.
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is not wanted.
-pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    // Before the agent adopts what detaches from it.
+    let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
@@ -79,8 +87,7 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         // Last of all: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
     }
-    let context = Context::new();
-    let link = connect(config, &context)?;
+    let link = connect(config)?;
     let settings = Settings {
         agent: name.clone(),
         session,
@@ -91,22 +98,27 @@ pub fn run(config: &Config, name: Option<AgentId>) -> Result<(), AgentError> {
         kill_interval: config.agent.kill_interval,
         kill_count: config.agent.kill_count,
         straggler_grace: config.agent.straggler_grace,
+        stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    Agent { config, context, link, sender, slot, runner }.serve(&mut signals)?;
-    sessions.end();
+    let agent = Agent { link, sender, slot, runner, guarding };
+    let (ending, guarding) = agent.serve(&mut signals);
+    match ending {
+        Ending::Left => sessions.end(),
+        Ending::Unheard => {}
+        Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
+    }
+    guarding.release();
     Ok(())
 }
 
-fn connect(config: &Config, context: &Context) -> Result<AgentLink, SocketError> {
-    let controller = &config.controller;
-    let limits = Limits::of_the_controller(&config.limits, config.agent.reconnect_interval_max);
+fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
     let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
-    AgentLink::connect(context, &controller.rep_endpoint(), &controller.pub_endpoint(), &prefixes, &limits)
+    transport::connect(config, &prefixes)
 }
 
 /// The address by which this machine reaches the controller.
@@ -121,33 +133,30 @@ fn own_address(controller: IpAddr) -> IpAddr {
     local(any).map_or(controller, |address| address.ip())
 }
 
-struct Agent<'a> {
-    config: &'a Config,
-    context: Context,
-    link: AgentLink,
+struct Agent {
+    link: Box<dyn Link>,
     sender: Sender,
     slot: Slot,
     runner: Runner,
+    guarding: Guarding,
 }
 
 /// What the loop was woken by.
 struct Ready {
-    link: bool,
     signals: bool,
     prepared: bool,
     exited: bool,
 }
 
-impl Agent<'_> {
-    fn serve(mut self, signals: &mut Signals) -> Result<(), AgentError> {
+impl Agent {
+    fn serve(mut self, signals: &mut Signals) -> (Ending, Guarding) {
         loop {
-            if let Some(reason) = self.finish_turn() {
-                return reason.map_or(Ok(()), |reason| Err(AgentError::Rejected(reason)));
+            if let Some(ending) = self.finish_turn() {
+                return (ending, self.guarding);
             }
+            self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
-            if ready.link {
-                self.receive();
-            }
+            self.receive();
             let now = clock::now();
             // run.sh before the orphans: its exit is known before anything is said of what it left behind.
             if ready.exited {
@@ -163,22 +172,14 @@ impl Agent<'_> {
         }
     }
 
-    fn wait(&self, signals: &Signals) -> Ready {
-        let mut wait = Wait::default();
-        wait.on_link(&self.link);
-        wait.on_fd(signals);
-        wait.on_fd(self.runner.preparations());
-        if let Some(child) = self.runner.child() {
-            wait.on_fd(child);
-        }
+    fn wait(&mut self, signals: &Signals) -> Ready {
+        let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
+        fds.extend(self.runner.child().map(AsFd::as_fd));
+        // Last, because nothing is asked of it but to wake the loop.
+        fds.extend(self.guarding.guard().map(AsFd::as_fd));
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
-        let ready = wait.until(clock::now().mono, deadline);
-        Ready {
-            link: ready[0] || ready[1],
-            signals: ready[2],
-            prepared: ready[3],
-            exited: ready.get(4).copied().unwrap_or_default(),
-        }
+        let ready = self.link.wait(clock::now().mono, deadline, &fds);
+        Ready { signals: ready[0], prepared: ready[1], exited: self.runner.child().is_some() && ready[2] }
     }
 
     fn receive(&mut self) {
@@ -207,20 +208,21 @@ impl Agent<'_> {
         }
     }
 
-    /// Does what the engine has decided. `Some` when the agent is done, with the reason if it was not told to.
-    fn finish_turn(&mut self) -> Option<Option<String>> {
+    /// Does what the engine has decided. `Some` when the agent is done.
+    fn finish_turn(&mut self) -> Option<Ending> {
         loop {
             let now = clock::now();
             match self.slot.poll_effect(now)? {
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
-                Effect::Reconnect => match connect(self.config, &self.context) {
-                    Ok(link) => self.link = link,
-                    Err(error) => log::error!("{error}"),
-                },
+                Effect::Reconnect => {
+                    if let Err(error) = self.link.reconnect() {
+                        log::error!("{error}");
+                    }
+                }
                 Effect::Ready => announce(&self.sender.agent),
-                Effect::Exit(reason) => {
+                Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);
-                    return Some(reason);
+                    return Some(ending);
                 }
                 effect => self.runner.run(now, effect, &mut self.slot),
             }

@@ -8,15 +8,17 @@ mod settings;
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::os::fd::AsFd as _;
 
 use nix::sys::signal::Signal;
 
 use super::clock;
 use super::lock::{LockError, StateLock};
+use super::prompt::{Hosted, PromptError};
 use super::push::{Acknowledgements, Pusher};
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError};
-use super::zmq::{Context, Limits, PubPort, RepPort, SocketError, Wait};
+use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
 use crate::engine::controller::{Answer, Controller, Effect, Record, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
@@ -47,6 +49,9 @@ pub enum ControllerError {
     /// The store has failed in a way that only a new start can mend.
     #[error("the store has failed, and only a new start shows what it holds: {0}")]
     Commit(#[from] CommitError),
+    /// The prompt master that it is to host cannot start.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -61,24 +66,21 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
     let store = Store::open(&config.paths.state_dir, config.controller.durability)?;
-    super::limits::raise_descriptor_limit()?;
-    let context = Context::new();
-    let limits = Limits::of_strangers(&config.limits);
-    let requests = RepPort::bind(&context, &config.controller.rep_endpoint(), &limits)?;
-    let broadcasts =
-        PubPort::bind(&context, &config.controller.pub_endpoint(), publish::prefix(kind::TASK_STATUS), &limits)?;
-    let rules = settings::rules(config, &[&requests.endpoint, &broadcasts.endpoint]);
+    let descriptors = super::limits::raise_descriptor_limit()?;
+    let watchable = publish::prefix(kind::TASK_STATUS);
+    let ports = transport::bind(config, watchable, descriptors)?;
+    let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
     let acknowledgements = Acknowledgements::new()?;
     let pusher = Pusher::start(settings::push(config, &rules), Some(acknowledgements.sink()))?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
     let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
-    announce(config, &requests, &broadcasts)?;
+    let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
+    announce(config, &*ports, prompts.as_ref())?;
     let mut service = Service {
         engine,
-        requests,
-        broadcasts,
+        ports,
         pusher,
         acknowledgements,
         ledger: Ledger::new(store),
@@ -88,27 +90,31 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         tickets: 0,
         dropped: 0,
     };
-    service.serve(&mut signals)?;
+    let served = service.serve(&mut signals);
+    if let Some(prompts) = prompts {
+        prompts.stop()?;
+    }
+    served?;
     service.stop()
 }
 
-fn announce(config: &Config, requests: &RepPort, broadcasts: &PubPort) -> std::io::Result<()> {
-    if !config.controller.ip.is_loopback() {
-        log::warn!(
-            "{} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set",
-            requests.endpoint
-        );
+fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
+    let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
+    if !config.controller.ip.is_loopback() && config.network.curve_server.is_none() {
+        log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
     }
-    log::info!("controller ready: rep {} pub {}", requests.endpoint, broadcasts.endpoint);
+    log::info!("controller ready: rep {requests} pub {broadcasts}");
     let mut out = std::io::stdout();
-    writeln!(out, "llts controller ready: rep {} pub {}", requests.endpoint, broadcasts.endpoint)?;
+    writeln!(out, "llts controller ready: rep {requests} pub {broadcasts}")?;
+    if let Some(prompts) = prompts {
+        writeln!(out, "{prompts}")?;
+    }
     out.flush()
 }
 
 struct Service {
     engine: Controller,
-    requests: RepPort,
-    broadcasts: PubPort,
+    ports: Box<dyn Ports>,
     pusher: Pusher,
     acknowledgements: Acknowledgements,
     ledger: Ledger,
@@ -124,28 +130,18 @@ struct Service {
 impl Service {
     fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
-            let mut wait = Wait::default();
-            wait.on_requests(&self.requests);
-            wait.on_subscriptions(&self.broadcasts);
-            wait.on_fd(&*signals);
-            wait.on_fd(&self.acknowledgements);
             let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
             let deadline = engine_deadline.into_iter().chain(self.ledger.deadline()).min();
-            let ready = wait.until(clock::now().mono, deadline);
+            let ready = self.ports.wait(clock::now().mono, deadline, &[signals.as_fd(), self.acknowledgements.as_fd()]);
             let now = clock::now();
             let mut promises = Vec::new();
+            self.receive(now, &mut promises);
             if ready[1] {
-                self.broadcasts.receive();
-            }
-            if ready[0] {
-                self.receive(now, &mut promises);
-            }
-            if ready[3] {
                 self.acknowledge(now);
             }
             self.engine.handle_timeout(now);
             self.finish_turn(now, promises)?;
-            if ready[2]
+            if ready[0]
                 && let Some(signal) = signals.read().first()
             {
                 log::info!("{signal}: stopping");
@@ -156,7 +152,7 @@ impl Service {
 
     fn receive(&mut self, now: Now, promises: &mut Vec<Promise>) {
         for _ in 0..MESSAGES_PER_TURN {
-            let Some(frames) = self.requests.receive() else { return };
+            let Some(frames) = self.ports.receive() else { return };
             match envelope::open(frames) {
                 Received::Request(reply_to, body) => self.handle(now, reply_to, &body, promises),
                 Received::ExtraFrames(reply_to) => {
@@ -202,7 +198,7 @@ impl Service {
 
     fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) {
         let body = reply::encode(kind, reply, self.page_bytes);
-        let Err(why) = self.requests.send(to.frames(body)) else { return };
+        let Err(why) = self.ports.send(to.frames(body)) else { return };
         self.dropped += 1;
         if let Reply::Assigned(record) = reply {
             log::debug!("task {} did not reach its agent: {why:?}", record.id);
@@ -215,6 +211,8 @@ impl Service {
         loop {
             let records = self.apply_effects(now, &mut promises);
             let idle = records.is_empty() && promises.is_empty();
+            // What needs no promise does not wait for the disk.
+            self.ports.flush();
             self.settle(now, records, std::mem::take(&mut promises))?;
             if idle {
                 break;
@@ -249,7 +247,7 @@ impl Service {
             let is_promise = effect.is_promise();
             match effect {
                 Effect::Record(record) => records.push(record),
-                Effect::Publish(message) => self.broadcasts.send(publish::encode(&message)),
+                Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
                 Effect::Push(record) => self.push(&record),
                 Effect::PushAgain(record) if is_promise => promises.push(Promise::PushAgain(record)),
@@ -294,8 +292,8 @@ impl Service {
     }
 
     fn push(&mut self, record: &TaskRecord) {
-        if self.broadcasts.is_watched() {
-            self.broadcasts.send(publish::encode_status(record));
+        if self.ports.is_watched() {
+            self.ports.publish(publish::encode_status(record));
         }
         self.push_to_address(record);
     }
@@ -324,6 +322,7 @@ impl Service {
         self.receive(now, &mut promises);
         self.finish_turn(now, promises)?;
         let counts = self.pusher.stop();
+        self.ports.close();
         log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);
         Ok(())
     }

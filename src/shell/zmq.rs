@@ -1,10 +1,11 @@
-//! All of libzmq that the service uses. Nothing outside this module knows the crate, so that another transport can take
-//! its place.
+//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]; only the push thread and the client have sockets of
+//! their own.
 
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use super::transport::{Link, Ports, SocketError, Unsendable};
 use crate::config::LimitsSection;
 use crate::protocol::envelope::FRAMES_MAX;
 use crate::types::Mono;
@@ -12,45 +13,23 @@ use crate::types::Mono;
 /// How long a closing socket goes on delivering what it has accepted.
 const LINGER: Duration = Duration::from_secs(1);
 
-/// Something that libzmq refused.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} {endpoint}: {source}")]
-pub struct SocketError {
-    what: &'static str,
-    endpoint: String,
-    source: zmq::Error,
-}
-
-/// Why a message was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsendable {
-    /// There is no such peer any more.
-    NoPeer,
-    /// The peer does not read; its queue is full.
-    Full,
-}
-
 /// The libzmq context of a process: its threads and sockets.
-#[derive(Clone)]
-pub struct Context(zmq::Context);
+struct Context(zmq::Context);
 
 impl Context {
-    /// A context of its own.
-    #[must_use]
-    #[expect(clippy::new_without_default, reason = "it starts threads; nobody should get one by accident")]
-    pub fn new() -> Self {
+    fn new() -> Self {
         Self(zmq::Context::new())
     }
 
     fn socket(&self, kind: zmq::SocketType, limits: &Limits, endpoint: &str) -> Result<zmq::Socket, SocketError> {
         let made = self.0.socket(kind).and_then(|socket| limits.set(&socket, endpoint).map(|()| socket));
-        made.map_err(|source| SocketError { what: "make a socket for", endpoint: endpoint.to_owned(), source })
+        made.map_err(|source| SocketError::new("make a socket for", endpoint, source))
     }
 }
 
 /// What a peer may cost.
 #[derive(Clone, Debug)]
-pub struct Limits {
+struct Limits {
     message_bytes_max: usize,
     queue_max: usize,
     handshake_timeout: Duration,
@@ -58,22 +37,9 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// For what strangers send.
-    #[must_use]
-    pub const fn of_strangers(limits: &LimitsSection) -> Self {
+    const fn new(limits: &LimitsSection, message_bytes_max: usize, reconnect_interval_max: Duration) -> Self {
         Self {
-            message_bytes_max: limits.message_bytes_max,
-            queue_max: limits.send_queue_max,
-            handshake_timeout: limits.handshake_timeout,
-            reconnect_interval_max: Duration::ZERO,
-        }
-    }
-
-    /// For what the controller sends to an agent or a client: a page of details is larger than any request.
-    #[must_use]
-    pub const fn of_the_controller(limits: &LimitsSection, reconnect_interval_max: Duration) -> Self {
-        Self {
-            message_bytes_max: 1 << 30,
+            message_bytes_max,
             queue_max: limits.send_queue_max,
             handshake_timeout: limits.handshake_timeout,
             reconnect_interval_max,
@@ -100,43 +66,98 @@ impl Limits {
 }
 
 fn bind(socket: &zmq::Socket, endpoint: &str) -> Result<String, SocketError> {
-    let fail = |source| SocketError { what: "bind", endpoint: endpoint.to_owned(), source };
+    let fail = |source| SocketError::new("bind", endpoint, source);
     socket.bind(endpoint).map_err(fail)?;
     let bound = socket.get_last_endpoint().map_err(fail)?;
     Ok(bound.unwrap_or_else(|_| endpoint.to_owned()))
 }
 
 fn connect(socket: &zmq::Socket, endpoint: &str) -> Result<(), SocketError> {
-    socket.connect(endpoint).map_err(|source| SocketError { what: "connect to", endpoint: endpoint.to_owned(), source })
+    socket.connect(endpoint).map_err(|source| SocketError::new("connect to", endpoint, source))
 }
 
-/// The controller's port for requests: a ROUTER, so that answers may come late and in any order.
-pub struct RepPort {
+/// The controller's ports on two sockets of libzmq.
+pub struct ZmqPorts {
+    requests: RepPort,
+    broadcasts: PubPort,
+}
+
+impl ZmqPorts {
+    /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so.
+    ///
+    /// # Errors
+    /// When an address is in use or is not ours.
+    pub fn bind(
+        rep_endpoint: &str,
+        pub_endpoint: &str,
+        watchable: String,
+        limits: &LimitsSection,
+    ) -> Result<Self, SocketError> {
+        let context = Context::new();
+        let limits = &Limits::new(limits, limits.message_bytes_max, Duration::ZERO);
+        Ok(Self {
+            requests: RepPort::bind(&context, rep_endpoint, limits)?,
+            broadcasts: PubPort::bind(&context, pub_endpoint, watchable, limits)?,
+        })
+    }
+}
+
+impl Ports for ZmqPorts {
+    fn requests(&self) -> &str {
+        &self.requests.endpoint
+    }
+
+    fn broadcasts(&self) -> &str {
+        &self.broadcasts.endpoint
+    }
+
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+        let mut ready = wait(&[&self.requests.socket, &self.broadcasts.socket], fds, now, deadline);
+        if ready[1] {
+            self.broadcasts.receive();
+        }
+        ready.split_off(2)
+    }
+
+    fn receive(&mut self) -> Option<Vec<Vec<u8>>> {
+        self.requests.receive()
+    }
+
+    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+        self.requests.send(frames)
+    }
+
+    fn publish(&mut self, frame: Vec<u8>) {
+        self.broadcasts.send(frame);
+    }
+
+    fn is_watched(&self) -> bool {
+        self.broadcasts.watched
+    }
+
+    fn flush(&mut self) {}
+
+    fn close(self: Box<Self>) {}
+}
+
+/// The port for requests: a ROUTER, so that answers may come late and in any order.
+struct RepPort {
     socket: zmq::Socket,
-    /// Where it is bound, with the port that was taken for 0.
-    pub endpoint: String,
+    endpoint: String,
 }
 
 impl RepPort {
-    /// Binds it.
-    ///
-    /// # Errors
-    /// When the address is in use or is not ours.
-    pub fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
+    fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::ROUTER, limits, endpoint)?;
         // Without it, an answer to a peer that is gone would vanish without a word.
-        socket.set_router_mandatory(true).map_err(|source| SocketError {
-            what: "set up",
-            endpoint: endpoint.to_owned(),
-            source,
-        })?;
+        socket.set_router_mandatory(true).map_err(|source| SocketError::new("set up", endpoint, source))?;
         let endpoint = bind(&socket, endpoint)?;
         Ok(Self { socket, endpoint })
     }
 
     /// The next message, if there is one. Frames beyond the bound are read away, all but one, so that the caller sees
     /// that there were too many.
-    pub fn receive(&self) -> Option<Vec<Vec<u8>>> {
+    fn receive(&self) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::with_capacity(3);
         loop {
             // Whatever goes wrong here concerns one message of a stranger; the next wait shows what is left.
@@ -150,11 +171,7 @@ impl RepPort {
         }
     }
 
-    /// Sends without waiting.
-    ///
-    /// # Errors
-    /// When the peer is gone or does not read.
-    pub fn send(&self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+    fn send(&self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
         self.socket.send_multipart(frames, zmq::DONTWAIT).map_err(|error| match error {
             zmq::Error::EAGAIN => Unsendable::Full,
             _ => Unsendable::NoPeer,
@@ -162,11 +179,10 @@ impl RepPort {
     }
 }
 
-/// The controller's port for broadcasts: an XPUB, which knows what it is asked for.
-pub struct PubPort {
+/// The port for broadcasts: an XPUB, which knows what it is asked for.
+struct PubPort {
     socket: zmq::Socket,
-    /// Where it is bound.
-    pub endpoint: String,
+    endpoint: String,
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
     subscriptions: BTreeSet<Vec<u8>>,
@@ -178,18 +194,14 @@ const SUBSCRIPTION_BYTES_MAX: usize = 256;
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
 impl PubPort {
-    /// Binds it. Messages that begin with `watchable` are worth making only while [`PubPort::is_watched`] says so.
-    ///
-    /// # Errors
-    /// When the address is in use or is not ours.
-    pub fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
+    fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::XPUB, limits, endpoint)?;
         let endpoint = bind(&socket, endpoint)?;
         Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), watched: false })
     }
 
     /// Notes what is asked for.
-    pub fn receive(&mut self) {
+    fn receive(&mut self) {
         while let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) {
             match frame.split_first() {
                 Some((1, prefix))
@@ -208,61 +220,79 @@ impl PubPort {
         self.watched = self.subscriptions.iter().any(asks);
     }
 
-    /// Whether anybody asks for the messages that are made on demand.
-    #[must_use]
-    pub const fn is_watched(&self) -> bool {
-        self.watched
-    }
-
-    /// Sends to whoever asks for it and reads; PUB may lose.
-    pub fn send(&self, frame: Vec<u8>) {
+    fn send(&self, frame: Vec<u8>) {
         if let Err(error) = self.socket.send(frame, zmq::DONTWAIT) {
             log::debug!("a broadcast is lost: {error}");
         }
     }
 }
 
-/// An agent's connection to its controller.
-pub struct AgentLink {
+/// An agent's connection on two sockets of libzmq.
+pub struct ZmqLink {
+    target: Target,
     requests: zmq::Socket,
     broadcasts: zmq::Socket,
 }
 
-impl AgentLink {
+/// Where a link leads, and what it needs to get there.
+struct Target {
+    context: Context,
+    requests: String,
+    broadcasts: String,
+    prefixes: Vec<String>,
+    limits: Limits,
+}
+
+impl Target {
+    fn connect(&self) -> Result<(zmq::Socket, zmq::Socket), SocketError> {
+        let requests = self.context.socket(zmq::DEALER, &self.limits, &self.requests)?;
+        connect(&requests, &self.requests)?;
+        let broadcasts = self.context.socket(zmq::SUB, &self.limits, &self.broadcasts)?;
+        for prefix in &self.prefixes {
+            broadcasts
+                .set_subscribe(prefix.as_bytes())
+                .map_err(|source| SocketError::new("subscribe at", &self.broadcasts, source))?;
+        }
+        connect(&broadcasts, &self.broadcasts)?;
+        Ok((requests, broadcasts))
+    }
+}
+
+impl ZmqLink {
     /// Connects; whether anybody is there shows when an answer comes.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
     pub fn connect(
-        context: &Context,
         rep_endpoint: &str,
         pub_endpoint: &str,
         prefixes: &[String],
-        limits: &Limits,
+        (limits, reconnect_interval_max, message_bytes_max): (&LimitsSection, Duration, usize),
     ) -> Result<Self, SocketError> {
-        let requests = context.socket(zmq::DEALER, limits, rep_endpoint)?;
-        connect(&requests, rep_endpoint)?;
-        let broadcasts = context.socket(zmq::SUB, limits, pub_endpoint)?;
-        for prefix in prefixes {
-            broadcasts.set_subscribe(prefix.as_bytes()).map_err(|source| SocketError {
-                what: "subscribe at",
-                endpoint: pub_endpoint.to_owned(),
-                source,
-            })?;
-        }
-        connect(&broadcasts, pub_endpoint)?;
-        Ok(Self { requests, broadcasts })
+        let target = Target {
+            context: Context::new(),
+            requests: rep_endpoint.to_owned(),
+            broadcasts: pub_endpoint.to_owned(),
+            prefixes: prefixes.to_vec(),
+            limits: Limits::new(limits, message_bytes_max, reconnect_interval_max),
+        };
+        let (requests, broadcasts) = target.connect()?;
+        Ok(Self { target, requests, broadcasts })
+    }
+}
+
+impl Link for ZmqLink {
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+        wait(&[&self.requests, &self.broadcasts], fds, now, deadline).split_off(2)
     }
 
-    /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
-    pub fn send(&self, body: Vec<u8>) {
+    fn send(&mut self, body: Vec<u8>) {
         if let Err(error) = self.requests.send_multipart([Vec::new(), body], zmq::DONTWAIT) {
             log::debug!("a message to the controller is lost: {error}");
         }
     }
 
-    /// The body of the next answer, if there is one.
-    pub fn receive_answer(&self) -> Option<Vec<u8>> {
+    fn receive_answer(&mut self) -> Option<Vec<u8>> {
         loop {
             let mut frames = self.requests.recv_multipart(zmq::DONTWAIT).ok()?;
             if let (Some(body), 1) = (frames.pop(), frames.len()) {
@@ -271,47 +301,25 @@ impl AgentLink {
         }
     }
 
-    /// The next broadcast, if there is one.
-    pub fn receive_broadcast(&self) -> Option<Vec<u8>> {
+    fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.recv_bytes(zmq::DONTWAIT).ok()
     }
+
+    fn reconnect(&mut self) -> Result<(), SocketError> {
+        (self.requests, self.broadcasts) = self.target.connect()?;
+        Ok(())
+    }
 }
 
-/// What a loop waits for.
-#[derive(Default)]
-pub struct Wait<'a> {
-    items: Vec<zmq::PollItem<'a>>,
-}
-
-impl<'a> Wait<'a> {
-    /// Requests.
-    pub fn on_requests(&mut self, port: &'a RepPort) {
-        self.items.push(port.socket.as_poll_item(zmq::POLLIN));
-    }
-
-    /// Subscriptions.
-    pub fn on_subscriptions(&mut self, port: &'a PubPort) {
-        self.items.push(port.socket.as_poll_item(zmq::POLLIN));
-    }
-
-    /// Answers and broadcasts.
-    pub fn on_link(&mut self, link: &'a AgentLink) {
-        self.items.push(link.requests.as_poll_item(zmq::POLLIN));
-        self.items.push(link.broadcasts.as_poll_item(zmq::POLLIN));
-    }
-
-    /// Anything that is readable as a descriptor.
-    pub fn on_fd(&mut self, fd: &'a impl AsFd) {
-        self.items.push(zmq::PollItem::from_fd(fd.as_fd().as_raw_fd(), zmq::POLLIN));
-    }
-
-    /// Waits until one of them is ready or the deadline has come; says which are ready, in the order of the calls.
-    pub fn until(mut self, now: Mono, deadline: Option<Mono>) -> Vec<bool> {
-        // Rounded up: a deadline must have come when the wait is over, or the loop would spin.
-        let millis =
-            deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
-        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
-        let _ = zmq::poll(&mut self.items, millis);
-        self.items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()
-    }
+/// Waits until one of them is readable or the deadline has come; says which are, sockets first.
+fn wait(sockets: &[&zmq::Socket], fds: &[BorrowedFd<'_>], now: Mono, deadline: Option<Mono>) -> Vec<bool> {
+    let sockets = sockets.iter().map(|socket| socket.as_poll_item(zmq::POLLIN));
+    let fds = fds.iter().map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN));
+    let mut items: Vec<zmq::PollItem<'_>> = sockets.chain(fds).collect();
+    // Rounded up: a deadline must have come when the wait is over, or the loop would spin.
+    let millis =
+        deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
+    // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+    let _ = zmq::poll(&mut items, millis);
+    items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()
 }

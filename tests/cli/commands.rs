@@ -51,6 +51,22 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
     place.is_clean();
 }
 
+/// Nobody is left who was asked to look after it but the guard.
+#[test]
+fn a_run_that_is_killed_with_its_supervisor_leaves_nothing_behind() {
+    let place = Place::new();
+    place.tool("sleeper", "touch $PLACE/started; setsid sleep 1000 & sleep 1000");
+    let mut run = place.start("run sleeper");
+    eventually("the tool runs", || place.path("started").exists());
+    let processes = place.processes();
+    let supervisor = processes.iter().find(|(_, line)| line.contains(" supervise ")).expect("a supervisor").0;
+    signal(supervisor, Signal::KILL);
+    run.kill().unwrap();
+    run.wait().unwrap();
+    eventually("all of it has ended", || place.processes().is_empty());
+    place.is_clean();
+}
+
 #[test]
 fn ctrl_c_ends_the_task_and_waits_for_its_end() {
     let place = Place::new();

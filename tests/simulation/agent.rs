@@ -81,7 +81,7 @@ impl World {
             }
             Effect::Reconnect => self.connect(agent),
             Effect::Ready => {}
-            Effect::Exit(reason) => return Err(End::Exit { refused: reason.is_some() }),
+            Effect::Exit(ending) => return Err(End::Exit(ending)),
             Effect::Prepare(job) => self.prepare(agent, now, *job),
             Effect::AbortPrepare => self.abort_prepare(agent),
             Effect::Spawn => self.spawn(agent, now),

@@ -74,7 +74,8 @@ pub(crate) fn rules() -> Rules {
     let allow = vec!["127.0.0.0/8".parse().expect("a network")];
     let addresses = AddressPolicy { allow, own: vec![] };
     let defaults = Arc::new(Policy { losses_max: 3, ..Policy::default() });
-    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: Duration::from_secs(3600), defaults }
+    const HOUR: Duration = Duration::from_secs(3600);
+    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR, defaults }
 }
 
 impl Server {

@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use llts::engine::slot::{Settings, Slot};
+use llts::engine::slot::{Ending, Settings, Slot};
 use llts::types::{AgentId, Labels, Now, Session};
 
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::Event;
 use crate::network::Socket;
-use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::plan::{HEARTBEAT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
 use crate::world::{World, note};
 
@@ -48,7 +48,7 @@ pub(crate) enum Input {
 /// Why a turn of an agent was its last.
 pub(crate) enum End {
     Killed,
-    Exit { refused: bool },
+    Exit(Ending),
 }
 
 impl Host {
@@ -82,6 +82,7 @@ impl Host {
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
             kill_count: 3,
             straggler_grace: Duration::from_nanos(STRAGGLER_GRACE),
+            stop_timeout: Duration::from_nanos(STOP_TIMEOUT),
         }
     }
 }
@@ -146,7 +147,7 @@ impl World {
         host.wake_at = None;
         match self.agent_turn(agent) {
             Err(End::Killed) => self.agent_dies(agent),
-            Err(End::Exit { refused }) => self.agent_exits(agent, refused),
+            Err(End::Exit(ending)) => self.agent_exits(agent, &ending),
             Ok(()) => {
                 if let Some(at) = self.slot(agent).poll_timeout().map(|(at, _)| at) {
                     let at = self.nanos_of(at);
@@ -166,13 +167,14 @@ impl World {
         self.agent_is_gone(agent, fresh, true);
     }
 
-    fn agent_exits(&mut self, agent: usize, refused: bool) {
-        note!(self, "agent {agent} exits; refused: {refused}");
+    fn agent_exits(&mut self, agent: usize, ending: &Ending) {
+        note!(self, "agent {agent} exits: {ending:?}");
+        let refused = matches!(ending, Ending::Rejected(_));
         assert!(refused || self.hosts[agent].run.is_none(), "agent {agent} exits and leaves its run alone");
-        self.agent_is_gone(agent, false, refused);
+        self.agent_is_gone(agent, false, *ending != Ending::Left);
     }
 
-    fn agent_is_gone(&mut self, agent: usize, fresh: bool, crashed: bool) {
+    fn agent_is_gone(&mut self, agent: usize, fresh: bool, unheard: bool) {
         self.cut(agent);
         self.end_tree(agent);
         let host = &mut self.hosts[agent];
@@ -181,7 +183,7 @@ impl World {
         host.wake_at = None;
         host.crash_in = None;
         host.paused = false;
-        host.before = crashed.then_some(host.session);
+        host.before = unheard.then_some(host.session);
         if fresh {
             host.abandoned += 1;
             host.before = None;

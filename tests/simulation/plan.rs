@@ -8,6 +8,7 @@ use crate::faults::Weather;
 pub(crate) const HEARTBEAT: Nanos = SECOND;
 pub(crate) const KILL_INTERVAL: Nanos = 300 * MILLI;
 pub(crate) const STRAGGLER_GRACE: Nanos = 100 * MILLI;
+pub(crate) const STOP_TIMEOUT: Nanos = 500 * MILLI;
 
 pub(crate) struct Plan {
     pub(crate) agents: usize,

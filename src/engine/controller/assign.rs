@@ -16,6 +16,10 @@ use crate::types::{
     AgentId, Assignment, Now, Outcome, Phase, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskRecord, TaskState,
 };
 
+/// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
+/// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
+const HANDOUT_SHARE: u32 = 10;
+
 impl Controller {
     /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
@@ -32,7 +36,7 @@ impl Controller {
         self.reunite(now, sender, &message);
         self.readopt(now, &sender.agent, &message);
         match message {
-            FromAgent::Heartbeat(heartbeat) => self.heartbeat(&sender.agent, heartbeat).into(),
+            FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
             FromAgent::Exit => {
                 self.leave(now, &sender.agent);
                 Reply::Done.into()
@@ -180,7 +184,7 @@ impl Controller {
         self.agents.set_slot(&id, Slot::Lost);
     }
 
-    fn heartbeat(&mut self, id: &AgentId, heartbeat: Heartbeat) -> Reply {
+    fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
         self.agents.set_ip(id, heartbeat.ip);
         self.agents.set_tags(id, heartbeat.tags);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
@@ -196,7 +200,22 @@ impl Controller {
         if !heartbeat.busy && self.tasks.queue().len() > 0 {
             self.inform();
         }
-        Reply::Heartbeat { controller: self.controller_id, wanted }
+        Reply::Heartbeat { controller: self.controller_id, wanted, parked: self.has_applied(now, id) }
+    }
+
+    /// Whether an agent that says that its slot is free has no reason to ask for a task: it waits here for one, or has been
+    /// given one a moment ago. One that was given long before, and of which it does not speak, has been lost on its way.
+    fn has_applied(&self, now: Now, id: &AgentId) -> bool {
+        match agent_slot(self, id) {
+            Slot::Parked(..) => true,
+            Slot::Free | Slot::Stray | Slot::Lost => false,
+            Slot::Busy(task) => match self.tasks.get(task).map(|record| &record.state) {
+                Some(TaskState::Dispatched(run)) => {
+                    now.wall.since(run.dispatched_at) < self.settings.heartbeat_interval / HANDOUT_SHARE
+                }
+                _ => true,
+            },
+        }
     }
 
     /// What shall become of a run that an agent says it has.

@@ -20,11 +20,18 @@ pub(super) struct Link {
     /// Heartbeats since the last answer.
     unanswered: u32,
     rejections: u32,
-    /// When the APPLY was sent that is on its way or parked.
-    applied: Option<Mono>,
+    /// The APPLY that is on its way or parked.
+    applied: Option<Applied>,
     /// Last reports of runs that the controller has not confirmed, oldest first, with the answers to heartbeats since.
     unconfirmed: VecDeque<(Report, u32)>,
     joined: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Applied {
+    at: Mono,
+    /// Heartbeats that were sent before it and have not been answered yet: those answers do not know of it.
+    heartbeats_before: u32,
 }
 
 /// What an answer to a heartbeat says.
@@ -58,13 +65,20 @@ impl Link {
         Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), tags: settings.tags.clone(), replaces }
     }
 
-    pub(super) fn heard(&mut self, controller: u64) -> News {
+    /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.
+    pub(super) fn heard(&mut self, controller: u64, parked: bool) -> News {
         self.unanswered = 0;
         self.rejections = 0;
         let new_controller = self.controller.replace(controller) != Some(controller);
-        if new_controller {
-            self.applied = None;
-        }
+        // It or its answer was lost, with a connection that was made again without a word (HAZARDS row A5).
+        let is_lost = |applied: &mut Applied| match applied.heartbeats_before {
+            0 => !parked,
+            before => {
+                applied.heartbeats_before = before - 1;
+                false
+            }
+        };
+        self.applied.take_if(|applied| new_controller || is_lost(applied));
         News { joined: !std::mem::replace(&mut self.joined, true), new_controller }
     }
 
@@ -74,7 +88,7 @@ impl Link {
 
     /// An APPLY is about to be sent, alone or with a report.
     pub(super) const fn apply(&mut self, now: Mono) {
-        self.applied = Some(now);
+        self.applied = Some(Applied { at: now, heartbeats_before: self.unanswered });
     }
 
     /// The APPLY is answered, by whatever it was.
@@ -84,7 +98,7 @@ impl Link {
 
     /// Forgets an APPLY that was sent so long ago; true when there is none any more.
     pub(super) fn forget_apply(&mut self, now: Mono, age: Duration) -> bool {
-        self.applied.take_if(|at| now.since(*at) >= age);
+        self.applied.take_if(|applied| now.since(applied.at) >= age);
         self.applied.is_none()
     }
 
@@ -112,10 +126,15 @@ impl Link {
         self.unconfirmed.is_empty()
     }
 
+    /// The last reports that have not been confirmed, oldest first.
+    pub(super) fn unconfirmed_reports(&self) -> impl Iterator<Item = &Report> {
+        self.unconfirmed.iter().map(|(report, _)| report)
+    }
+
     /// The last report of this run, if it has not been confirmed.
     pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
         let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));
-        self.unconfirmed.iter().map(|(report, _)| report).find(of_it)
+        self.unconfirmed_reports().find(of_it)
     }
 
     /// The reports that have not been confirmed although a heartbeat that was sent after them has been answered.

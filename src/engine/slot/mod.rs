@@ -10,7 +10,7 @@
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed. The two meet here.
+//! has confirmed, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
@@ -18,6 +18,7 @@
 
 mod link;
 mod run;
+mod stop;
 
 #[cfg(test)]
 mod scenarios;
@@ -55,6 +56,8 @@ pub struct Settings {
     pub kill_count: u32,
     /// `AGENT_STRAGGLER_GRACE`
     pub straggler_grace: Duration,
+    /// `AGENT_STOP_TIMEOUT`
+    pub stop_timeout: Duration,
 }
 
 /// What the shell must do, in order. What can fail comes back as an event.
@@ -79,8 +82,19 @@ pub enum Effect {
     Remove,
     /// The agent is registered with its controller.
     Ready,
-    /// The agent is done: without a reason as it was told to, else for this one.
-    Exit(Option<String>),
+    /// The agent is done.
+    Exit(Ending),
+}
+
+/// How an agent parts from its controller.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// As it was told to, and the controller has heard its good-bye.
+    Left,
+    /// As it was told to, but the controller does not answer: the next agent of the name has to replace it.
+    Unheard,
+    /// The controller does not want it, for this reason.
+    Rejected(String),
 }
 
 /// A step of the kill ladder.
@@ -140,15 +154,14 @@ pub enum Timer {
     Sweep,
     /// run.sh was busy and may be free by now.
     Respawn,
+    /// The controller does not confirm the last result of a stopping agent.
+    Patience,
     /// The controller does not confirm the exit.
     Farewell,
 }
 
 /// Kills of runs that have not come yet: the answer to an APPLY and a kill travel on different connections.
 const EARLY_KILLS_MAX: usize = 64;
-
-/// How long a stopping agent waits for the confirmation of its exit.
-const FAREWELL: Duration = Duration::from_secs(1);
 
 /// The state of an agent. See the module for what it does.
 #[derive(Debug)]
@@ -205,7 +218,8 @@ impl Slot {
             match timer {
                 Timer::Heartbeat => self.heartbeat(now),
                 Timer::Ladder | Timer::Sweep | Timer::Respawn => self.run_timer(now, timer),
-                Timer::Farewell => self.effects.push_back(Effect::Exit(None)),
+                Timer::Patience => self.give_up_results(now),
+                Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
         }
     }
@@ -213,7 +227,7 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, wanted } => self.heard(now, controller, wanted),
+            ToAgent::Heard { controller, wanted, parked } => self.heard(now, controller, wanted, parked),
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
                 // One that comes too early answers an APPLY that a later one has replaced. To apply again would replace
@@ -228,16 +242,17 @@ impl Slot {
                     self.drop_run(now, task, round);
                 }
                 self.apply(now);
+                self.leave_if_done(now);
             }
             ToAgent::Rejected(reason) => {
                 if self.link.rejected() {
-                    self.effects.push_back(Effect::Exit(Some(reason)));
+                    self.effects.push_back(Effect::Exit(Ending::Rejected(reason)));
                 }
             }
             ToAgent::Left => {
-                if self.stopping && self.run.is_free() {
+                if self.timers.is_set(&Timer::Farewell) {
                     self.timers.clear(&Timer::Farewell);
-                    self.effects.push_back(Effect::Exit(None));
+                    self.effects.push_back(Effect::Exit(Ending::Left));
                 }
             }
         }
@@ -262,24 +277,6 @@ impl Slot {
         }
     }
 
-    /// The agent shall stop: its run is ended first, and waits for another agent.
-    pub fn handle_stop(&mut self, now: Now) {
-        if std::mem::replace(&mut self.stopping, true) {
-            return;
-        }
-        self.run.give_way();
-        self.kill(now);
-        self.leave_if_free(now);
-    }
-
-    fn leave_if_free(&mut self, now: Now) {
-        if self.stopping && self.run.is_free() {
-            self.effects.push_back(Effect::Send(FromAgent::Exit));
-            self.timers.set(Timer::Farewell, now.mono + FAREWELL);
-            self.timers.clear(&Timer::Heartbeat);
-        }
-    }
-
     fn heartbeat(&mut self, now: Now) {
         if self.link.heartbeat() {
             log::warn!("the controller does not answer; connecting again");
@@ -290,8 +287,8 @@ impl Slot {
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
 
-    fn heard(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>) {
-        let news = self.link.heard(controller);
+    fn heard(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>, parked: bool) {
+        let news = self.link.heard(controller, parked);
         if news.joined {
             self.effects.push_back(Effect::Ready);
         }
@@ -306,8 +303,7 @@ impl Slot {
         if news.new_controller {
             self.report_due |= !self.run.is_free();
         }
-        // The controller lives, and has not answered in time: the APPLY or its answer was lost with a connection that was
-        // made again without a word (HAZARDS row A5).
+        // The controller lives, and has not answered in time. It mostly says earlier that it has no APPLY of ours.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
         self.apply(now);
     }
@@ -373,7 +369,7 @@ impl Slot {
         self.run.clear();
         self.link.keep(report.clone());
         if self.stopping {
-            self.leave_if_free(now);
+            self.leave_if_done(now);
         } else if !self.link.has_applied() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());

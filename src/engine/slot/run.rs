@@ -216,6 +216,7 @@ impl Slot {
         run.state = State::Finished { result: result.clone() };
         if run.wanted {
             self.report_due = true;
+            self.leave_if_done(now);
         } else {
             self.release(now);
         }
@@ -225,7 +226,7 @@ impl Slot {
     pub(super) fn release(&mut self, now: Now) {
         self.run.clear();
         self.apply(now);
-        self.leave_if_free(now);
+        self.leave_if_done(now);
     }
 
     /// Begins to end the run; once begun, it goes on by itself.

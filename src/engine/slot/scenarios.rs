@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use super::stop::FAREWELL;
 use super::*;
 use crate::protocol::request::Heartbeat;
 use crate::types::{Fields, Phase, ToolName, Wall};
@@ -10,6 +11,7 @@ use crate::types::{Fields, Phase, ToolName, Wall};
 const INTERVAL: Duration = Duration::from_secs(3);
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
+const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Host {
     slot: Slot,
@@ -29,6 +31,7 @@ impl Host {
             kill_interval: KILL_INTERVAL,
             kill_count: 3,
             straggler_grace: GRACE,
+            stop_timeout: STOP_TIMEOUT,
         };
         let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(1_000_000) };
         Self { slot: Slot::new(settings, now), now }
@@ -116,7 +119,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None }
+    ToAgent::Heard { controller, wanted: None, parked: true }
 }
 
 fn job(number: u64) -> Job {
@@ -290,7 +293,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted });
+    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -330,6 +333,26 @@ fn an_apply_without_an_answer_is_repeated() {
     assert_eq!(host.answer(heard(1)), [apply()]);
 }
 
+/// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
+#[test]
+fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
+    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false };
+    let mut host = Host::idle();
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(not_parked.clone()), [apply()]);
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(heard(1)), [], "that one has arrived");
+
+    let mut host = Host::running();
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(reports(&host.end(0)), [(Phase::Finished, Some(0))], "which asks for the next task");
+    let (task, round) = (job(1).task, Round(0));
+    host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
+    assert_eq!(host.answer(not_parked.clone()), [], "the heartbeat came first");
+    assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
+    assert_eq!(host.answer(not_parked), [apply()]);
+}
+
 /// To a controller that has started again, a question for a task says that the run before has left no result.
 #[test]
 fn no_task_is_asked_for_before_the_last_result_is_confirmed() {
@@ -354,7 +377,7 @@ fn a_new_controller_is_asked_for_a_task_again() {
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
-        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)) },
+        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)), parked: true },
     ] {
         let mut host = Host::running();
         assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
@@ -373,7 +396,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     }
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
-    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted }), [apply()]);
+    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted, parked: false }), [apply()]);
 }
 
 #[test]
@@ -384,7 +407,7 @@ fn a_stopping_agent_ends_its_run_and_leaves() {
     host.slot.handle_exited(host.now, exited(-15));
     host.settle();
     assert_eq!(host.clean(), [Effect::Remove, Effect::Send(FromAgent::Exit)]);
-    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(None)]);
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
 /// A result that is known when the agent is told to stop is reported before it leaves.
@@ -396,8 +419,64 @@ fn a_stopping_agent_does_not_throw_a_result_away() {
     host.settle();
     let effects = host.clean();
     assert_eq!(reports(&effects), [(Phase::Finished, Some(0))]);
-    assert_eq!(host.settle(), []);
-    assert_eq!(effects.last(), Some(&Effect::Send(FromAgent::Exit)));
+    assert!(!effects.contains(&Effect::Send(FromAgent::Exit)), "{effects:?}");
+    let (task, round) = (job(1).task, Round(0));
+    let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
+    assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
+}
+
+/// Everything that a stopping agent says of itself, until it is done.
+fn farewell(host: &mut Host) -> Vec<Effect> {
+    let mut said = Vec::new();
+    let end = host.now.mono + STOP_TIMEOUT * 10;
+    while !said.iter().any(|effect| matches!(effect, Effect::Exit(_))) {
+        let effects = host.pass(INTERVAL);
+        assert!(host.now.mono < end, "it waits for ever: {said:?}");
+        said.extend(effects.into_iter().filter(|effect| !is_heartbeat(effect) && *effect != Effect::Reconnect));
+    }
+    said
+}
+
+/// Its controller was gone before the run ended, or goes before it confirms: neither is waited for without end.
+#[test]
+fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
+    let mut host = Host::running();
+    for _ in 0..3 {
+        host.pass(INTERVAL);
+    }
+    assert_eq!(reports(&host.end(0)), [], "nobody listens");
+    let mut silent = Host::running();
+    assert_eq!(reports(&silent.end(0)), [(Phase::Finished, Some(0))]);
+    for mut host in [host, silent] {
+        let begin = host.now.mono;
+        host.slot.handle_stop(host.now);
+        assert_eq!(host.settle(), []);
+        assert_eq!(farewell(&mut host), [Effect::Send(FromAgent::Exit), Effect::Exit(Ending::Unheard)]);
+        assert_eq!(host.now.mono.since(begin), STOP_TIMEOUT + FAREWELL);
+    }
+}
+
+/// The same, when the run ends only after the agent was told to stop; and the controller that comes back in time gets it.
+#[test]
+fn a_controller_that_comes_back_in_time_gets_the_result_of_a_stopping_agent() {
+    for comes_back in [true, false] {
+        let mut host = Host::running();
+        for _ in 0..3 {
+            host.pass(INTERVAL);
+        }
+        host.slot.handle_exited(host.now, exited(7));
+        host.slot.handle_stop(host.now);
+        host.clean();
+        if comes_back {
+            assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(7))]);
+            let (task, round) = (job(1).task, Round(0));
+            host.answer(ToAgent::Reported { task, round, finished: true, accepted: true });
+            assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
+        } else {
+            assert_eq!(farewell(&mut host).last(), Some(&Effect::Exit(Ending::Unheard)));
+        }
+    }
 }
 
 #[test]
@@ -407,7 +486,7 @@ fn an_idle_agent_leaves_at_once_also_without_a_controller() {
     assert_eq!(host.settle(), [], "another agent is meant");
     host.slot.handle_published(host.now, Published::Stop(None));
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
-    assert_eq!(host.pass(FAREWELL), [Effect::Exit(None)]);
+    assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unheard)]);
 }
 
 /// HAZARDS row A10: the second of a name gives up with the controller's sentence, once its predecessor cannot be what is in the way.
@@ -419,7 +498,10 @@ fn an_agent_whose_name_is_taken_gives_up() {
         assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), []);
         assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     }
-    assert_eq!(host.answer(ToAgent::Rejected("taken".to_owned())), [Effect::Exit(Some("taken".to_owned()))]);
+    assert_eq!(
+        host.answer(ToAgent::Rejected("taken".to_owned())),
+        [Effect::Exit(Ending::Rejected("taken".to_owned()))]
+    );
 }
 
 /// Promise 3: a job that was sent twice is run once, however short it is.

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::AgentError;
+use super::leftovers;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, failure};
 use crate::config::{AgentSection, Config};
 use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
@@ -66,21 +67,10 @@ impl Runner {
     /// # Errors
     /// When a folder cannot be used.
     pub(super) fn start(config: &Config, session: Session, ip: IpAddr) -> Result<Self, AgentError> {
-        let records = RunRecords::open(config.paths.state_dir.join("runs"))?;
+        let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
-        let mut discarded = Ok(());
-        records.sweep(|swept| {
-            log::warn!("round {} of task {} had lost its agent: {swept:?}", swept.round, swept.task);
-            if swept.superseded {
-                return;
-            }
-            match workspace.discard(swept.task) {
-                Ok(rest) => rest.into_iter().for_each(|rest| remover.take(rest)),
-                Err(error) => discarded = Err(error),
-            }
-        })?;
-        discarded?;
+        leftovers::sweep(&records, &workspace, &remover)?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
             config.paths.tools_dir.clone(),
@@ -93,6 +83,11 @@ impl Runner {
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let config = config.agent.clone();
         Ok(Self { config, workspace, remover, records, preparer, controller, ip, agent, session, run: None })
+    }
+
+    /// Whether no run is on: the agent has no child then.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.run.is_none()
     }
 
     /// Readable when a preparation has come out.

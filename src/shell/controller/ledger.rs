@@ -42,6 +42,7 @@ pub(super) enum Settled {
 #[derive(Debug)]
 pub(super) struct Ledger {
     store: Store,
+    /// What is not committed: of this turn, and while the store is in trouble, of all turns since.
     kept: BTreeMap<Subject, Record>,
     held: Vec<Promise>,
     /// When to try again, while the store is in trouble.
@@ -73,18 +74,21 @@ impl Ledger {
         records: Vec<Record>,
         promises: Vec<Promise>,
     ) -> Result<Settled, CommitError> {
+        // Only the latest record of a task, a gate or an agent matters.
+        self.kept.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
         if let Some(at) = self.retry_at {
-            self.keep(records);
             self.held.extend(promises);
             return if now < at { Ok(Settled::Held) } else { self.retry(now) };
         }
-        if records.is_empty() {
+        if self.kept.is_empty() {
             return Ok(Settled::Stored(promises));
         }
-        match self.store.commit(&records) {
-            Ok(()) => Ok(Settled::Stored(promises)),
+        match self.store.commit(self.kept.values()) {
+            Ok(()) => {
+                self.kept.clear();
+                Ok(Settled::Stored(promises))
+            }
             Err(CommitError::Later(error)) => {
-                self.keep(records);
                 self.retry_at = Some(now + RETRY_INTERVAL);
                 Ok(Settled::Trouble(error.to_string(), promises))
             }
@@ -105,11 +109,6 @@ impl Ledger {
             }
             Err(fatal) => Err(fatal),
         }
-    }
-
-    /// Only the latest record of a task, a gate or an agent matters.
-    fn keep(&mut self, records: Vec<Record>) {
-        self.kept.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
     }
 }
 

@@ -24,6 +24,8 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         limits,
         addresses: AddressPolicy { allow, own: own.collect() },
         wait_max: config.controller.wait_max,
+        // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
+        apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
         defaults: Arc::new(config.task_defaults.policy.clone()),
     }
 }
@@ -32,6 +34,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
 pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
+        transport: config.network.transport,
         sockets_max: push.sockets_max,
         queue_max: push.queue_max,
         queue_bytes_max: push.queue_bytes_max,

@@ -21,10 +21,15 @@ pub(super) const PASSES_MAX: u32 = 12;
 pub(super) struct Hunt<S> {
     /// Who is never touched, whatever it descends from: known children, or ourselves and our ancestors.
     immune: BTreeSet<Number>,
-    /// Whether a process belongs to the tree by itself. What descends from a member is one in any case.
+    /// Whether a process belongs to the tree by itself; `None` while that cannot be told. What descends from a member is one
+    /// in any case.
     seed: S,
     /// By pid. The start time tells whether the number still means the member.
     members: BTreeMap<Number, Member>,
+    /// Members that had ended before they were found, and wait to be reaped.
+    remains: BTreeSet<Number>,
+    /// How many processes of the last scan could not be told: gone, in the middle of an exec, or ended.
+    unsure: u32,
 }
 
 /// A pid as a key: `Pid` itself has no order.
@@ -40,25 +45,43 @@ struct Member {
     refused: bool,
 }
 
-impl<S: FnMut(&Stat) -> bool> Hunt<S> {
+impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
     pub(super) fn new(immune: impl IntoIterator<Item = Pid>, seed: S) -> Self {
-        Self { immune: immune.into_iter().map(number).collect(), seed, members: BTreeMap::new() }
+        Self {
+            immune: immune.into_iter().map(number).collect(),
+            seed,
+            members: BTreeMap::new(),
+            remains: BTreeSet::new(),
+            unsure: 0,
+        }
     }
 
     /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned; returns how many.
     pub(super) fn find_new(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> u32 {
-        let mut found = 0;
+        let (mut found, mut unsure) = (0, 0);
         let scanned = visit_all(|stat| {
-            if !stat.alive || self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) || !self.belongs(stat) {
+            if self.immune.contains(&number(stat.pid)) || self.knows(stat.id()) {
                 return;
             }
-            // Recorded even if it cannot be signalled: its children are of the tree all the same.
-            let Ok(refused) = self.signal_verified(stat, act(stat)) else { return };
-            self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
-            found += 1;
+            if !stat.alive {
+                // It may have started somebody since the list of this scan was made.
+                unsure += u32::from(self.belongs(stat) == Some(true) && self.remains.insert(number(stat.pid)));
+                return;
+            }
+            match self.belongs(stat).map(|belongs| belongs.then(|| self.signal_verified(stat, act(stat)))) {
+                Some(None) => {}
+                // Recorded even if it cannot be signalled: its children are of the tree all the same.
+                Some(Some(Ok(refused))) => {
+                    self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
+                    found += 1;
+                }
+                // It has lost its parent, or is in the middle of an exec: it must be looked at again.
+                Some(Some(Err(Gone))) | None => unsure += 1,
+            }
         });
-        if let Err(error) = scanned {
-            log::error!("cannot scan /proc for processes of a task: {error}");
+        match scanned {
+            Ok(gone) => self.unsure = unsure + gone,
+            Err(error) => log::error!("cannot scan /proc for processes of a task: {error}"),
         }
         found
     }
@@ -66,6 +89,12 @@ impl<S: FnMut(&Stat) -> bool> Hunt<S> {
     /// Repeats [`Self::find_new`] until it finds nobody; false if the tree still grows after [`PASSES_MAX`] scans.
     pub(super) fn find_all(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0)
+    }
+
+    /// The same without the help of ancestry: a process may start another one and end, between the list of a scan and its own
+    /// turn, and that one has init for a parent. So a scan in which anybody was gone is repeated, too.
+    pub(super) fn find_scattered(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
+        (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0 && self.unsure == 0)
     }
 
     /// Signals every member that was found.
@@ -89,14 +118,17 @@ impl<S: FnMut(&Stat) -> bool> Hunt<S> {
         self.members.get(&number(id.pid)).is_some_and(|member| member.id == id)
     }
 
-    fn belongs(&mut self, stat: &Stat) -> bool {
-        (self.seed)(stat) || stat.parent.is_some_and(|parent| self.members.contains_key(&number(parent)))
+    fn belongs(&mut self, stat: &Stat) -> Option<bool> {
+        if stat.parent.is_some_and(|parent| self.members.contains_key(&number(parent))) {
+            return Some(true);
+        }
+        (self.seed)(stat)
     }
 
     /// Pins the process, checks again that it belongs to the tree, and signals it.
     fn signal_verified(&mut self, found: &Stat, signal: Option<Signal>) -> Result<bool, Gone> {
         let pinned = Pinned::open(found.id())?;
-        if !(self.seed)(&pinned.stat) {
+        if (self.seed)(&pinned.stat) != Some(true) {
             // It belongs to the tree by its parent: that one must have had its number all the while.
             let parent = pinned.stat.parent.ok_or(Gone)?;
             if !self.members.get(&number(parent)).ok_or(Gone)?.id.holds_its_number() {

@@ -11,13 +11,18 @@
 //! 4. After each SIGCHLD of the signalfd: `try_wait` of each known child first, then [`reap_orphans`], then [`any_left`]. A
 //!    subreaper is told of the end of every orphan, so that nobody needs to look again by a timer.
 //!
+//! What is started is a run.sh ([`spawn()`]) or a command that a user has named ([`spawn_command`]); the rest is the same.
+//!
 //! # Why no parent-death signal
 //!
 //! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process, it covers the direct child
 //! only, it is cleared by a set-user-id exec, and setting it needs code between fork and exec, which forces the slow `fork`.
-//! A run outlives its agent only until the supervisor, or the next start, sweeps it by its [`RunRecord`].
+//! A run outlives its agent only until the supervisor adopts it, or the guard of an agent without one sweeps it by its
+//! [`RunRecord`]. What even that misses, such as when both were killed, the next start sweeps.
 
 mod child;
+mod command;
+mod guard;
 mod hunt;
 mod procfs;
 mod record;
@@ -27,11 +32,15 @@ mod sys;
 mod tree;
 
 pub use child::{ChildExit, RunningChild};
+pub use command::{Command, CommandError, CommandPlan, spawn_command};
+pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
-pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers};
+pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};
+
+pub(super) use sys::close_all_on_exec;
 
 /// A process number, and a signal, as all functions here take them.
 pub use rustix::process::{Pid, Signal};

@@ -80,6 +80,8 @@ pub(super) struct Stat {
     pub(super) kernel: bool,
     /// False for a zombie. A process whose first thread has ended shows as one as well, but its other threads still run.
     pub(super) alive: bool,
+    /// It is in the middle of an exec: what belongs to the program before is gone, and that of the next one is not there yet.
+    in_exec: bool,
 }
 
 impl Stat {
@@ -96,7 +98,7 @@ impl Stat {
         let pid = std::str::from_utf8(line.get(..line.iter().position(|&byte| byte == b' ')?)?).ok()?;
         let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
         // Field 3, the state, is the first of these.
-        let fields: Vec<&str> = rest.split_ascii_whitespace().take(20).collect();
+        let fields: Vec<&str> = rest.split_ascii_whitespace().take(24).collect();
         let number = |field: usize| fields.get(field - 3).and_then(|text| text.parse::<i64>().ok());
         let pid_at = |field: usize| number(field).and_then(|n| pid_of(i32::try_from(n).ok()?));
         let ended = matches!(*fields.first()?, "Z" | "X" | "x") && number(20)? <= 1;
@@ -108,6 +110,8 @@ impl Stat {
             start_time: u64::try_from(number(22)?).ok()?,
             kernel: number(9)? & PF_KTHREAD != 0,
             alive: !ended,
+            // The address of the program's code, which the kernel notes at the very end of an exec, after the environment.
+            in_exec: !ended && number(26) == Some(0),
         })
     }
 
@@ -116,40 +120,44 @@ impl Stat {
     }
 }
 
-/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn.
+/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn. Returns how many were
+/// gone at their turn.
 ///
 /// A scan instead of `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that file, and
 /// where it exists it may leave out processes while others end.
-pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<()> {
+pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<u32> {
+    let mut gone = 0;
     for entry in Dir::new(open_proc()?)? {
         let entry = entry?;
         let number = entry.file_name().to_str().ok().and_then(|name| pid_of(name.parse().ok()?));
-        if let Some(stat) = number.and_then(|pid| Stat::read(pid).ok()) {
-            visit(&stat);
+        match number.map(Stat::read) {
+            Some(Ok(stat)) => visit(&stat),
+            Some(Err(_)) => gone += 1,
+            None => {}
         }
     }
-    Ok(())
+    Ok(gone)
 }
 
 fn open_proc() -> Result<OwnedFd> {
     rustix::fs::open("/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The environment with which a process was started, entries ended by NUL; empty when it may not be read.
+/// The environment with which a process was started, entries ended by NUL; empty when it may not be read, `None` while it
+/// cannot be told.
 ///
-/// In the middle of an exec the kernel shows neither an environment nor a command line, so that a process could slip through
-/// a search by its environment. One that really has no environment has a command line.
-pub(super) fn environment(stat: &Stat) -> Vec<u8> {
-    let mut settled = stat.kernel;
+/// In the middle of an exec the kernel shows no environment, so that a process could slip through a search for one. A kernel
+/// that does not tell when the exec is over shows at least that there is a command line.
+pub(super) fn environment(stat: &Stat) -> Option<Vec<u8>> {
     for _ in 0..EXEC_RETRIES_MAX {
+        let settled = stat.kernel || Stat::read(stat.pid).map_or(true, |stat| !stat.in_exec);
         let environment = read_some(stat.pid, "environ", ENVIRONMENT_BYTES_MAX);
         if settled || !environment.is_empty() {
-            return environment;
+            return Some(environment);
         }
-        settled = !read_some(stat.pid, "cmdline", 1).is_empty();
         std::thread::yield_now();
     }
-    Vec::new()
+    (!read_some(stat.pid, "cmdline", 1).is_empty()).then(Vec::new)
 }
 
 fn read_some(pid: Pid, name: &str, bytes_max: u64) -> Vec<u8> {

@@ -156,7 +156,7 @@ fn read_or_drop(path: &Path) -> Option<RunRecord> {
     if let Some(writer) = name.strip_prefix(UNFINISHED) {
         // Of an agent that died while it wrote.
         let writer = writer.parse().ok().and_then(pid_of);
-        if writer.is_none_or(|pid| Stat::read(pid).is_err()) {
+        if !writer.is_some_and(|pid| Stat::read(pid).is_ok_and(|writer| writer.alive)) {
             drop_file(path);
         }
         return None;

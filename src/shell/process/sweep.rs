@@ -70,7 +70,7 @@ pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> (u32, u32) {
     let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
     let mut hunt = Hunt::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
     // Stop before kill: when a parent dies, its children go to init and their descent is lost.
-    hunt.find_all(|_| Some(Signal::STOP));
+    hunt.find_scattered(|_| Some(Signal::STOP));
     hunt.signal_all(Signal::KILL);
     let members: Vec<ProcessId> = hunt.members().collect();
     let left = wait_for_end(&members);
@@ -86,14 +86,14 @@ struct Marks<'a> {
 }
 
 impl Marks<'_> {
-    fn are_on(&mut self, stat: &Stat) -> bool {
+    fn are_on(&mut self, stat: &Stat) -> Option<bool> {
         let in_group = self.root.is_some_and(|root| [stat.group, stat.session].contains(&Some(root.pid)));
         if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
-            return true;
+            return Some(true);
         }
-        let marked = self.cookie.marks(&procfs::environment(stat));
+        let marked = self.cookie.marks(&procfs::environment(stat)?);
         self.group_is_ours |= marked && in_group;
-        marked
+        Some(marked)
     }
 }
 

@@ -1,5 +1,5 @@
-//! The system calls for which there is no safe wrapper: `posix_spawn` with a folder and a signal mask, `wait4`, a `waitid`
-//! that tells the pid, `close_range`. The only unsafe code of the process part.
+//! The system calls for which there is no safe wrapper: `posix_spawn` with a folder and a signal mask, `fork`, `wait4`, a
+//! `waitid` that tells the pid, `close_range`. The only unsafe code of the process part.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -146,6 +146,16 @@ pub(super) fn wait4(pid: Pid) -> Result<Option<Waited>> {
     }
 }
 
+/// Makes a copy of the process, which goes on from here like this one: the number of the copy, `None` in the copy.
+pub(super) fn fork() -> Result<Option<Pid>> {
+    // SAFETY: the caller has seen to it that there is one thread only, so that no lock is held by a thread which the copy
+    // does not have.
+    match unsafe { libc::fork() } {
+        -1 => Err(last_error()),
+        pid => Ok(pid_of(pid)),
+    }
+}
+
 /// What a look at all children finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peek {
@@ -184,7 +194,7 @@ pub(super) fn default_sigchld() {
 }
 
 /// Marks every descriptor from 3 up as close-on-exec, in one system call where the kernel has it (Linux 5.11).
-pub(super) fn close_all_on_exec() -> Result<()> {
+pub(in crate::shell) fn close_all_on_exec() -> Result<()> {
     let first: c_uint = 3;
     // SAFETY: the call takes three integers and changes flags only.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, c_uint::MAX, libc::CLOSE_RANGE_CLOEXEC) };

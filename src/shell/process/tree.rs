@@ -29,6 +29,18 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
+/// Starts a process that detaches, so that it does not become ours again, in a process that is a subreaper. Not while a run is
+/// on: its orphans would get away.
+///
+/// # Errors
+/// As [`become_subreaper`].
+pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
+    nix::sys::prctl::set_child_subreaper(false)?;
+    let started = start();
+    nix::sys::prctl::set_child_subreaper(true)?;
+    Ok(started)
+}
+
 /// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
 ///
 /// Without siblings this is one system call, cheap enough for the end of every run; with siblings that are alive, a scan of
@@ -91,9 +103,9 @@ pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
     hunt.members().collect()
 }
 
-fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> bool + use<>> {
+fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + use<>> {
     let own = rustix::process::getpid();
-    Hunt::new(siblings.iter().copied(), move |stat| stat.parent == Some(own))
+    Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
 /// What a signal to a tree met.
@@ -170,6 +182,6 @@ impl Tree {
     }
 }
 
-fn signalled<S: FnMut(&Stat) -> bool>(hunt: &Hunt<S>, settled: bool) -> Signalled {
+fn signalled<S: FnMut(&Stat) -> Option<bool>>(hunt: &Hunt<S>, settled: bool) -> Signalled {
     Signalled { found: u32::try_from(hunt.members().count()).unwrap_or(u32::MAX), refused: hunt.refused(), settled }
 }

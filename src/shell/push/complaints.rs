@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::wire::NoWire;
 use crate::types::Mono;
 use crate::types::PushAddress;
 
@@ -34,7 +35,7 @@ impl Complaints {
     }
 
     /// Says that no socket could be opened; the frames wait on.
-    pub(super) fn no_socket(&mut self, now: Mono, address: &Arc<PushAddress>, error: zmq::Error) {
+    pub(super) fn no_socket(&mut self, now: Mono, address: &Arc<PushAddress>, error: &NoWire) {
         self.unnamed += self.turn(now);
         if self.is_new(address) {
             log::warn!("push: cannot open a socket for {address}: {error}");

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 /// What has become of the pushed frames since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PushCounts {
-    /// Handed to libzmq for a completed connection.
+    /// Handed to the transport for a completed connection.
     pub sent: u64,
     /// Dropped because the address could not be reached, or took nothing, for too long.
     pub dropped_unreachable: u64,

@@ -54,9 +54,13 @@ impl Table {
         timer.into_iter().chain(self.admit_at).min()
     }
 
-    /// Says whether nothing waits for any address.
-    pub(super) const fn is_drained(&self) -> bool {
-        self.bytes == 0
+    /// Says whether nothing waits for any address, in its queue or in its wire.
+    pub(super) fn is_drained(&self) -> bool {
+        let drained = |peer: &Peer| match &peer.link {
+            Link::Open(wire) => wire.is_drained(),
+            Link::Line { .. } | Link::Resolving | Link::Resting { .. } => true,
+        };
+        self.bytes == 0 && self.peers.values().all(drained)
     }
 
     /// Stops waiting for addresses that have had time enough to answer.

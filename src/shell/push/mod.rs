@@ -1,12 +1,12 @@
 //! Pushes states of tasks to the addresses that submitters named.
 //!
-//! [`PushAddress`](crate::types::PushAddress) is what a submitter may name, under a policy; [`Pusher`] delivers to it from a thread and a
-//! zmq context of its own, so that an address that is dead, slow or hostile costs the controller nothing, and the other
+//! [`PushAddress`](crate::types::PushAddress) is what a submitter may name, under a policy; [`Pusher`] delivers to it from a thread of
+//! its own, so that an address that is dead, slow or hostile costs the controller nothing, and the other
 //! addresses next to nothing. What a frame says is not looked at here.
 //!
 //! One DEALER socket for each address stays open while it is used. Frames for an address arrive in the order of the pushes
-//! while its connection lasts. A frame may be lost: when the connection breaks, up to 100 frames inside libzmq and those
-//! inside the kernel are gone; all other losses are counted in [`PushCounts`].
+//! while its connection lasts. A frame may be lost: when the connection breaks, those that the transport and the kernel have taken
+//! are gone ([`wire`] says how many); all other losses are counted in [`PushCounts`].
 //!
 //! ```text
 //! Pusher --batches--> worker: one wait (poller), then table --> peer: queue + link --> wire: one socket

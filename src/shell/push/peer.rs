@@ -24,6 +24,8 @@ pub(super) struct Peer {
     pub(super) armed: Option<Mono>,
     /// Stands in the list of those to be served in this turn.
     pub(super) marked: bool,
+    /// Connections that were refused one after the other.
+    pub(super) refusals: u32,
 }
 
 /// The way to an address.
@@ -79,11 +81,12 @@ impl Peer {
             used: now,
             armed: None,
             marked: false,
+            refusals: 0,
         }
     }
 
     /// What is known of the connection, if there is a socket.
-    pub(super) const fn flow(&self) -> Option<Flow> {
+    pub(super) fn flow(&self) -> Option<Flow> {
         match &self.link {
             Link::Open(wire) => Some(wire.flow()),
             Link::Line { .. } | Link::Resolving | Link::Resting { .. } => None,
@@ -91,7 +94,7 @@ impl Peer {
     }
 
     /// Says whether a frame can go out at once.
-    pub(super) const fn is_up(&self) -> bool {
+    pub(super) fn is_up(&self) -> bool {
         matches!(self.flow(), Some(Flow::Up { .. }))
     }
 

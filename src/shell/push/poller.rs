@@ -39,23 +39,22 @@ impl Poller {
         Ok(Self { epoll })
     }
 
-    /// Watches the descriptor of a zmq socket. It becomes readable when the socket must be asked for its events, and stays
-    /// so until that is done.
-    pub(super) fn add(&self, descriptor: RawFd, key: u64) -> io::Result<()> {
-        self.control(EpollOp::EpollCtlAdd, descriptor, key)
+    /// Watches the descriptor of a wire. That of libzmq becomes readable when the socket must be asked for its events, and
+    /// stays so until that is done.
+    pub(super) fn add(&self, (descriptor, news): (RawFd, EpollFlags), key: u64) -> io::Result<()> {
+        self.control(EpollOp::EpollCtlAdd, descriptor, EpollEvent::new(news, key))
     }
 
     /// Stops watching. It comes before the socket is closed: libzmq keeps the descriptor while the socket lingers.
     pub(super) fn remove(&self, descriptor: RawFd) -> io::Result<()> {
-        self.control(EpollOp::EpollCtlDel, descriptor, 0)
+        self.control(EpollOp::EpollCtlDel, descriptor, EpollEvent::empty())
     }
 
     #[expect(
         deprecated,
         reason = "zmq lends its descriptor as a number only, and the newer call would need unsafe code"
     )]
-    fn control(&self, operation: EpollOp, descriptor: RawFd, key: u64) -> io::Result<()> {
-        let mut event = EpollEvent::new(EpollFlags::EPOLLIN, key);
+    fn control(&self, operation: EpollOp, descriptor: RawFd, mut event: EpollEvent) -> io::Result<()> {
         Ok(nix::sys::epoll::epoll_ctl(self.epoll.0.as_raw_fd(), operation, descriptor, &mut event)?)
     }
 

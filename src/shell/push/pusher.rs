@@ -15,7 +15,9 @@ use super::poller::Poller;
 use super::queue::{QueueLimits, cost};
 use super::resolve::Resolver;
 use super::table::{Limits, Parts, Table};
+use super::wire::Wires;
 use super::worker::{Batch, Worker};
+use crate::config::Transport;
 use crate::types::AddressPolicy;
 use crate::types::PushAddress;
 
@@ -34,6 +36,8 @@ const BATCH_FRAMES_MAX: usize = 256;
 /// The limits of a [`Pusher`]; `config.toml` says what each default is for.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
+    /// Who reads and writes the sockets.
+    pub transport: Transport,
     /// Open sockets; 1 to 900.
     pub sockets_max: usize,
     /// Frames that wait for one address.
@@ -74,12 +78,10 @@ impl Pusher {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
         let counters = Arc::<Counters>::default();
         let limits = Limits::from(&config);
-        let context = zmq::Context::new();
-        // The first socket starts the threads of the context: here its failure can be told.
-        drop(context.socket(zmq::DEALER)?);
+        let wires = wires(config.transport)?;
         let table = Table::new(Parts {
             limits,
-            context,
+            wires,
             poller: Poller::new(&wake)?,
             resolver: Resolver::start(config.policy, Arc::clone(&wake))?,
             inbox: Inbox::new(acks, Arc::clone(&counters)),
@@ -153,6 +155,18 @@ impl Pusher {
     }
 }
 
+fn wires(transport: Transport) -> io::Result<Wires> {
+    Ok(match transport {
+        Transport::Own => Wires::Own,
+        Transport::Zmq => {
+            let context = zmq::Context::new();
+            // The first socket starts the threads of the context: here its failure can be told.
+            drop(context.socket(zmq::DEALER)?);
+            Wires::Zmq(context)
+        }
+    })
+}
+
 impl Drop for Pusher {
     fn drop(&mut self) {
         self.end();
@@ -193,6 +207,7 @@ mod tests {
         let seconds = Duration::from_secs(60);
         let mut pusher = Pusher::start(
             PushConfig {
+                transport: Transport::Own,
                 sockets_max: 2,
                 queue_max: 100,
                 queue_bytes_max: 100_000,

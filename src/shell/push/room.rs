@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use super::peer::{Link, Peer, PeerId, Reason};
 use super::resolve::Lookup;
 use super::table::{Limits, Table};
-use super::wire::{Flow, Wire, WireTimes};
+use super::wire::{Flow, WireTimes};
 use crate::types::Host;
 use crate::types::Mono;
 
@@ -80,12 +80,12 @@ impl Table {
 
     fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) {
         let times = WireTimes { linger: self.limits.linger, handshake: self.limits.connect_timeout };
-        match Wire::open(&self.context, target, times, now) {
+        match self.wires.open(target, times, now) {
             Ok(wire) => self.open(now, id, wire),
             Err(error) => {
                 // Descriptors come back when others close; the time limit of the frames ends this.
                 if let Some(peer) = self.peers.get(&id) {
-                    self.complaints.no_socket(now, &peer.address, error);
+                    self.complaints.no_socket(now, &peer.address, &error);
                 }
                 self.rest(now, id);
             }

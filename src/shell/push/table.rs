@@ -14,12 +14,15 @@ use super::peer::{Link, Peer, PeerId, Reason};
 use super::poller::Poller;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
-use super::wire::{Outcome, Wire};
+use super::wire::{Flow, Outcome, Wire, Wires};
 use crate::types::Mono;
 use crate::types::{Host, PushAddress};
 
 /// Pause before an address that lost its connection, or got no socket, tries again.
 pub(super) const REST: Duration = Duration::from_millis(100);
+
+/// The longest such pause; it doubles with each refusal.
+const REST_MAX: Duration = Duration::from_secs(2);
 
 /// The limits that the table keeps.
 #[derive(Clone, Copy, Debug)]
@@ -35,10 +38,10 @@ pub(super) struct Limits {
     pub(super) linger: Duration,
 }
 
-/// The table. `poller`, `context` and `resolver` are what its sockets need.
+/// The table. `poller`, `wires` and `resolver` are what its sockets need.
 pub(super) struct Table {
     pub(super) limits: Limits,
-    pub(super) context: zmq::Context,
+    pub(super) wires: Wires,
     pub(super) poller: Poller,
     pub(super) resolver: Resolver,
     pub(super) inbox: Inbox,
@@ -61,7 +64,7 @@ pub(super) struct Table {
 /// What a table is made of.
 pub(super) struct Parts {
     pub(super) limits: Limits,
-    pub(super) context: zmq::Context,
+    pub(super) wires: Wires,
     pub(super) poller: Poller,
     pub(super) resolver: Resolver,
     pub(super) inbox: Inbox,
@@ -70,10 +73,10 @@ pub(super) struct Parts {
 
 impl Table {
     pub(super) fn new(parts: Parts) -> Self {
-        let Parts { limits, context, poller, resolver, inbox, counters } = parts;
+        let Parts { limits, wires, poller, resolver, inbox, counters } = parts;
         Self {
             limits,
-            context,
+            wires,
             poller,
             resolver,
             inbox,
@@ -167,6 +170,9 @@ impl Table {
         if served.sent + served.received > 0 {
             peer.used = now;
         }
+        if peer.is_up() {
+            peer.refusals = 0;
+        }
         add(&self.counters.sent, served.sent);
         match served.outcome {
             Outcome::Settled => self.arm(id),
@@ -183,13 +189,19 @@ impl Table {
             self.remove(id);
             return;
         }
-        peer.waiting_since = now;
+        match peer.flow() {
+            // It was refused: its frames have waited before.
+            Some(Flow::Connecting { .. }) => peer.refusals = peer.refusals.saturating_add(1),
+            Some(Flow::Up { .. } | Flow::Full { .. }) | None => peer.waiting_since = now,
+        }
         self.rest(now, id);
     }
 
-    /// Closes the socket, if there is one, and comes back to the line a little later.
+    /// Closes the socket, if there is one, and comes back to the line a little later, or much later if it was refused often.
     pub(super) fn rest(&mut self, now: Mono, id: PeerId) {
-        self.relink(id, Link::Resting { until: now + REST });
+        let refusals = self.peers.get(&id).map_or(0, |peer| peer.refusals);
+        let rest = (REST * 2_u32.saturating_pow(refusals.saturating_sub(1))).min(REST_MAX);
+        self.relink(id, Link::Resting { until: now + rest });
     }
 
     /// Closes the socket, if there is one, and goes to the end of the line.
@@ -209,7 +221,7 @@ impl Table {
     /// Opens the socket of a peer that is next in the line.
     pub(super) fn open(&mut self, now: Mono, id: PeerId, wire: Wire) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
-        if let Err(error) = self.poller.add(wire.descriptor(), id) {
+        if let Err(error) = self.poller.add(wire.watched(), id) {
             log::warn!("push: cannot watch a socket: {error}");
             drop(wire);
             return self.rest(now, id);
@@ -224,7 +236,7 @@ impl Table {
     fn close(&mut self, link: Link) {
         let Link::Open(wire) = link else { return };
         // It fails for a descriptor that is not watched only.
-        let _ = self.poller.remove(wire.descriptor());
+        let _ = self.poller.remove(wire.watched().0);
         drop(wire);
         self.open_sockets -= 1;
         self.counters.open_sockets.store(self.open_sockets, Ordering::Relaxed);

@@ -107,7 +107,8 @@ impl Launched {
         }
     }
 
-    /// Ends the service of a guest and waits until it has ended. A signal to us leaves it to end by itself; then it is `false`.
+    /// Ends the service of a guest and waits until it has ended; `true` if nothing is left of it. A signal to us leaves it to
+    /// end by itself; a supervisor that was killed has left its processes.
     pub fn end(mut self, signals: &mut Signals) -> bool {
         drop(self.lifeline.take());
         self.wait_end(signals)
@@ -117,13 +118,16 @@ impl Launched {
         let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty()) else {
             return false;
         };
-        while matches!(self.child.try_wait(), Ok(None)) {
-            wait_for(pidfd.as_fd(), signals.as_fd());
+        loop {
+            match self.child.try_wait() {
+                Ok(None) => wait_for(pidfd.as_fd(), signals.as_fd()),
+                Ok(Some(status)) => return status.code().is_some(),
+                Err(_) => return false,
+            }
             if !signals.read().is_empty() {
                 return false;
             }
         }
-        true
     }
 
     fn terminate(&self) {

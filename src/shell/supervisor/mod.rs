@@ -21,7 +21,7 @@ mod turn;
 
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
-pub use stop::{StopError, Stopped, stop};
+pub use stop::{StopError, Stopped, end_guest, stop};
 pub use turn::{GUEST_PREFIX, Options, SupervisorError, log_file, supervise};
 
 use std::path::Path;
@@ -46,7 +46,15 @@ pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
 }
 
-/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task.
+/// Whether a supervisor has started this process.
+#[must_use]
+pub fn is_parent() -> bool {
+    std::env::var_os(MARK).is_some()
+}
+
+/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task, and waits
+/// for its controller.
 fn stop_max(config: &Config) -> Duration {
-    config.agent.kill_interval * config.agent.kill_count + config.push.linger + Duration::from_secs(2)
+    let agent = &config.agent;
+    agent.kill_interval * agent.kill_count + agent.stop_timeout + config.push.linger + Duration::from_secs(2)
 }

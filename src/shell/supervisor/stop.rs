@@ -1,6 +1,6 @@
 //! Ends the service of a STATE_DIR, also what is left of one whose supervisor was killed.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
+use super::turn::GuestFolder;
 use super::{LOCK, MARK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::clock;
-use crate::shell::lock::StateLock;
+use crate::shell::lock::{Holder, StateLock};
 use crate::shell::process::{Cookie, sweep_by_cookie};
 
 /// How long the end of the service is waited for at the least.
@@ -59,22 +60,54 @@ pub enum StopError {
 pub fn stop(config: &Config) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let Some(found) = holder(state_dir) else { return Ok(end_remains(state_dir)) };
-    let pid = found.pid.ok_or(StopError::Unseen)?;
-    let refused = |cause| StopError::Refused { pid, cause };
-    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
-    let pidfd = match pidfd_open(raw, PidfdFlags::empty()) {
-        Ok(pidfd) => pidfd,
-        Err(Errno::SRCH) => return Ok(Stopped::Service(pid)),
-        Err(cause) => return Err(refused(cause)),
+    let (pid, pidfd) = match pin(state_dir, found)? {
+        Pinned::Gone(pid) => return Ok(Stopped::Service(pid)),
+        Pinned::Running(pid, pidfd) => (pid, pidfd),
     };
-    // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
-    if holder(state_dir) != Some(found) {
-        return Ok(Stopped::Service(pid));
-    }
     match pidfd_send_signal(&pidfd, Signal::TERM) {
         Ok(()) | Err(Errno::SRCH) => {}
-        Err(cause) => return Err(refused(cause)),
+        Err(cause) => return Err(StopError::Refused { pid, cause }),
     }
+    wait_for_end(config, pid, &pidfd)
+}
+
+/// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
+/// too, all that is left of the service is ended. Removes the folder of the service.
+///
+/// # Errors
+/// [`StopError`], when the supervisor does not end: then the folder stays.
+pub fn end_guest(config: &Config, folder: &Path) -> Result<(), StopError> {
+    let state_dir = &config.paths.state_dir;
+    if let Some(found) = holder(state_dir)
+        && let Pinned::Running(pid, pidfd) = pin(state_dir, found)?
+    {
+        wait_for_end(config, pid, &pidfd)?;
+    }
+    if let Stopped::Remains(ended) = end_remains(state_dir) {
+        log::warn!("a hosted service was killed: ended {ended} of its processes");
+    }
+    drop(GuestFolder::new(folder));
+    Ok(())
+}
+
+/// A supervisor, as its lock names it.
+enum Pinned {
+    Running(u32, OwnedFd),
+    Gone(u32),
+}
+
+fn pin(state_dir: &Path, found: Holder) -> Result<Pinned, StopError> {
+    let pid = found.pid.ok_or(StopError::Unseen)?;
+    let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
+    match pidfd_open(raw, PidfdFlags::empty()) {
+        // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
+        Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Pinned::Running(pid, pidfd)),
+        Ok(_) | Err(Errno::SRCH) => Ok(Pinned::Gone(pid)),
+        Err(cause) => Err(StopError::Refused { pid, cause }),
+    }
+}
+
+fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<Stopped, StopError> {
     let patience = PATIENCE_MIN.max(2 * stop_max(config) + Duration::from_secs(10));
     let until = clock::now().mono + patience;
     loop {

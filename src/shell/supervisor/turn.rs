@@ -23,6 +23,7 @@ use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::signals::Signals;
 
+pub(super) use start::GuestFolder;
 use start::{Endpoints, Starter};
 pub use start::{GUEST_PREFIX, log_file};
 
@@ -65,7 +66,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         // EPERM: it leads a session already.
         let _ = nix::unistd::setsid();
     }
-    let _folder = options.guest.as_deref().map(start::GuestFolder::new);
+    let _folder = options.guest.as_deref().map(GuestFolder::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
     raise_descriptor_limit()?;

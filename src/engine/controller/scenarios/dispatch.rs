@@ -91,6 +91,22 @@ fn agents_that_do_not_park_are_informed() {
     assert_eq!(world.published, [Published::Inform]);
 }
 
+/// HAZARDS row A5: whoever waits for a task of which nothing is known here is told to ask.
+#[test]
+fn an_agent_hears_whether_its_apply_is_here() {
+    let mut world = World::new();
+    assert!(!world.is_parked("a"), "it has never asked");
+    world.park("a");
+    assert!(world.is_parked("a"));
+    let task = world.task();
+    assert!(world.is_parked("a"), "the task may be on its way");
+    world.pass(INTERVAL / 10);
+    assert!(!world.is_parked("a"), "that was long ago, and it does not speak of the task");
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+    assert_eq!(world.report("a", task, Round(0), Phase::Preparing), None);
+    assert!(world.is_parked("a"), "a report of the run has come, so its heartbeat was sent before");
+}
+
 /// HAZARDS row A5: an agent that never saw the answer to its APPLY gets the same task again.
 #[test]
 fn an_apply_that_is_repeated_gets_the_same_task() {

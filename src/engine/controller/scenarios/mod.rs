@@ -329,6 +329,15 @@ impl World {
         }
     }
 
+    /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
+    fn is_parked(&mut self, agent: &str) -> bool {
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces: None, tags: Labels::default() };
+        match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
+            Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
+            other => panic!("{other:?}"),
+        }
+    }
+
     fn record(&mut self, task: TaskId) -> TaskRecord {
         match self.ask(Request::Query(filter(words::TASK_ID, &task.to_string()), None)) {
             Reply::Task { record, .. } => *record,
@@ -360,6 +369,7 @@ fn rules() -> Rules {
         limits: crate::protocol::json::FieldLimits::TRUSTED,
         addresses: crate::types::AddressPolicy::everything(),
         wait_max: Duration::from_secs(3600),
+        apply_wait_max: Duration::from_secs(3600),
         defaults: Arc::new(Policy { losses_max: 3, defers_max: 2, ..Policy::default() }),
     }
 }

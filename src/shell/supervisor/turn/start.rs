@@ -148,11 +148,11 @@ pub(super) fn start_max(agents: u16) -> Duration {
     Duration::from_secs(30) + Duration::from_millis(200) * u32::from(agents)
 }
 
-/// The folder of a service that was started for the time of one run. It goes with the supervisor.
-pub(super) struct GuestFolder(PathBuf);
+/// The folder of a service that was started for the time of one run. It goes with the supervisor, or with the guard of the run.
+pub(in crate::shell::supervisor) struct GuestFolder(PathBuf);
 
 impl GuestFolder {
-    pub(super) fn new(path: &Path) -> Self {
+    pub(in crate::shell::supervisor) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 }

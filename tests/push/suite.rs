@@ -1,27 +1,33 @@
 //! Pushing to real receivers: sockets bound on loopback that read, read late, never read, talk nonsense, or are not there.
-
-#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+//!
+//! This file is a module for each transport, whose name is that of the transport.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use llts::config::Transport;
 use llts::shell::clock;
 use llts::shell::push::{AckSink, PushConfig, PushCounts, Pusher};
 use llts::types::{AddressPolicy, PushAddress};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+fn transport() -> Transport {
+    if module_path!().ends_with("::own") { Transport::Own } else { Transport::Zmq }
+}
+
 /// Longer than any condition takes on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 fn policy() -> AddressPolicy {
     AddressPolicy { allow: vec!["127.0.0.0/8".parse().unwrap(), "::1".parse().unwrap()], own: vec![] }
 }
 
 /// Generous limits: a test narrows the one that it is about.
-fn config() -> PushConfig {
+pub(crate) fn config() -> PushConfig {
     PushConfig {
+        transport: transport(),
         sockets_max: 512,
         queue_max: 10_000,
         queue_bytes_max: 16_000_000,
@@ -32,7 +38,7 @@ fn config() -> PushConfig {
     }
 }
 
-fn start(config: PushConfig) -> Pusher {
+pub(crate) fn start(config: PushConfig) -> Pusher {
     Pusher::start(config, None).unwrap()
 }
 
@@ -51,14 +57,14 @@ fn free_port() -> String {
 }
 
 /// A bound socket with its address. The context goes last, and waits until the port is free again.
-struct Receiver {
+pub(crate) struct Receiver {
     socket: zmq::Socket,
     address: Arc<PushAddress>,
     _context: zmq::Context,
 }
 
 impl Receiver {
-    fn bind() -> Self {
+    pub(crate) fn bind() -> Self {
         Self::bind_to(&zmq::Context::new(), &free_port())
     }
 
@@ -74,7 +80,7 @@ impl Receiver {
         Self { socket, address: address(&endpoint), _context: context.clone() }
     }
 
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.socket.recv_string(0).expect("a frame in time").unwrap()
     }
 
@@ -122,8 +128,16 @@ fn wait_until(condition: impl Fn() -> bool) {
 }
 
 #[track_caller]
-fn wait_for(pusher: &Pusher, condition: impl Fn(PushCounts) -> bool) {
+pub(crate) fn wait_for(pusher: &Pusher, condition: impl Fn(PushCounts) -> bool) {
     wait_until(|| condition(pusher.counts()));
+}
+
+/// libzmq keeps the sockets of so many dead addresses and tries them again by itself. Ours are closed when they are refused.
+#[track_caller]
+fn wait_until_tried(pusher: &Pusher, addresses: usize) {
+    if transport() == Transport::Zmq {
+        wait_for(pusher, |counts| counts.open_sockets == addresses);
+    }
 }
 
 fn push(pusher: &mut Pusher, address: &Arc<PushAddress>, frames: impl Iterator<Item = usize>) {
@@ -180,7 +194,7 @@ fn a_receiver_that_binds_late_gets_what_waited() {
     let late = dead.address(0);
     let mut pusher = start(config());
     push(&mut pusher, &late, 0..300);
-    wait_for(&pusher, |counts| counts.open_sockets == 1);
+    wait_until_tried(&pusher, 1);
     let receiver = Receiver::bind_to(&zmq::Context::new(), &late.to_string());
     receiver.expect(0..300);
 }
@@ -230,7 +244,7 @@ fn a_receiver_may_restart() {
     drop(receiver);
     wait_for(&pusher, |counts| counts.open_sockets == 0);
     push(&mut pusher, &address, 1..200);
-    wait_for(&pusher, |counts| counts.open_sockets == 1);
+    wait_until_tried(&pusher, 1);
     let receiver = Receiver::bind_to(&zmq::Context::new(), &address.to_string());
     receiver.expect(1..200);
 }
@@ -268,35 +282,20 @@ fn an_unused_socket_is_closed_and_opened_again() {
     assert_eq!(dropped(pusher.stop()), 0);
 }
 
-/// Frames that libzmq takes at once and that no kernel buffers hold, while the receiver does not read.
-fn push_more_than_the_kernel_holds(pusher: &mut Pusher, receiver: &Receiver) {
+/// Frames that no kernel buffers hold, while the receiver does not read; libzmq takes them all the same.
+pub(crate) fn push_more_than_the_kernel_holds(pusher: &mut Pusher, receiver: &Receiver) {
     for _ in 0..BIG_FRAMES {
         pusher.push(&receiver.address, vec![b'x'; 250_000]);
     }
     pusher.flush();
-    wait_for(pusher, |counts| counts.sent == BIG_FRAMES);
+    let taken = if transport() == Transport::Zmq { BIG_FRAMES } else { 1 };
+    wait_for(pusher, |counts| counts.sent >= taken);
 }
 
-const BIG_FRAMES: u64 = 90;
+pub(crate) const BIG_FRAMES: u64 = 90;
 
 #[test]
-fn closing_a_socket_delivers_what_libzmq_has_taken() {
-    let receiver = Receiver::bind();
-    let mut pusher = start(PushConfig {
-        idle_timeout: Duration::from_millis(50),
-        linger: PATIENCE,
-        queue_bytes_max: 64_000_000,
-        ..config()
-    });
-    push_more_than_the_kernel_holds(&mut pusher, &receiver);
-    wait_for(&pusher, |counts| counts.open_sockets == 0);
-    for _ in 0..BIG_FRAMES {
-        assert_eq!(receiver.text().len(), 250_000);
-    }
-}
-
-#[test]
-fn stopping_delivers_what_libzmq_has_taken() {
+fn stopping_delivers_what_the_receiver_is_slow_to_take() {
     let receiver = Receiver::bind();
     let mut pusher = start(PushConfig { linger: PATIENCE, queue_bytes_max: 64_000_000, ..config() });
     push_more_than_the_kernel_holds(&mut pusher, &receiver);
@@ -384,9 +383,9 @@ fn all_queues_together_are_bounded() {
             pusher.push(&dead.address(number), vec![0; 10_000]);
         }
         pusher.flush();
-        wait_for(&pusher, |counts| counts.open_sockets == number + 1);
+        wait_until_tried(&pusher, number + 1);
     }
-    assert!(pusher.counts().dropped_full > 100, "{:?}", pusher.counts());
+    wait_for(&pusher, |counts| counts.dropped_full > 100);
     push(&mut pusher, &receiver.address, 0..100);
     receiver.expect(0..100);
 }

@@ -1,0 +1,41 @@
+//! `llts guard`: the process that ends what another one leaves behind when it is killed. Nobody starts it by hand.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+use super::Session;
+use super::exit::Failure;
+use crate::shell::agent;
+use crate::shell::guard::{self, Watched};
+use crate::shell::logging;
+use crate::shell::process::{Pid, ProcessId};
+use crate::shell::supervisor;
+
+#[derive(Args, Debug)]
+pub(super) struct GuardArgs {
+    /// Whom to guard
+    #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
+    pid: i32,
+    /// When that process started, in clock ticks since the boot
+    #[arg(long)]
+    start_time: u64,
+    /// It hosts a service in this folder
+    #[arg(long, value_name = "FOLDER")]
+    guest: Option<PathBuf>,
+}
+
+pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
+    let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is no process", args.pid)))?;
+    let process = ProcessId { pid, start_time: args.start_time };
+    let _deaf = guard::detach().map_err(Failure::failed)?;
+    // The log file of an agent belongs to the next one of its name.
+    logging::init(&session.config.log, None).map_err(Failure::failed)?;
+    if guard::watch(process, std::io::stdin()) == Watched::Died {
+        match &args.guest {
+            None => agent::sweep_after_death(&session.config).map_err(Failure::failed)?,
+            Some(folder) => supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?,
+        }
+    }
+    Ok(0)
+}

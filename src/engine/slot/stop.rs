@@ -1,0 +1,63 @@
+//! The way out: the run ends, its result is confirmed, good-bye is said and heard. Each has its bound.
+//!
+//! | what is still to be done | event | next |
+//! |---|---|---|
+//! | the run | it is free, or finished and to be reported | the result |
+//! | the result | confirmed, or nobody wants it; or `AGENT_STOP_TIMEOUT` is over: it is given up | good-bye |
+//! | good-bye | heard; or [`FAREWELL`] is over | none |
+
+use std::time::Duration;
+
+use super::{Effect, Slot, Timer};
+use crate::protocol::request::FromAgent;
+use crate::types::Now;
+
+/// How long a stopping agent waits for the confirmation of its exit.
+pub(super) const FAREWELL: Duration = Duration::from_secs(1);
+
+impl Slot {
+    /// The agent shall stop: its run is ended first, and waits for another agent. A result that is known already is reported,
+    /// and its confirmation waited for, `AGENT_STOP_TIMEOUT` at the longest.
+    pub fn handle_stop(&mut self, now: Now) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        self.run.give_way();
+        self.kill(now);
+        self.leave_if_done(now);
+    }
+
+    /// A stopping agent says good-bye when it has nothing else to say.
+    pub(super) fn leave_if_done(&mut self, now: Now) {
+        if !self.stopping || self.timers.is_set(&Timer::Farewell) {
+            return;
+        }
+        if self.run.is_free() && self.link.is_settled() {
+            self.say_goodbye(now);
+        } else if (self.run.is_free() || self.run.is_finished()) && !self.timers.is_set(&Timer::Patience) {
+            self.timers.set(Timer::Patience, now.mono + self.settings.stop_timeout);
+        }
+    }
+
+    fn say_goodbye(&mut self, now: Now) {
+        self.effects.push_back(Effect::Send(FromAgent::Exit));
+        self.timers.set(Timer::Farewell, now.mono + FAREWELL);
+        self.timers.clear(&Timer::Patience);
+        self.timers.clear(&Timer::Heartbeat);
+    }
+
+    /// Nobody has confirmed them in time, and nothing keeps them any longer.
+    pub(super) fn give_up_results(&mut self, now: Now) {
+        let last = self.run.report();
+        for report in self.link.unconfirmed_reports().chain(&last) {
+            let round = report.round.unwrap_or_default();
+            let code = report.result.as_ref().map_or(0, |result| result.exit_code.0);
+            log::warn!(
+                "the controller has not confirmed that round {round} of task {} ended with exit code {code}; if it has not \
+                 heard of it, it runs the task again, or ends it as LOST beyond MAX_LOSSES",
+                report.task
+            );
+        }
+        self.say_goodbye(now);
+    }
+}

@@ -1,0 +1,357 @@
+//! The state machine of a connection.
+
+use super::command::{self, COMMAND_BYTES_MAX, Command};
+use super::frame::{self, Allowance, Frame, FrameReader, MORE};
+use super::greeting::{GreetingReader, greeting};
+use super::handshake::Handshake;
+use super::keys::{PublicKey, Security};
+use super::liveness::Liveness;
+use super::outbox::Outbox;
+use super::session::{OVERHEAD_BYTES, Session};
+use super::{Cut, Full, Kind, Limits, Timer};
+use crate::types::Mono;
+
+/// What a frame adds to its body at the most.
+const FRAME_BYTES: usize = 9 + OVERHEAD_BYTES;
+
+/// What a connection is.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The socket that it belongs to.
+    pub kind: Kind,
+    /// What its peer may cost.
+    pub limits: Limits,
+    /// How it is secured.
+    pub security: Security,
+}
+
+/// The other side, as it declares itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Peer {
+    /// It fits ours.
+    pub kind: Kind,
+    /// It knows PING, SUBSCRIBE and CANCEL.
+    pub is_3_1: bool,
+    /// Who it is, if the connection is secured.
+    pub key: Option<PublicKey>,
+}
+
+/// What has come in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// The handshake is done: messages may be sent.
+    Opened(Peer),
+    /// A message with all its parts, at least one.
+    Message(Vec<Vec<u8>>),
+    /// A publisher is asked for what begins like this.
+    Subscribed(Vec<u8>),
+    /// And no longer.
+    Cancelled(Vec<u8>),
+}
+
+#[derive(Debug)]
+enum State {
+    Greeting(GreetingReader),
+    Handshake { is_3_1: bool },
+    Open(Peer),
+    Over,
+}
+
+/// One connection; see the [module](super).
+#[derive(Debug)]
+pub struct Connection {
+    settings: Settings,
+    state: State,
+    handshake: Handshake,
+    /// Of a secured connection that is open.
+    session: Option<Session>,
+    started: Mono,
+    reader: FrameReader,
+    /// The parts of a message that is not complete so far.
+    parts: Vec<Vec<u8>>,
+    parts_bytes: usize,
+    outbox: Outbox,
+    liveness: Liveness,
+}
+
+impl Connection {
+    /// A connection whose stream is there; our greeting waits in [`Self::output`]. The seed is for the keys of CURVE: nobody
+    /// else may be able to know it, and it is used once.
+    #[must_use]
+    pub fn new(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
+        let mut outbox = Outbox::default();
+        let security = &settings.security;
+        outbox.buffer().extend_from_slice(&greeting(security.mechanism(), security.is_server()));
+        let handshake = Handshake::new(security, seed);
+        let mut liveness = Liveness::new(now);
+        liveness.waits(now);
+        Self {
+            settings,
+            state: State::Greeting(GreetingReader::new()),
+            handshake,
+            session: None,
+            started: now,
+            reader: FrameReader::default(),
+            parts: Vec::new(),
+            parts_bytes: 0,
+            outbox,
+            liveness,
+        }
+    }
+
+    /// Takes bytes of the peer off the input until something has come of them; `None` when the input is used up.
+    ///
+    /// # Errors
+    /// When the connection must be closed.
+    pub fn handle_input(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+        if !input.is_empty() {
+            self.liveness.heard(now);
+        }
+        let outcome = self.read(now, input);
+        if let Err(cut) = &outcome {
+            self.last_word(cut);
+        }
+        outcome
+    }
+
+    fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+        while !input.is_empty() {
+            if let State::Greeting(reader) = &mut self.state {
+                if let Some(theirs) = reader.read(input, self.settings.security.mechanism())? {
+                    self.handshake.begin(self.settings.kind, self.outbox.buffer());
+                    self.liveness.waits(now);
+                    self.state = State::Handshake { is_3_1: theirs.is_3_1 };
+                }
+                continue;
+            }
+            let Some(frame) = self.reader.read(input, self.allowance())? else { return Ok(None) };
+            let event = match self.state {
+                State::Greeting(_) | State::Over => return Err(Cut::Over),
+                State::Handshake { is_3_1 } => self.shake(now, &frame, is_3_1)?,
+                State::Open(_) => self.frame(now, frame)?,
+            };
+            if event.is_some() {
+                return Ok(event);
+            }
+        }
+        Ok(None)
+    }
+
+    /// What the next frame may have. A box of CURVE does not show whether it holds a command.
+    fn allowance(&self) -> Allowance {
+        let message_bytes = self.settings.limits.message_bytes_max - self.parts_bytes;
+        match self.state {
+            State::Open(_) if self.session.is_some() => {
+                let bytes = message_bytes.max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
+                Allowance { command_bytes: bytes, message_bytes: bytes }
+            }
+            State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes },
+            // Who the peer is has not been said so far.
+            State::Greeting(_) | State::Handshake { .. } | State::Over => {
+                Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0 }
+            }
+        }
+    }
+
+    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, Cut> {
+        if !frame.is_command {
+            return Err(Cut::Protocol("a message comes before the handshake is done"));
+        }
+        let done = self.handshake.handle(self.settings.kind, &frame.body, self.outbox.buffer())?;
+        if !self.outbox.is_empty() {
+            self.liveness.waits(now);
+        }
+        let Some(done) = done else { return Ok(None) };
+        let peer = Peer { kind: done.kind, is_3_1, key: done.key };
+        self.session = done.session;
+        self.state = State::Open(peer);
+        Ok(Some(Event::Opened(peer)))
+    }
+
+    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, Cut> {
+        if let Some(session) = &mut self.session {
+            frame = session.open(frame)?;
+            let left = self.settings.limits.message_bytes_max - self.parts_bytes;
+            let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
+            if frame.body.len() > max {
+                return Err(Cut::TooLong { bytes: frame.body.len() as u64, max });
+            }
+        }
+        if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
+    }
+
+    fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, Cut> {
+        let publishes = self.settings.kind.publishes();
+        match Command::parse(body)? {
+            Command::Ping { ttl, context } => {
+                self.liveness.set_ttl(ttl);
+                self.say(now, &command::pong(context));
+                if self.outbox.overflows() {
+                    return Err(Cut::NotReading);
+                }
+            }
+            Command::Subscribe(prefix) if publishes => return Ok(Some(Event::Subscribed(prefix.to_vec()))),
+            Command::Cancel(prefix) if publishes => return Ok(Some(Event::Cancelled(prefix.to_vec()))),
+            Command::Error(reason) => return Err(Cut::Refused(reason)),
+            Command::Pong | Command::Subscribe(_) | Command::Cancel(_) | Command::Unknown => {}
+        }
+        Ok(None)
+    }
+
+    fn part(&mut self, frame: Frame) -> Result<Option<Event>, Cut> {
+        if self.parts.len() >= self.settings.limits.parts_max {
+            return Err(Cut::TooManyParts(self.settings.limits.parts_max));
+        }
+        self.parts_bytes += frame.body.len();
+        self.parts.push(frame.body);
+        if frame.has_more {
+            return Ok(None);
+        }
+        self.parts_bytes = 0;
+        let message = std::mem::take(&mut self.parts);
+        Ok(if self.settings.kind.publishes() { subscription(&message) } else { Some(Event::Message(message)) })
+    }
+
+    /// Tells a peer that cannot know what was wrong; the others would not understand it, or know.
+    fn last_word(&mut self, cut: &Cut) {
+        if matches!(self.state, State::Handshake { .. }) && matches!(cut, Cut::SocketType(_)) {
+            command::write_error(self.outbox.buffer(), "Invalid socket type");
+        }
+        self.state = State::Over;
+    }
+
+    /// Lets a message wait for the peer. It may be one of many: write [`Self::output`] when all of them wait.
+    ///
+    /// # Errors
+    /// When too much waits already, or the connection is not open.
+    pub fn send<Part: AsRef<[u8]>>(&mut self, now: Mono, parts: &[Part]) -> Result<(), Full> {
+        let State::Open(_) = self.state else { return Err(Full) };
+        let bytes = parts.iter().map(|part| part.as_ref().len() + FRAME_BYTES).sum();
+        self.outbox.admit(bytes, &self.settings.limits)?;
+        for (index, part) in parts.iter().enumerate() {
+            let flags = if index + 1 < parts.len() { MORE } else { 0 };
+            self.write_frame(flags, part.as_ref());
+        }
+        self.outbox.end_message();
+        self.liveness.waits(now);
+        Ok(())
+    }
+
+    /// Asks a publisher for what begins like this.
+    pub fn subscribe(&mut self, now: Mono, prefix: &[u8]) {
+        match self.state {
+            State::Open(Peer { is_3_1: true, .. }) => self.say(now, &command::subscribe(prefix)),
+            State::Open(_) => {
+                self.write_frame(0, &[&[1], prefix].concat());
+                self.liveness.waits(now);
+            }
+            State::Greeting(_) | State::Handshake { .. } | State::Over => {}
+        }
+    }
+
+    fn say(&mut self, now: Mono, command: &[u8]) {
+        let before = self.outbox.unwritten().len();
+        self.write_frame(frame::COMMAND, command);
+        self.outbox.end_command(self.outbox.unwritten().len() - before);
+        self.liveness.waits(now);
+    }
+
+    fn write_frame(&mut self, flags: u8, body: &[u8]) {
+        let out = self.outbox.buffer();
+        match &mut self.session {
+            Some(session) => session.write_frame(out, flags, body),
+            None => {
+                frame::write_header(out, flags, body.len());
+                out.extend_from_slice(body);
+            }
+        }
+    }
+
+    /// What is to be written to the stream.
+    #[must_use]
+    pub fn output(&self) -> &[u8] {
+        self.outbox.unwritten()
+    }
+
+    /// Notes how much of [`Self::output`] the stream has taken.
+    pub fn handle_written(&mut self, now: Mono, count: usize) {
+        self.outbox.handle_written(count);
+        if count > 0 {
+            self.liveness.moved(now, self.outbox.is_empty());
+        }
+    }
+
+    /// Whether the peer should read before it is listened to again: half of what may wait for it does wait.
+    #[must_use]
+    pub fn is_clogged(&self) -> bool {
+        self.outbox.is_half_full(&self.settings.limits)
+    }
+
+    /// The other side, once the handshake is done.
+    #[must_use]
+    pub const fn peer(&self) -> Option<Peer> {
+        match self.state {
+            State::Open(peer) => Some(peer),
+            State::Greeting(_) | State::Handshake { .. } | State::Over => None,
+        }
+    }
+
+    /// Bytes that the peer makes us hold.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        let parts: usize = self.parts.iter().map(Vec::capacity).sum();
+        parts + self.parts.capacity() * size_of::<Vec<u8>>() + self.reader.held() + self.outbox.unwritten().len()
+    }
+
+    /// The next deadline, and what it is for.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
+        let limits = &self.settings.limits;
+        match self.state {
+            State::Open(peer) => self.liveness.next(limits, peer.is_3_1),
+            State::Greeting(_) | State::Handshake { .. } => {
+                let handshake = (self.started + limits.handshake_timeout, Timer::Handshake);
+                self.liveness.stall(limits).into_iter().chain([handshake]).min()
+            }
+            State::Over => None,
+        }
+    }
+
+    /// Does what is due.
+    ///
+    /// # Errors
+    /// When the connection must be closed.
+    pub fn handle_timeout(&mut self, now: Mono) -> Result<(), Cut> {
+        while let Some((at, timer)) = self.poll_timeout()
+            && at <= now
+        {
+            let cut = match timer {
+                Timer::Handshake => Cut::SlowHandshake,
+                Timer::Stall => Cut::NotReading,
+                Timer::Silence => Cut::Silent,
+                Timer::Ping => {
+                    self.ask(now);
+                    continue;
+                }
+            };
+            self.state = State::Over;
+            return Err(cut);
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, now: Mono) {
+        self.liveness.asked(now);
+        // Our own silence says nothing: a controller that is stopped for a while has not gone.
+        self.say(now, &command::ping(std::time::Duration::ZERO));
+    }
+}
+
+/// The way of ZMTP 3.0: a message whose first byte is 1 or 0. Anything else has no meaning for a publisher.
+fn subscription(message: &[Vec<u8>]) -> Option<Event> {
+    match message.first()?.split_first()? {
+        (1, prefix) => Some(Event::Subscribed(prefix.to_vec())),
+        (0, prefix) => Some(Event::Cancelled(prefix.to_vec())),
+        _ => None,
+    }
+}

@@ -1,0 +1,115 @@
+//! Frames: a flag byte, a length of 1 or 8 bytes, a body.
+//!
+//! The reader takes any split of the stream: a header gathers in nine bytes, a body in the buffer that leaves with the frame.
+
+use super::Cut;
+
+pub(super) const MORE: u8 = 1;
+const LONG: u8 = 2;
+pub(super) const COMMAND: u8 = 4;
+
+const HEADER_BYTES_MAX: usize = 9;
+
+/// A complete frame.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Frame {
+    pub(super) is_command: bool,
+    pub(super) has_more: bool,
+    pub(super) body: Vec<u8>,
+}
+
+/// What a frame may have, at the place where it comes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Allowance {
+    pub(super) command_bytes: usize,
+    pub(super) message_bytes: usize,
+}
+
+/// The frame that is being read.
+#[derive(Debug, Default)]
+pub(super) struct FrameReader {
+    header: [u8; HEADER_BYTES_MAX],
+    have: usize,
+    /// Of the body, once the header is complete.
+    missing: Option<usize>,
+    body: Vec<u8>,
+}
+
+impl FrameReader {
+    /// Takes one frame, or what there is of it, off the input; `None` while something is missing.
+    pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, Cut> {
+        let missing = match self.missing {
+            Some(missing) => missing,
+            None => match self.read_header(input, allowed)? {
+                Some(length) => length,
+                None => return Ok(None),
+            },
+        };
+        let (now, rest) = input.split_at(missing.min(input.len()));
+        *input = rest;
+        // It grows with what has come: an announced length reserves nothing.
+        self.body.extend_from_slice(now);
+        if now.len() < missing {
+            self.missing = Some(missing - now.len());
+            return Ok(None);
+        }
+        let flags = self.header[0];
+        (self.have, self.missing) = (0, None);
+        let body = std::mem::take(&mut self.body);
+        Ok(Some(Frame { is_command: flags & COMMAND != 0, has_more: flags & MORE != 0, body }))
+    }
+
+    /// Bytes that an unfinished frame holds.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.body.capacity()
+    }
+
+    fn read_header(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<usize>, Cut> {
+        loop {
+            let wanted = if self.have > 0 && self.header[0] & LONG != 0 { HEADER_BYTES_MAX } else { 2 };
+            if self.have == wanted {
+                break;
+            }
+            let Some((byte, rest)) = input.split_first() else { return Ok(None) };
+            *input = rest;
+            self.header[self.have] = *byte;
+            self.have += 1;
+            if self.have == 1 {
+                check_flags(*byte)?;
+            }
+        }
+        let [flags, short, ..] = self.header;
+        let length = if flags & LONG == 0 {
+            u64::from(short)
+        } else {
+            self.header[1..].iter().fold(0, |length, byte| length << 8 | u64::from(*byte))
+        };
+        let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
+        match usize::try_from(length) {
+            Ok(length) if length <= max => Ok(Some(length)),
+            _ => Err(Cut::TooLong { bytes: length, max }),
+        }
+    }
+}
+
+const fn check_flags(flags: u8) -> Result<(), Cut> {
+    if flags & !(MORE | LONG | COMMAND) != 0 {
+        return Err(Cut::Protocol("a frame has reserved flags"));
+    }
+    if flags & COMMAND != 0 && flags & MORE != 0 {
+        return Err(Cut::Protocol("a command cannot have a further part"));
+    }
+    Ok(())
+}
+
+/// Writes the header of a frame.
+pub(super) fn write_header(out: &mut Vec<u8>, flags: u8, length: usize) {
+    match u8::try_from(length) {
+        Ok(short) => out.extend_from_slice(&[flags, short]),
+        Err(_) => {
+            out.push(flags | LONG);
+            out.extend_from_slice(&(length as u64).to_be_bytes());
+        }
+    }
+}

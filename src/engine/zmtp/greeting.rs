@@ -1,0 +1,76 @@
+//! The first 64 bytes of either side.
+//!
+//! A stranger is recognised at the first byte that differs: an HTTP request costs one byte, not a time limit.
+
+use super::Cut;
+use super::cut::shown;
+
+pub(super) const GREETING_BYTES: usize = 64;
+
+const SIGNATURE_END: usize = 9;
+const VERSION: usize = 10;
+const MINOR: usize = 11;
+const MECHANISM: std::ops::Range<usize> = 12..32;
+const AS_SERVER: usize = 32;
+
+/// What the peer has said of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Greeting {
+    /// It knows PING, SUBSCRIBE and CANCEL.
+    pub(super) is_3_1: bool,
+}
+
+/// A greeting that is not complete so far.
+#[derive(Debug)]
+pub(super) struct GreetingReader {
+    bytes: [u8; GREETING_BYTES],
+    have: usize,
+}
+
+/// Our own greeting.
+pub(super) fn greeting(mechanism: &str, is_server: bool) -> [u8; GREETING_BYTES] {
+    let mut bytes = [0; GREETING_BYTES];
+    bytes[0] = 0xFF;
+    bytes[SIGNATURE_END] = 0x7F;
+    bytes[VERSION] = 3;
+    bytes[MINOR] = 1;
+    for (place, byte) in bytes[MECHANISM].iter_mut().zip(mechanism.bytes()) {
+        *place = byte;
+    }
+    bytes[AS_SERVER] = u8::from(is_server);
+    bytes
+}
+
+impl GreetingReader {
+    pub(super) const fn new() -> Self {
+        Self { bytes: [0; GREETING_BYTES], have: 0 }
+    }
+
+    /// Takes what belongs to the greeting off the input; `None` while something is missing.
+    pub(super) fn read(&mut self, input: &mut &[u8], ours: &'static str) -> Result<Option<Greeting>, Cut> {
+        while self.have < GREETING_BYTES {
+            let Some((byte, rest)) = input.split_first() else { return Ok(None) };
+            *input = rest;
+            self.bytes[self.have] = *byte;
+            self.check(*byte)?;
+            self.have += 1;
+        }
+        let theirs = self.bytes[MECHANISM].split(|byte| *byte == 0).next().unwrap_or_default();
+        if theirs != ours.as_bytes() {
+            return Err(Cut::Mechanism { theirs: shown(theirs), ours });
+        }
+        // The byte that says who is the server of the mechanism is not looked at: libzmq leaves it out, and the first command
+        // tells as much.
+        Ok(Some(Greeting { is_3_1: self.bytes[VERSION] > 3 || self.bytes[MINOR] >= 1 }))
+    }
+
+    const fn check(&self, byte: u8) -> Result<(), Cut> {
+        match self.have {
+            0 if byte != 0xFF => Err(Cut::NotZmtp),
+            // ZMTP 1 sends a long length here, and its flags in the place of 0x7F.
+            SIGNATURE_END if byte & 1 == 0 => Err(Cut::OldVersion(1)),
+            VERSION if byte < 3 => Err(Cut::OldVersion(if byte == 0 { 1 } else { 2 })),
+            _ => Ok(()),
+        }
+    }
+}

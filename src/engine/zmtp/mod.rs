@@ -1,0 +1,71 @@
+//! One ZMTP connection, either side of it: bytes in, events and bytes out, time as a value.
+//!
+//! It speaks ZMTP 3.1 (RFC 37) with peers of 3.1 and 3.0 (RFC 23), with the mechanisms NULL and CURVE (RFC 25 and 26), for
+//! the patterns request-reply (RFC 28) and publish-subscribe (RFC 29). Older peers are refused. The envelope of a request
+//! is not looked at here; it is [`crate::protocol::envelope`]'s concern.
+//!
+//! | state | input | next |
+//! |---|---|---|
+//! | `Greeting` | 64 bytes, checked as they come | `Handshake`, the first command of the mechanism leaves |
+//! | `Handshake` | commands of the mechanism | `Open` with [`Event::Opened`], when the socket types fit |
+//! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
+//! | `Over` | nothing is read any more | |
+//!
+//! A [`Cut`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the owner closes.
+//! The owner calls [`Connection::handle_input`] until the input is used up, [`Connection::handle_written`] after each write of
+//! [`Connection::output`], and [`Connection::handle_timeout`] when [`Connection::poll_timeout`] has come.
+//!
+//! What a peer can make us hold is bounded by [`Limits`]: a length is checked before a byte of it is stored, and memory grows
+//! with the bytes that have come, not with those that were announced.
+//!
+//! # Why not a library
+//!
+//! `omq-proto` 0.37 is the one crate of this shape. It bounds bytes, and parts by the size of their handles. But it takes
+//! 256 KiB from a peer before the handshake is done, reads the random source itself, so that no run can be replayed, brings
+//! 17,000 lines for transports and compressors that are not used here, rests its CURVE on a cipher crate with one release
+//! by the same single author, and had 52 releases in its first six months, half of which break their users. `zeromq` and
+//! `rzmq` are async. The ciphers here are those of RustCrypto.
+
+mod command;
+mod connection;
+mod curve;
+mod cut;
+mod frame;
+mod greeting;
+mod handshake;
+mod keys;
+mod kind;
+mod liveness;
+mod outbox;
+mod session;
+mod subscriptions;
+mod tests;
+
+pub use connection::{Connection, Event, Peer, Settings};
+pub use cut::{Cut, Full};
+pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
+pub use kind::Kind;
+pub use liveness::Timer;
+pub use subscriptions::{Subscriptions, TooMany};
+
+use std::time::Duration;
+
+/// What a peer may cost.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// Bytes of a message, all parts together.
+    pub message_bytes_max: usize,
+    /// Parts of a message.
+    pub parts_max: usize,
+    /// Messages that wait to be written.
+    pub queue_messages_max: usize,
+    /// Bytes that wait to be written. One message may always wait, whatever its size.
+    pub queue_bytes_max: usize,
+    /// From the first byte to [`Event::Opened`].
+    pub handshake_timeout: Duration,
+    /// How long bytes may wait while the peer takes none.
+    pub stall_timeout: Duration,
+    /// After which silence a peer of 3.1 is asked whether it lives; `None` never asks. It has two more for its
+    /// answer.
+    pub ping_interval: Option<Duration>,
+}

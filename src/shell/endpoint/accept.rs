@@ -1,0 +1,189 @@
+//! Who is let in: listeners, and how many places there are.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::net::IpAddr;
+use std::time::Duration;
+
+use super::peer::Peer;
+use super::reactor::{Endpoint, PeerId};
+use super::stream::{Listener, Stream};
+use crate::engine::zmtp::{Connection, Cut, Settings};
+use crate::types::Mono;
+
+/// Connections taken in one turn, of each listener.
+const ACCEPTS_PER_TURN: usize = 64;
+
+/// Pause after the system had no descriptor for a connection.
+const REST: Duration = Duration::from_millis(100);
+
+/// How many connections there may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Places {
+    /// In all; descriptors beyond it are for other purposes.
+    pub connections_max: usize,
+    /// Of one IP address.
+    pub per_address_max: usize,
+}
+
+/// What has become of connections.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// They had a place.
+    pub accepted: u64,
+    /// There was no place, or no descriptor.
+    pub refused: u64,
+    /// They were closed by us.
+    pub cut: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Accepting {
+    places: Places,
+    listeners: Vec<Listening>,
+    by_address: BTreeMap<IpAddr, usize>,
+    /// Connections in the order in which they came, as long as their handshake may be under way.
+    handshakes: VecDeque<PeerId>,
+    resumes_at: Option<Mono>,
+    pub(super) counts: Counts,
+}
+
+#[derive(Debug)]
+struct Listening {
+    listener: Listener,
+    settings: Settings,
+    /// Somebody may be waiting.
+    has_callers: bool,
+}
+
+impl Accepting {
+    pub(super) const fn new(places: Places) -> Self {
+        let counts = Counts { accepted: 0, refused: 0, cut: 0 };
+        Self {
+            places,
+            listeners: Vec::new(),
+            by_address: BTreeMap::new(),
+            handshakes: VecDeque::new(),
+            resumes_at: None,
+            counts,
+        }
+    }
+
+    pub(super) const fn listeners(&self) -> usize {
+        self.listeners.len()
+    }
+
+    pub(super) fn add(&mut self, listener: Listener, settings: Settings) {
+        self.listeners.push(Listening { listener, settings, has_callers: true });
+    }
+
+    pub(super) fn called(&mut self, tag: usize) {
+        if let Some(listening) = self.listeners.get_mut(tag) {
+            listening.has_callers = true;
+        }
+    }
+
+    pub(super) fn has_callers(&self, now: Mono) -> bool {
+        self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
+    }
+
+    pub(super) const fn resumes_at(&self) -> Option<Mono> {
+        self.resumes_at
+    }
+
+    pub(super) fn left(&mut self, address: Option<IpAddr>) {
+        let Some(address) = address else { return };
+        if let Some(count) = self.by_address.get_mut(&address) {
+            *count -= 1;
+            if *count == 0 {
+                self.by_address.remove(&address);
+            }
+        }
+    }
+
+    fn is_full_for(&self, address: IpAddr) -> bool {
+        self.by_address.get(&address).is_some_and(|count| *count >= self.places.per_address_max)
+    }
+}
+
+impl Endpoint {
+    /// Whether a connection more could be taken.
+    pub(super) fn has_place(&mut self) -> bool {
+        self.peers.len() < self.accepting.places.connections_max || self.oldest_handshake(None).is_some()
+    }
+
+    pub(super) fn accept(&mut self) {
+        if !self.accepting.has_callers(self.now) {
+            return;
+        }
+        self.accepting.resumes_at = None;
+        for tag in 0..self.accepting.listeners.len() {
+            for _ in 0..ACCEPTS_PER_TURN {
+                if !self.accepting.listeners[tag].has_callers || !self.has_place() {
+                    break;
+                }
+                match self.accepting.listeners[tag].listener.accept() {
+                    Ok((stream, address)) => self.admit(tag, stream, address),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.accepting.listeners[tag].has_callers = false;
+                    }
+                    // One that has gone while it waited; the next one may be there.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
+                    Err(error) => {
+                        log::warn!("cannot take a connection: {error}; trying again in {REST:?}");
+                        self.accepting.counts.refused += 1;
+                        self.accepting.resumes_at = Some(self.now + REST);
+                        return;
+                    }
+                }
+            }
+        }
+    }
+
+    fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
+        if let Some(full) = address.filter(|address| self.accepting.is_full_for(*address)) {
+            let Some(oldest) = self.oldest_handshake(Some(full)) else {
+                self.accepting.counts.refused += 1;
+                log::debug!(
+                    "a connection of {full} is refused: it has {} already",
+                    self.accepting.places.per_address_max
+                );
+                return;
+            };
+            self.cut(oldest, &Cut::SlowHandshake);
+        } else if self.peers.len() >= self.accepting.places.connections_max
+            && let Some(oldest) = self.oldest_handshake(None)
+        {
+            self.cut(oldest, &Cut::SlowHandshake);
+        }
+        let connection = Connection::new(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
+        if let Some(address) = address {
+            *self.accepting.by_address.entry(address).or_default() += 1;
+        }
+        match self.insert(Peer::new(stream, connection, tag, address)) {
+            Ok(id) => {
+                self.accepting.counts.accepted += 1;
+                self.accepting.handshakes.push_back(id);
+            }
+            Err(error) => {
+                log::warn!("cannot watch a connection: {error}");
+                self.accepting.left(address);
+            }
+        }
+    }
+
+    /// The connection that has been longest in its handshake, of one address or of all.
+    fn oldest_handshake(&mut self, address: Option<IpAddr>) -> Option<PeerId> {
+        let in_handshake =
+            |endpoint: &Self, id: PeerId| endpoint.peers.get(id).is_some_and(|peer| peer.connection.peer().is_none());
+        while let Some(first) = self.accepting.handshakes.front().copied()
+            && !in_handshake(self, first)
+        {
+            self.accepting.handshakes.pop_front();
+        }
+        let matches = |id: &PeerId| {
+            in_handshake(self, *id) && address.is_none_or(|address| self.peers[*id].address == Some(address))
+        };
+        self.accepting.handshakes.iter().copied().find(matches)
+    }
+}

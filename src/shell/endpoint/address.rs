@@ -1,0 +1,66 @@
+//! Where to listen or to connect: `tcp://127.0.0.1:15555`, `tcp://[::1]:15555`, `ipc:///run/llts.sock`.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+/// An endpoint that this transport can use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// An IP address with its port; 0 takes a free one.
+    Tcp(SocketAddr),
+    /// A socket in the file system.
+    Ipc(PathBuf),
+}
+
+/// An endpoint that this transport cannot use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH")]
+pub struct BadAddress(String);
+
+/// Bytes of the path of a socket, without the zero at its end.
+const IPC_PATH_BYTES_MAX: usize = 107;
+
+impl Address {
+    /// Reads an endpoint.
+    ///
+    /// # Errors
+    /// When it is of another transport or malformed.
+    pub fn parse(text: &str) -> Result<Self, BadAddress> {
+        let tcp = text.strip_prefix("tcp://").and_then(|rest| rest.parse().ok()).map(Self::Tcp);
+        let ipc = || {
+            let path = text.strip_prefix("ipc://")?;
+            // "@" means a name outside the file system to libzmq, where no permission protects it.
+            let is_path = !path.is_empty() && !path.starts_with('@') && !path.contains('\0');
+            (is_path && path.len() <= IPC_PATH_BYTES_MAX).then(|| Self::Ipc(PathBuf::from(path)))
+        };
+        tcp.or_else(ipc).ok_or_else(|| BadAddress(text.to_owned()))
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Tcp(address) => write!(f, "tcp://{address}"),
+            Self::Ipc(path) => write!(f, "ipc://{}", path.display()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endpoints_read_as_they_are_written() {
+        for text in ["tcp://127.0.0.1:0", "tcp://[::1]:15555", "ipc:///run/llts.sock", "ipc://relative.sock"] {
+            assert_eq!(Address::parse(text).map(|address| address.to_string()), Ok(text.to_owned()));
+        }
+        let long = format!("ipc://{}", "x".repeat(108));
+        for text in
+            ["", "tcp://localhost:1", "tcp://*:1", "tcp://127.0.0.1", "ws://127.0.0.1:1", "ipc://", "ipc://@x", &long]
+        {
+            assert_eq!(Address::parse(text), Err(BadAddress(text.to_owned())));
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What is due when for a peer, and its end.
+
+use super::reactor::{Arrival, Endpoint, PeerId, What};
+use crate::engine::zmtp::Cut;
+
+impl Endpoint {
+    /// Closes a connection for a reason of ours, after a last word.
+    pub fn cut(&mut self, id: PeerId, cut: &Cut) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            self.accepting.counts.cut += 1;
+            log::debug!("a peer{} is cut: {cut}", peer.address.map(|ip| format!(" of {ip}")).unwrap_or_default());
+            // If it does not take it now, it never gets it.
+            let _ = peer.write(self.now);
+            self.remove(id);
+        }
+    }
+
+    /// Closes a connection that is not needed any more.
+    pub fn close(&mut self, id: PeerId) {
+        self.remove(id);
+    }
+
+    pub(super) fn remove(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.remove(id) else { return };
+        self.accepting.left(peer.address);
+        if let Some(at) = peer.armed {
+            self.timers.remove(&(at, id));
+        }
+        self.closed.push_back(Arrival { peer: id, tag: peer.tag, what: What::Closed });
+    }
+
+    /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.
+    pub(super) fn arm(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let Some((at, _)) = peer.connection.poll_timeout() else { return };
+        if peer.armed.is_some_and(|armed| armed <= at) {
+            return;
+        }
+        if let Some(armed) = peer.armed.replace(at) {
+            self.timers.remove(&(armed, id));
+        }
+        self.timers.insert((at, id));
+    }
+
+    pub(super) fn handle_timeout(&mut self) {
+        let mut unread = Vec::new();
+        while let Some((at, id)) = self.timers.first().copied()
+            && at <= self.now
+        {
+            self.timers.pop_first();
+            let Some(peer) = self.peers.get_mut(id) else { continue };
+            peer.armed = None;
+            if peer.is_ready && peer.connection.peer().is_some() {
+                // What it has sent may be what is waited for.
+                unread.push(id);
+                continue;
+            }
+            match peer.connection.handle_timeout(self.now) {
+                Ok(()) => {
+                    self.mark_unsent(id);
+                    self.arm(id);
+                }
+                Err(cut) => self.cut(id, &cut),
+            }
+        }
+        for id in unread {
+            self.arm(id);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! An agent's two connections to its controller: a DEALER for requests and a SUB for broadcasts.
+
+use std::collections::VecDeque;
+use std::os::fd::BorrowedFd;
+
+use super::lines::{Lines, LinkSettings};
+use super::reactor::Tag;
+use crate::engine::zmtp::{Event, Kind};
+use crate::shell::transport::{Link, SocketError};
+use crate::types::Mono;
+
+const REQUESTS: Tag = 0;
+const BROADCASTS: Tag = 1;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct OwnLink {
+    lines: Lines,
+    prefixes: Vec<String>,
+    /// What was sent while nobody was there.
+    waiting: VecDeque<Vec<u8>>,
+    answers: VecDeque<Vec<u8>>,
+    broadcasts: VecDeque<Vec<u8>>,
+}
+
+impl OwnLink {
+    /// Begins to connect; whether anybody is there shows when an answer comes.
+    ///
+    /// # Errors
+    /// When an endpoint is malformed, or descriptors have run out.
+    pub fn connect(
+        rep_endpoint: &str,
+        pub_endpoint: &str,
+        prefixes: &[String],
+        settings: LinkSettings,
+    ) -> Result<Self, SocketError> {
+        Ok(Self {
+            lines: Lines::dial_all(&[(rep_endpoint, Kind::Dealer), (pub_endpoint, Kind::Sub)], settings)?,
+            prefixes: prefixes.to_vec(),
+            waiting: VecDeque::new(),
+            answers: VecDeque::new(),
+            broadcasts: VecDeque::new(),
+        })
+    }
+
+    fn take(&mut self, tag: Tag, event: Event) {
+        match event {
+            Event::Opened(_) if tag == BROADCASTS => self.subscribe(),
+            Event::Opened(_) => {
+                for body in std::mem::take(&mut self.waiting) {
+                    self.send(body);
+                }
+            }
+            Event::Message(mut parts) => match (tag, parts.pop(), parts.len()) {
+                // The delimiter, then the body.
+                (REQUESTS, Some(body), 1) => self.answers.push_back(body),
+                (BROADCASTS, Some(frame), 0) => self.broadcasts.push_back(frame),
+                _ => log::debug!("a message of the controller has too many or too few frames"),
+            },
+            Event::Subscribed(_) | Event::Cancelled(_) => {}
+        }
+    }
+
+    fn subscribe(&mut self) {
+        let Some(peer) = self.lines.open(BROADCASTS) else { return };
+        for prefix in &self.prefixes {
+            self.lines.endpoint.subscribe(peer, prefix.as_bytes());
+        }
+    }
+}
+
+impl Link for OwnLink {
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+        let (ready, events) = self.lines.wait(now, deadline, fds);
+        for (tag, event) in events {
+            self.take(tag, event);
+        }
+        ready
+    }
+
+    fn send(&mut self, body: Vec<u8>) {
+        let Some(peer) = self.lines.open(REQUESTS) else {
+            if self.waiting.len() >= self.lines.queue_max() {
+                self.waiting.pop_front();
+            }
+            self.waiting.push_back(body);
+            return;
+        };
+        if let Err(why) = self.lines.endpoint.send(peer, &[Vec::new(), body]) {
+            log::debug!("a message to the controller is lost: {why:?}");
+        }
+        // At once: what the agent does next may take longer than a write.
+        self.lines.endpoint.flush();
+    }
+
+    fn receive_answer(&mut self) -> Option<Vec<u8>> {
+        self.answers.pop_front()
+    }
+
+    fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
+        self.broadcasts.pop_front()
+    }
+
+    fn reconnect(&mut self) -> Result<(), SocketError> {
+        self.waiting.clear();
+        self.lines.redial();
+        Ok(())
+    }
+}

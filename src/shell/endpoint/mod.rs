@@ -1,0 +1,46 @@
+//! Sockets of ZMTP peers inside the loop that uses them: no thread, one wait, bounded everywhere.
+//!
+//! [`crate::engine::zmtp`] knows what the bytes mean; this carries them. An [`Endpoint`] listens and connects, and has all
+//! peers of one loop:
+//!
+//! ```text
+//! wait: epoll + the loop's own descriptors --> who is ready --> accept, timers
+//! poll_event: one peer after the other, 16 KiB each, until nobody is ready --> Arrival
+//! send --> the peer's outbox --> flush: one write for many messages
+//! ```
+//!
+//! | danger | answer |
+//! |---|---|
+//! | more connections than descriptors | at `connections_max` the oldest handshake makes room; if there is none, nobody is accepted until somebody leaves, and the listener is not asked meanwhile |
+//! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, else the newcomer |
+//! | a peer that sends without end | one chunk of it, then the others have their turn |
+//! | a peer that does not read | half of its queue full: it is not read any more; the queue full, or nothing taken for long: it is cut |
+//! | a peer whose machine is gone | TCP keep-alive, and PING |
+//!
+//! It rests on epoll itself, not on a library above it: the loops also wait for signals and for the ends of processes, whose
+//! descriptors come and go and must be looked at level-triggered in the same wait.
+//!
+//! [`OwnPorts`], [`OwnLink`] and [`Requester`] are what controller, agent and client have of it. Pushes have their own table of peers and take only the
+//! [`Stream`].
+
+mod accept;
+mod address;
+mod ending;
+mod lines;
+mod link;
+mod peer;
+mod poller;
+mod ports;
+mod reactor;
+mod requester;
+mod sending;
+mod stream;
+
+pub use accept::{Counts, Places};
+pub use address::{Address, BadAddress};
+pub use lines::LinkSettings;
+pub use link::OwnLink;
+pub use ports::{OwnPorts, PortSettings};
+pub use reactor::{Arrival, Endpoint, PeerId, Tag, What};
+pub use requester::{Outcome, Requester};
+pub(in crate::shell) use stream::Stream;

@@ -1,0 +1,207 @@
+//! The controller's two ports on one [`Endpoint`].
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use slotmap::SecondaryMap;
+
+use super::accept::Places;
+use super::address::Address;
+use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
+use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
+use crate::shell::clock;
+use crate::shell::transport::{Ports, SocketError, Unsendable};
+use crate::types::Mono;
+
+/// How long [`Ports::close`] goes on delivering.
+const LINGER: Duration = Duration::from_secs(1);
+
+/// A subscription is all that a subscriber has to say, and a short one.
+const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
+
+/// The part of all subscriptions that one peer may have.
+const SUBSCRIPTIONS_SHARE: usize = 10;
+
+const REQUESTS: Tag = 0;
+const BROADCASTS: Tag = 1;
+const LOCAL_REQUESTS: Tag = 2;
+
+/// What strangers may cost.
+#[derive(Clone, Debug)]
+pub struct PortSettings {
+    /// Each of them.
+    pub limits: Limits,
+    /// How they are let in.
+    pub security: Security,
+    /// All of them.
+    pub places: Places,
+    /// A socket in the file system that takes requests as well.
+    pub local: Option<Address>,
+    /// Prefixes that all subscribers together may ask for; one of them a tenth.
+    pub subscriptions_max: usize,
+}
+
+/// A ROUTER for requests and an XPUB for broadcasts.
+#[derive(Debug)]
+pub struct OwnPorts {
+    endpoint: Endpoint,
+    requests: String,
+    broadcasts: String,
+    subscribers: SecondaryMap<PeerId, Subscriptions>,
+    subscriptions: usize,
+    subscriptions_max: usize,
+    /// The beginning of the messages that are made only when somebody asks for them.
+    watchable: String,
+    is_watched: bool,
+}
+
+impl OwnPorts {
+    /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so.
+    ///
+    /// # Errors
+    /// When an address is malformed, in use, or not ours.
+    pub fn bind(
+        rep_endpoint: &str,
+        pub_endpoint: &str,
+        watchable: String,
+        settings: &PortSettings,
+    ) -> Result<Self, SocketError> {
+        let endpoint = Endpoint::new(settings.places);
+        let mut endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", rep_endpoint, source))?;
+        let limits = settings.limits.clone();
+        let requests = listen(
+            &mut endpoint,
+            rep_endpoint,
+            Settings { kind: Kind::Router, limits, security: settings.security.clone() },
+        )?;
+        let limits = Limits { message_bytes_max: SUBSCRIBER_MESSAGE_BYTES_MAX, ..settings.limits.clone() };
+        let broadcasts = listen(
+            &mut endpoint,
+            pub_endpoint,
+            Settings { kind: Kind::Xpub, limits, security: settings.security.clone() },
+        )?;
+        if let Some(local) = &settings.local {
+            let (limits, security) = (settings.limits.clone(), settings.security.clone());
+            listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security })?;
+        }
+        Ok(Self {
+            endpoint,
+            requests,
+            broadcasts,
+            subscribers: SecondaryMap::new(),
+            subscriptions: 0,
+            subscriptions_max: settings.subscriptions_max,
+            watchable,
+            is_watched: false,
+        })
+    }
+
+    fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {
+        let Arrival { peer, tag, what } = arrival;
+        match what {
+            What::Event(Event::Message(parts)) if matches!(tag, REQUESTS | LOCAL_REQUESTS) => {
+                let mut frames = Vec::with_capacity(parts.len() + 1);
+                frames.push(peer.to_bytes());
+                frames.extend(parts);
+                return Some(frames);
+            }
+            What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
+            What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
+            What::Closed if tag == BROADCASTS => {
+                self.change(peer, |asked| *asked = Subscriptions::default());
+                self.subscribers.remove(peer);
+            }
+            What::Event(Event::Opened(_) | Event::Message(_)) | What::Closed => {}
+        }
+        None
+    }
+
+    fn subscribe(&mut self, peer: PeerId, prefix: Vec<u8>) {
+        let left = self.subscriptions_max - self.subscriptions;
+        let asked = self.subscribers.get(peer).map_or(0, Subscriptions::len);
+        let max = (self.subscriptions_max / SUBSCRIPTIONS_SHARE).max(1).min(asked + left);
+        if self.subscribers.get(peer).is_none() {
+            self.subscribers.insert(peer, Subscriptions::default());
+        }
+        let mut outcome = Ok(());
+        self.change(peer, |asked| outcome = asked.add(prefix, max));
+        if outcome.is_err() {
+            self.endpoint.cut(peer, &Cut::Protocol("it subscribes too often, or to a prefix that is too long"));
+        }
+    }
+
+    fn change(&mut self, peer: PeerId, change: impl FnOnce(&mut Subscriptions)) {
+        let Some(asked) = self.subscribers.get_mut(peer) else { return };
+        let before = asked.len();
+        change(asked);
+        self.subscriptions = self.subscriptions - before + asked.len();
+        let watchable = self.watchable.as_bytes();
+        self.is_watched = self.subscribers.values().any(|asked| asked.may_match(watchable));
+    }
+}
+
+fn listen(endpoint: &mut Endpoint, text: &str, settings: Settings) -> Result<String, SocketError> {
+    let address = Address::parse(text).map_err(|source| SocketError::new("bind", text, source))?;
+    let bound = endpoint.listen(&address, settings);
+    bound.map(|address| address.to_string()).map_err(|source| SocketError::new("bind", text, source))
+}
+
+impl Ports for OwnPorts {
+    fn requests(&self) -> &str {
+        &self.requests
+    }
+
+    fn broadcasts(&self) -> &str {
+        &self.broadcasts
+    }
+
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+        self.endpoint.wait(now, deadline, fds)
+    }
+
+    fn receive(&mut self) -> Option<Vec<Vec<u8>>> {
+        while let Some(arrival) = self.endpoint.poll_event() {
+            let request = self.take(arrival);
+            if request.is_some() {
+                return request;
+            }
+        }
+        None
+    }
+
+    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+        let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
+        self.endpoint.send(PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts)
+    }
+
+    fn publish(&mut self, frame: Vec<u8>) {
+        let parts = [frame];
+        for (peer, asked) in &self.subscribers {
+            if asked.matches(&parts[0]) && self.endpoint.offer(peer, &parts) != Ok(true) {
+                log::debug!("a broadcast is lost");
+            }
+        }
+    }
+
+    fn is_watched(&self) -> bool {
+        self.is_watched
+    }
+
+    fn flush(&mut self) {
+        self.endpoint.flush();
+    }
+
+    fn close(mut self: Box<Self>) {
+        let end = clock::now().mono + LINGER;
+        self.endpoint.flush();
+        while self.endpoint.has_unsent() {
+            let now = clock::now().mono;
+            if now >= end {
+                break;
+            }
+            self.endpoint.wait(now, Some(end), &[]);
+            while self.endpoint.poll_event().is_some() {}
+        }
+        log::info!("connections: {:?}", self.endpoint.counts());
+    }
+}

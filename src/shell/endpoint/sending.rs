@@ -1,0 +1,94 @@
+//! From messages to the streams: what waits for whom, and who is written to.
+
+use slotmap::Key as _;
+
+use super::reactor::{Endpoint, PeerId};
+use crate::engine::zmtp::Cut;
+use crate::shell::transport::Unsendable;
+
+impl Endpoint {
+    /// Lets a message wait for a peer until [`Self::flush`]. A peer for which too much waits is cut.
+    ///
+    /// # Errors
+    /// When it is gone, not open so far, or does not read.
+    pub fn send<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
+        if self.offer(id, parts)? {
+            return Ok(());
+        }
+        self.cut(id, &Cut::NotReading);
+        Err(Unsendable::Full)
+    }
+
+    /// As [`Self::send`], but a message too many is lost, and the peer stays: `false` says so.
+    ///
+    /// # Errors
+    /// When it is gone, or not open so far.
+    pub fn offer<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {
+        let peer = self.peers.get_mut(id).filter(|peer| peer.connection.peer().is_some());
+        let peer = peer.ok_or(Unsendable::NoPeer)?;
+        if peer.connection.send(self.now, parts).is_err() {
+            // What waits may not have been tried so far.
+            self.write(id);
+            let Some(peer) = self.peers.get_mut(id) else { return Err(Unsendable::NoPeer) };
+            if peer.connection.send(self.now, parts).is_err() {
+                return Ok(false);
+            }
+        }
+        self.mark_unsent(id);
+        Ok(true)
+    }
+
+    /// Asks a publisher for what begins like this.
+    pub fn subscribe(&mut self, id: PeerId, prefix: &[u8]) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.connection.subscribe(self.now, prefix);
+            self.mark_unsent(id);
+        }
+    }
+
+    pub(super) fn mark_unsent(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id)
+            && !peer.is_unsent
+            && !peer.connection.output().is_empty()
+        {
+            peer.is_unsent = true;
+            self.unsent.push(id);
+        }
+    }
+
+    /// Writes what was sent, one write for each peer.
+    pub fn flush(&mut self) {
+        for id in std::mem::take(&mut self.unsent) {
+            if let Some(peer) = self.peers.get_mut(id) {
+                peer.is_unsent = false;
+                if !peer.is_blocked {
+                    self.write(id);
+                }
+            }
+        }
+    }
+
+    /// Whether something waits that the kernel has not taken.
+    #[must_use]
+    pub fn has_unsent(&self) -> bool {
+        self.peers.values().any(|peer| peer.connection.peer().is_some() && !peer.connection.output().is_empty())
+    }
+
+    pub(super) fn write(&mut self, id: PeerId) {
+        let Some(peer) = self.peers.get_mut(id) else { return };
+        let was_blocked = peer.is_blocked;
+        let outcome = peer.write(self.now).and_then(|()| match peer.is_blocked {
+            blocked if blocked == was_blocked => Ok(()),
+            blocked => self.poller.modify(&peer.stream, id.data().as_ffi(), blocked),
+        });
+        if let Err(error) = outcome {
+            log::debug!("a peer is gone: {error}");
+            return self.remove(id);
+        }
+        if peer.is_held_back && !(peer.connection.is_clogged() && peer.is_blocked) {
+            peer.is_held_back = false;
+            self.mark_ready(id);
+        }
+        self.arm(id);
+    }
+}

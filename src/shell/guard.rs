@@ -1,0 +1,245 @@
+//! A guard: a small process that outlives another one for a moment, to end what that one leaves behind when it is killed.
+//!
+//! A supervisor inherits what a killed agent leaves. Whoever runs without a supervisor starts a guard instead. The guard sleeps
+//! and has nothing but one end of a line; the other end is with the guarded process.
+//!
+//! | the guard | hears | does |
+//! |---|---|---|
+//! | watches | a byte on the line | ends: nothing is left behind |
+//! | watches | the line is closed | waits for the end of the process, which is near |
+//! | waits | the process has ended | its duty, then it ends |
+//!
+//! The line tells more than the end of the process. A program that is being started holds all that its parent has open until
+//! its exec, and shows the environment of its parent until then: nothing would give it away. So the line is closed only when
+//! the process has ended and what it was just starting can be found.
+//!
+//! The guarded process sees the line closed when its guard was killed, and may start another one.
+//!
+//! # Whose child it is
+//!
+//! Nobody's: it detaches before it watches. An agent knows that a run has left nothing when it has no child at all, and a guard
+//! among its children would turn that one system call into a scan of `/proc` after each task. In a session of its own, a
+//! guard hears neither Ctrl-C nor a signal to the group of the guarded process. It blocks the polite signals: a service
+//! manager that stops a whole service asks everybody at once, and the guard must not be the first to go.
+//!
+//! # Why not the other way round
+//!
+//! The process that was started could be the guard, and the agent its child. But then whoever stops or kills the process that
+//! he started would mean the agent and meet its guard.
+
+use std::ffi::OsString;
+use std::io::{self, Read, Write as _};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Command, ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{PidfdFlags, pidfd_open};
+
+use super::process::{ProcessId, close_all_on_exec};
+use super::signals::{STOP, Signals, with_clean_mask};
+
+/// How long a released guard may take to end. It has nothing to do but that.
+const RELEASE_MAX: Duration = Duration::from_secs(1);
+
+/// Why there is no guard.
+#[derive(Debug, thiserror::Error)]
+pub enum GuardError {
+    /// The system refuses a process, or a line to it.
+    #[error("cannot start a guard: {0}")]
+    Start(#[from] io::Error),
+    /// It said why on stderr.
+    #[error("cannot start a guard: it {0}")]
+    Refused(ExitStatus),
+}
+
+/// How to start the guard of this process.
+#[derive(Clone, Debug)]
+pub struct GuardPlan {
+    /// Asked once: after a rebuild, the answer is the name of a deleted file.
+    program: PathBuf,
+    config: Option<PathBuf>,
+    duty: Vec<OsString>,
+    is_of_a_guest: bool,
+    environment: Vec<(&'static str, OsString)>,
+}
+
+/// The guard of this process, for as long as this exists.
+#[derive(Debug)]
+pub struct Guard {
+    line: UnixStream,
+}
+
+impl GuardPlan {
+    /// A guard that reads this configuration file, if one was named, and has the duty of an agent's guard.
+    ///
+    /// # Errors
+    /// When the program does not know where it is.
+    pub fn new(config: Option<PathBuf>) -> io::Result<Self> {
+        Ok(Self {
+            program: std::env::current_exe()?,
+            config,
+            duty: Vec::new(),
+            is_of_a_guest: false,
+            environment: Vec::new(),
+        })
+    }
+
+    /// The same, for the service that is hosted in this folder, with the environment of that service.
+    #[must_use]
+    pub fn of_a_guest(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
+        self.duty = vec!["--guest".into(), folder.into()];
+        self.is_of_a_guest = true;
+        self.environment = environment;
+        self
+    }
+
+    /// Starts the guard and returns when it has detached. Nobody may reap children meanwhile, and orphans must not be
+    /// adopted by this process: see [`super::process::without_adoption`].
+    ///
+    /// # Errors
+    /// [`GuardError`]
+    pub fn start(&self) -> Result<Guard, GuardError> {
+        // It outlives everybody, so it shall hold nothing open. libzmq leaves descriptors to programs.
+        close_all_on_exec().map_err(io::Error::from)?;
+        let of = ProcessId::own().map_err(io::Error::from)?;
+        let (line, its_end) = UnixStream::pair()?;
+        let mut command = Command::new(&self.program);
+        if let Some(config) = &self.config {
+            command.arg("--config").arg(config);
+        }
+        command.args(["guard", "--pid", &of.pid.to_string(), "--start-time", &of.start_time.to_string()]);
+        command.args(&self.duty).envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.stdin(OwnedFd::from(its_end)).stdout(Stdio::null());
+        if self.is_of_a_guest {
+            // The end of a service takes a while, and an open stderr would hold up whoever reads ours to its end.
+            command.stderr(Stdio::null());
+        }
+        let status = with_clean_mask(|| command.status())?;
+        if status.success() { Ok(Guard { line }) } else { Err(GuardError::Refused(status)) }
+    }
+}
+
+impl Guard {
+    /// Whether it is gone, after its descriptor was readable: it never says anything.
+    #[must_use]
+    pub fn is_gone(&self) -> bool {
+        let ready = poll(&mut [PollFd::new(self.line.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
+        ready == Ok(1)
+    }
+
+    /// Lets it end, and waits for that: nothing is left behind.
+    pub fn release(mut self) {
+        // What fails here means that it is gone already.
+        let _ = self.line.set_read_timeout(Some(RELEASE_MAX));
+        let _ = self.line.write_all(b".").and_then(|()| self.line.read(&mut [0]));
+    }
+}
+
+/// Readable when the guard is gone.
+impl AsFd for Guard {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.line.as_fd()
+    }
+}
+
+/// How a watch ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Watched {
+    /// The process has said that it leaves nothing behind.
+    Released,
+    /// The process has ended without a word.
+    Died,
+}
+
+/// Makes the calling process nobody's child, in a session of its own, deaf to polite signals. Call it before any thread is
+/// started. What started it sees an exit code of 0.
+///
+/// # Errors
+/// When there is no process to be had.
+pub fn detach() -> io::Result<Signals> {
+    let deaf = Signals::install(&STOP)?;
+    nix::unistd::daemon(true, true)?;
+    Ok(deaf)
+}
+
+/// Waits until `process` has ended, or says on `line` that nothing is left to do.
+pub fn watch(process: ProcessId, mut line: impl Read) -> Watched {
+    // The number may go to another process before the descriptor is opened.
+    let pidfd = pidfd_open(process.pid, PidfdFlags::empty()).ok().filter(|_| process.is_alive());
+    loop {
+        match line.read(&mut [0]) {
+            Ok(1..) => return Watched::Released,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Ok(0) | Err(_) => break,
+        }
+    }
+    if let Some(pidfd) = pidfd {
+        while poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR) {}
+    }
+    Watched::Died
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Child;
+
+    fn sleeper() -> (Child, ProcessId) {
+        let child = Command::new("sleep").arg("600").spawn().unwrap();
+        let id = ProcessId::of(rustix::process::Pid::from_child(&child)).unwrap();
+        (child, id)
+    }
+
+    /// Watches in a thread, so that a wait without end fails a test instead of holding it.
+    fn watching(process: ProcessId, line: UnixStream) -> std::sync::mpsc::Receiver<Watched> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        std::thread::spawn(move || sender.send(watch(process, line)));
+        receiver
+    }
+
+    #[test]
+    fn a_word_releases_and_the_end_of_the_line_does_not() {
+        let (mut child, id) = sleeper();
+        let (mut ours, theirs) = UnixStream::pair().unwrap();
+        let first = watching(id, theirs);
+        ours.write_all(b".").unwrap();
+        assert_eq!(first.recv_timeout(Duration::from_secs(60)), Ok(Watched::Released));
+
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
+        let second = watching(id, theirs);
+        assert!(second.recv_timeout(Duration::from_millis(50)).is_err(), "the process lives");
+        child.kill().unwrap();
+        assert_eq!(second.recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_program_that_is_being_started_is_waited_for() {
+        let (mut child, id) = sleeper();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let until_its_exec = ours.try_clone().unwrap();
+        let watched = watching(id, theirs);
+        drop(ours);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert!(watched.recv_timeout(Duration::from_millis(50)).is_err(), "it cannot be found yet");
+        drop(until_its_exec);
+        assert_eq!(watched.recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
+    }
+
+    #[test]
+    fn a_reused_number_is_a_process_that_has_died() {
+        let (mut child, id) = sleeper();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        drop(ours);
+        let before = ProcessId { start_time: id.start_time - 1, ..id };
+        assert_eq!(watching(before, theirs).recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,216 @@
+//! What the loops of controller and agent need of the network, whoever provides it.
+//!
+//! | `TRANSPORT` | who |
+//! |---|---|
+//! | `zmq` | [`super::zmq`]: libzmq, with threads of its own |
+//! | `own` | [`super::endpoint`]: the loop itself reads and writes the sockets |
+//!
+//! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
+//! many messages share a write. Nothing here waits for a peer.
+
+use std::os::fd::BorrowedFd;
+use std::sync::Arc;
+
+use super::curve_keys;
+use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::zmq::{ZmqLink, ZmqPorts};
+use crate::config::{Config, Transport};
+use crate::engine::zmtp::{Limits, Security};
+use crate::types::Mono;
+
+/// A page of details is larger than any request.
+const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// Something that the network, or the library in front of it, refused.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot {what} {endpoint}: {source}")]
+pub struct SocketError {
+    what: &'static str,
+    endpoint: String,
+    source: Box<dyn std::error::Error + Send + Sync>,
+}
+
+impl SocketError {
+    /// What could not be done to which endpoint, and why.
+    pub(super) fn new(
+        what: &'static str,
+        endpoint: &str,
+        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
+    ) -> Self {
+        Self { what, endpoint: endpoint.to_owned(), source: source.into() }
+    }
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unsendable {
+    /// There is no such peer any more.
+    NoPeer,
+    /// The peer does not read; its queue is full.
+    Full,
+}
+
+/// The controller's two ports: requests with their answers, in any order, and broadcasts.
+pub trait Ports {
+    /// Where requests come in, with the port that was taken for 0.
+    fn requests(&self) -> &str;
+
+    /// Where broadcasts go out.
+    fn broadcasts(&self) -> &str;
+
+    /// Waits until a message has come, one of `fds` is readable, or the deadline has come; says of each of `fds` whether it
+    /// is readable.
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
+
+    /// The next request, if there is one: first a frame that names the peer, then what it sent.
+    fn receive(&mut self) -> Option<Vec<Vec<u8>>>;
+
+    /// Answers: the frames of a request up to its delimiter, then the body.
+    ///
+    /// # Errors
+    /// When the peer is gone or does not read.
+    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
+
+    /// Sends to whoever asks for it and reads; it may be lost.
+    fn publish(&mut self, frame: Vec<u8>);
+
+    /// Whether anybody asks for the messages that are made on demand.
+    fn is_watched(&self) -> bool;
+
+    /// Hands over to the kernel what was sent.
+    fn flush(&mut self);
+
+    /// Delivers what was sent, for a second at the most.
+    fn close(self: Box<Self>);
+}
+
+/// An agent's connection to its controller.
+pub trait Link {
+    /// As [`Ports::wait`].
+    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
+
+    /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
+    fn send(&mut self, body: Vec<u8>);
+
+    /// The body of the next answer, if there is one.
+    fn receive_answer(&mut self) -> Option<Vec<u8>>;
+
+    /// The next broadcast, if there is one.
+    fn receive_broadcast(&mut self) -> Option<Vec<u8>>;
+
+    /// Connects anew: the old connection has been silent for too long.
+    ///
+    /// # Errors
+    /// When descriptors have run out; the old connection stays then.
+    fn reconnect(&mut self) -> Result<(), SocketError>;
+}
+
+/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so;
+/// the process may have so many descriptors.
+///
+/// # Errors
+/// When an address is in use or is not ours.
+pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<dyn Ports>, SocketError> {
+    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    Ok(match config.network.transport {
+        Transport::Zmq => Box::new(ZmqPorts::bind(&requests, &broadcasts, watchable, &config.limits)?),
+        Transport::Own => {
+            let settings = PortSettings {
+                limits: limits(config),
+                security: server_security(config, &requests)?,
+                places: places(config, descriptors),
+                local: config.network.local.clone().map(Address::Ipc),
+                subscriptions_max: config.limits.subscriptions_max,
+            };
+            Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)
+        }
+    })
+}
+
+/// Begins to connect to the controller, and asks for broadcasts that begin like this.
+///
+/// # Errors
+/// When an endpoint is malformed, or descriptors have run out.
+pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, SocketError> {
+    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    let reconnect_interval_max = config.agent.reconnect_interval_max;
+    Ok(match config.network.transport {
+        Transport::Zmq => {
+            let limits = (&config.limits, reconnect_interval_max, ANSWER_BYTES_MAX);
+            Box::new(ZmqLink::connect(&requests, &broadcasts, prefixes, limits)?)
+        }
+        Transport::Own => {
+            // The agent and its controller speak all the time, so neither has to be asked.
+            let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
+            let settings =
+                LinkSettings { limits, security: client_security(config, &requests)?, reconnect_interval_max };
+            Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
+        }
+    })
+}
+
+/// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
+///
+/// # Errors
+/// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
+pub fn secured_client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
+    if config.network.curve_client.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))
+}
+
+fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
+    Ok(LinkSettings {
+        // An agent and its controller speak all the time, and a client knows how long it waits: nobody has to be asked.
+        limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) },
+        security: client_security(config, endpoint)?,
+        reconnect_interval_max: config.agent.reconnect_interval_max,
+    })
+}
+
+fn server_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
+    let Some(files) = &config.network.curve_server else {
+        let controller = &config.controller;
+        if controller.ip.to_canonical().is_loopback() || controller.allow_insecure {
+            return Ok(Security::Null);
+        }
+        // The keys of a client do not make a server.
+        let why =
+            "other machines may reach it, and CURVE_SERVER_SECRET_KEY_FILE and CURVE_AUTHORISED_KEYS_DIR are not given";
+        return Err(SocketError::new("bind", endpoint, why));
+    };
+    let keys = curve_keys::server(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
+    log::info!("{} keys may connect to {endpoint}", keys.authorised.len());
+    Ok(Security::CurveServer(Arc::new(keys)))
+}
+
+fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
+    let Some(files) = &config.network.curve_client else { return Ok(Security::Null) };
+    let keys = curve_keys::client(files).map_err(|source| SocketError::new("connect to", endpoint, source))?;
+    Ok(Security::CurveClient(Arc::new(keys)))
+}
+
+fn limits(config: &Config) -> Limits {
+    let limits = &config.limits;
+    Limits {
+        message_bytes_max: limits.message_bytes_max,
+        parts_max: limits.frames_max,
+        queue_messages_max: limits.send_queue_max,
+        queue_bytes_max: limits.send_queue_bytes_max,
+        handshake_timeout: limits.handshake_timeout,
+        stall_timeout: limits.send_timeout,
+        ping_interval: limits.ping_interval,
+    }
+}
+
+fn places(config: &Config, descriptors: u64) -> Places {
+    let limits = &config.limits;
+    let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
+    // A system that allows very few of them shares them out.
+    let free = descriptors.saturating_sub(limits.descriptors_reserved).max(descriptors / 2);
+    if free < limits.connections_max {
+        log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
+    }
+    Places { connections_max: free.min(limits.connections_max), per_address_max: limits.connections_per_address_max }
+}

@@ -1,0 +1,10 @@
+//! The ports and the link of `TRANSPORT = "own"` against libzmq, against each other, and against strangers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+
+mod conformance;
+mod echo;
+mod link;
+mod places;
+mod raw;
+mod strangers;

@@ -1,0 +1,102 @@
+//! Who is let in when there are more than places (HAZARDS row W7).
+
+use std::io::Write;
+use std::time::Duration;
+
+use llts::shell::endpoint::Places;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
+
+use crate::conformance::{ask, socket};
+use crate::echo::{Echo, settings};
+use crate::raw::{Raw, message, opening};
+
+#[test]
+fn connections_that_say_nothing_make_room() {
+    for places in [(20, 1000), (1000, 20)] {
+        let mut settings = settings();
+        settings.places = Places { connections_max: places.0, per_address_max: places.1 };
+        let echo = Echo::start(&settings);
+        let context = zmq::Context::new();
+        let before = socket(&context, zmq::REQ, &echo.requests);
+        ask(&before, "before");
+        let idle: Vec<Raw> = (0..200).map(|_| Raw::connect(echo.address())).collect();
+        ask(&before, "meanwhile");
+        let newcomer = socket(&context, zmq::REQ, &echo.requests);
+        ask(&newcomer, "after");
+        let closed = idle.into_iter().map(|mut raw| {
+            raw.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            raw.is_closed()
+        });
+        assert!(closed.filter(|closed| *closed).count() >= 180);
+    }
+}
+
+#[test]
+fn one_address_does_not_take_all_places() {
+    let mut settings = settings();
+    settings.places = Places { connections_max: 20, per_address_max: 5 };
+    let echo = Echo::start(&settings);
+    let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
+    let mut refused = Raw::connect(echo.address());
+    assert!(refused.is_closed());
+    held.pop();
+    // The place is free when the close has been seen.
+    crate::echo::wait_until("the place is free", || {
+        let mut raw = Raw::connect(echo.address());
+        raw.0.write_all(&opening("DEALER")).is_ok() && !raw.is_closed_within(Duration::from_millis(50))
+    });
+}
+
+#[test]
+fn a_full_house_waits_until_somebody_leaves() {
+    let mut settings = settings();
+    settings.places = Places { connections_max: 5, per_address_max: 5 };
+    settings.places.per_address_max = 100;
+    let echo = Echo::start(&settings);
+    let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
+    let mut waits = Raw::connect(echo.address());
+    waits.0.write_all(&[opening("DEALER"), message(&[b"", b"x"])].concat()).unwrap();
+    assert!(!waits.is_closed_within(Duration::from_millis(100)));
+    for raw in &mut held {
+        raw.0.write_all(&message(&[b"", b"y"])).unwrap();
+        assert_eq!((raw.frame(), raw.frame()), ((1, vec![]), (0, vec![b'y'])));
+    }
+    // A loop that asks for what it cannot take would spin.
+    let before = cpu_time();
+    assert!(!waits.is_closed_within(Duration::from_millis(300)));
+    assert!(cpu_time() - before < Duration::from_millis(150), "the loop spins");
+    held.pop();
+    waits.skip_handshake();
+    assert_eq!((waits.frame(), waits.frame()), ((1, vec![]), (0, vec![b'x'])));
+}
+
+/// In a process of its own under nextest: the limit belongs to all of it.
+#[test]
+fn without_descriptors_the_others_are_served() {
+    let mut settings = settings();
+    settings.places = Places { connections_max: 1000, per_address_max: 1000 };
+    let echo = Echo::start(&settings);
+    let mut before = Raw::dealer(echo.address());
+    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
+    let open = std::fs::read_dir("/proc/self/fd").unwrap().count() as u64;
+    setrlimit(Resource::RLIMIT_NOFILE, open + 20, hard).unwrap();
+    let mut held = Vec::new();
+    while let Ok(stream) = std::net::TcpStream::connect(echo.address()) {
+        held.push(stream);
+    }
+    for _ in 0..10 {
+        before.0.write_all(&message(&[b"", b"y"])).unwrap();
+        assert_eq!((before.frame(), before.frame()), ((1, vec![]), (0, vec![b'y'])));
+    }
+    drop(held);
+    setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
+    Raw::dealer(echo.address());
+}
+
+fn cpu_time() -> Duration {
+    let usage = nix::sys::resource::getrusage(nix::sys::resource::UsageWho::RUSAGE_SELF).unwrap();
+    let seconds = |time: nix::sys::time::TimeVal| {
+        Duration::new(u64::try_from(time.tv_sec()).unwrap(), u32::try_from(time.tv_usec() * 1000).unwrap())
+    };
+    seconds(usage.user_time()) + seconds(usage.system_time())
+}

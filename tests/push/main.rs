@@ -1,0 +1,10 @@
+//! The push thread on either transport.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
+#![expect(clippy::duplicate_mod, reason = "the same tests hold for both transports")]
+
+mod libzmq;
+#[path = "suite.rs"]
+mod own;
+#[path = "suite.rs"]
+mod zmq;
