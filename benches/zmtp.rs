@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use divan::counter::{BytesCount, ItemsCount};
-use llts::engine::zmtp::{Connection, Event, Kind, Limits, Settings};
+use llts::engine::zmtp::{Connection, Event, Kind, Limits, Security, Settings};
 use llts::protocol::client::{self, Submission};
 use llts::protocol::json::{self, FieldLimits};
 use llts::types::Mono;
@@ -27,7 +27,7 @@ fn connection(kind: Kind) -> Connection {
         stall_timeout: Duration::from_secs(60),
         ping_interval: None,
     };
-    Connection::new(NOW, Settings { kind, limits })
+    Connection::new(NOW, Settings { kind, limits, security: Security::Null }, [0; 32])
 }
 
 /// Hands over all that one has to say, and counts the messages in it.

@@ -1,16 +1,21 @@
 //! The Rust client: what the command line, the tests and other programs use to talk to a controller.
 //!
-//! [`Client::connect`] opens a REQ socket; each call sends one request and waits for its reply. [`Client::wait`] parks its
+//! [`Client::connect`] opens a REQ socket of libzmq, [`Client::secured`] a connection with CURVE; each call sends one request and waits for its reply. [`Client::wait`] parks its
 //! request at the controller until a task has finished, so that nobody polls. What the messages look like is
 //! [`crate::protocol::client`]'s concern.
 
-use std::cell::Cell;
+mod operators;
+
+use std::cell::{Cell, RefCell};
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use crate::config::Config;
 use crate::protocol::client::{self as wire, AgentRow, Listing, ReplyError, Selector, Submission, TaskView};
 use crate::protocol::words;
 use crate::shell::clock;
+use crate::shell::endpoint::{Outcome, Requester};
+use crate::shell::transport::{self, SocketError};
 use crate::types::{Fields, Mono, Phase, Scalar};
 
 /// How long a waiting request is parked at the most. It is asked again after that, so that a controller that was restarted
@@ -42,6 +47,9 @@ pub enum ClientError {
     /// The controller refused the request, or what answered is no controller.
     #[error(transparent)]
     Reply(#[from] ReplyError),
+    /// The connection cannot be made as it is configured.
+    #[error(transparent)]
+    Transport(#[from] SocketError),
     /// The system refused.
     #[error("cannot {what}: {cause}")]
     Socket {
@@ -65,6 +73,8 @@ pub struct Submitted {
     pub id: String,
     /// What was not taken as it was sent.
     pub warning: Option<String>,
+    /// Whether it had been accepted before, with the same key.
+    pub duplicate: bool,
 }
 
 /// How a wait ended.
@@ -93,11 +103,16 @@ pub struct AgentCounts {
 
 /// A connection to a controller.
 pub struct Client {
-    socket: zmq::Socket,
+    socket: Socket,
     endpoint: String,
     reply_timeout: Duration,
     /// When the controller spoke last.
     heard: Cell<Option<Mono>>,
+}
+
+enum Socket {
+    Zmq(zmq::Socket),
+    Own(Box<RefCell<Requester>>),
 }
 
 enum Exchange {
@@ -124,7 +139,23 @@ impl Client {
         };
         let socket: zmq::Socket = open().map_err(ClientError::socket("open a socket"))?;
         socket.connect(endpoint).map_err(|cause| ClientError::BadEndpoint { endpoint: endpoint.to_owned(), cause })?;
-        Ok(Self { socket, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) })
+        Ok(Self::of(Socket::Zmq(socket), endpoint, reply_timeout))
+    }
+
+    /// Prepares a connection as it is configured: with the keys of CURVE if there are any.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], and when the keys cannot be read.
+    pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
+        let reply_timeout = config.client.reply_timeout;
+        match transport::secured_client(config, endpoint)? {
+            Some(requester) => Ok(Self::of(Socket::Own(Box::new(RefCell::new(requester))), endpoint, reply_timeout)),
+            None => Self::connect(endpoint, reply_timeout),
+        }
+    }
+
+    fn of(socket: Socket, endpoint: &str, reply_timeout: Duration) -> Self {
+        Self { socket, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) }
     }
 
     /// Where the controller is.
@@ -147,15 +178,17 @@ impl Client {
     /// [`ClientError`]
     pub fn submit(&self, submission: &Submission) -> Result<Submitted, ClientError> {
         let reply = TaskView::from(self.request(&submission.request())?);
-        Ok(Submitted { id: reply.id().to_owned(), warning: reply.warning().map(str::to_owned) })
+        let (id, warning) = (reply.id().to_owned(), reply.warning().map(str::to_owned));
+        Ok(Submitted { id, warning, duplicate: reply.is_duplicate() })
     }
 
-    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`].
+    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`]. `reason` says who asks, for those who wonder
+    /// later why it ended.
     ///
     /// # Errors
     /// [`ClientError`]
-    pub fn kill(&self, id: &str) -> Result<(), ClientError> {
-        self.request(&wire::kill(id)).map(drop)
+    pub fn kill(&self, id: &str, reason: &str) -> Result<(), ClientError> {
+        self.request(&wire::kill(id, reason)).map(drop)
     }
 
     /// What is known of the newest task that is meant.
@@ -247,9 +280,27 @@ impl Client {
         patience: Duration,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
-        self.socket.send(wire::encode(request), 0).map_err(ClientError::socket("send a request"))?;
+        let body = wire::encode(request);
         let until = clock::now().mono + patience;
-        let mut items = vec![self.socket.as_poll_item(zmq::POLLIN)];
+        match &self.socket {
+            Socket::Zmq(socket) => self.exchange_by_zmq(socket, body, until, interrupt),
+            Socket::Own(requester) => match requester.borrow_mut().exchange(body, until, interrupt) {
+                Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
+                Outcome::Silence => Ok(Exchange::Silence),
+                Outcome::Interrupted => Ok(Exchange::Interrupted),
+            },
+        }
+    }
+
+    fn exchange_by_zmq(
+        &self,
+        socket: &zmq::Socket,
+        body: Vec<u8>,
+        until: Mono,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Exchange, ClientError> {
+        socket.send(body, 0).map_err(ClientError::socket("send a request"))?;
+        let mut items = vec![socket.as_poll_item(zmq::POLLIN)];
         items.extend(interrupt.map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN)));
         loop {
             let left = until.since(clock::now().mono);
@@ -259,7 +310,8 @@ impl Client {
                 Err(cause) => return Err(ClientError::Socket { what: "wait for a reply", cause }),
             }
             if items[0].is_readable() {
-                return self.receive().map(Exchange::Reply);
+                let frames = socket.recv_multipart(0).map_err(ClientError::socket("receive a reply"))?;
+                return self.heard(frames).map(Exchange::Reply);
             }
             if items.get(1).is_some_and(zmq::PollItem::is_readable) {
                 return Ok(Exchange::Interrupted);
@@ -270,8 +322,7 @@ impl Client {
         }
     }
 
-    fn receive(&self) -> Result<Vec<u8>, ClientError> {
-        let mut frames = self.socket.recv_multipart(0).map_err(ClientError::socket("receive a reply"))?;
+    fn heard(&self, mut frames: Vec<Vec<u8>>) -> Result<Vec<u8>, ClientError> {
         self.heard.set(Some(clock::now().mono));
         match (frames.pop(), frames.is_empty()) {
             (Some(frame), true) => Ok(frame),

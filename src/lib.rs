@@ -34,7 +34,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `config.toml`, which is also the documentation of every key, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`] and [`engine::slot`], the agent |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -55,6 +55,12 @@
 //! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
 //! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
 //!
+//! # What a submitter demands
+//!
+//! [`types::Policy`]: when a task may start and must have ended, how long one run may take, how often it may fail, take too long,
+//! lose its agent or defer, which gates a start must pass and which tags an agent must have. When a round is over, one function
+//! decides whether another one follows. Tasks with equal needs wait in one line, so that a closed gate holds up nobody else.
+//!
 //! # Starting again
 //!
 //! A controller that starts reads the store and goes on: waiting tasks keep their order, and a run is adopted when its agent
@@ -63,6 +69,12 @@
 //! keeps what it has reported until it is confirmed. What a killed agent leaves is ended at once: by its supervisor, or, if it
 //! was started alone, by its guard ([`shell::guard`]). That one goes by the run record and by the mark in the environment of
 //! every process of a run, and so does an agent that starts, should both have been killed.
+//!
+//! # Prompts
+//!
+//! A door of its own, over TCP: the prompt master hands the files of a folder out to workers ([`shell::prompt`]), a worker runs any
+//! command for each ([`shell::prompt_worker`]). Nobody else moves the files, and what a worker says of one counts only while it has
+//! it; so each ends once, whoever is killed when.
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout

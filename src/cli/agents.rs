@@ -22,16 +22,18 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = clock::now().wall;
-    let mut table = Table::new(&["AGENT", "STATUS", "TASK", "IP", "HEARD"]);
+    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TASK", "IP", "HEARD"]);
     for agent in &agents {
         let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
-        table.row([agent.id(), agent.status(), agent.task(), agent.ip(), &heard.unwrap_or_default()]);
+        let (drained, heard) = (if agent.is_drained() { "yes" } else { "" }, heard.unwrap_or_default());
+        table.row([agent.id(), agent.status(), drained, agent.tags(), agent.task(), agent.ip(), &heard]);
     }
     session.out.table(&table);
     Ok(0)
 }
 
-fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
+/// All of them, page by page.
+pub(super) fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
     let mut agents: Vec<AgentRow> = Vec::new();
     loop {
         let page = client.agents(agents.len() as u64, PAGE)?;

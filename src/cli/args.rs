@@ -4,13 +4,16 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-use super::{agent, bench, guard, kill, list, query, run, store, submit, supervise, tool, up, wait};
+use super::{
+    agent, bench, drain, explain, gate, guard, hold, kill, list, prompt, query, release, retry, run, store, submit,
+    supervise, tool, up, wait,
+};
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-    0    done
+    0    done, or there was nothing to do
     1    it failed; stderr says why
     2    usage, or a bad configuration
     3    no controller answers
@@ -79,18 +82,32 @@ pub(super) enum Command {
     Wait(wait::WaitArgs),
     /// End tasks
     Kill(kill::KillArgs),
+    /// Run tasks again that have finished
+    Retry(retry::RetryArgs),
+    /// Keep tasks from starting
+    Hold(hold::HoldArgs),
+    /// Let held tasks start
+    Release(release::ReleaseArgs),
     /// Show all that is known of a task
     Query(query::QueryArgs),
+    /// Say why a task waits, or why it ended as it did
+    Explain(explain::ExplainArgs),
     /// List tasks, newest first
     List(list::ListArgs),
     /// Count tasks and agents
     Stats,
     /// List agents
     Agents,
+    /// Give agents no more tasks
+    Drain(drain::DrainArgs),
+    /// Limit how many tasks of a kind run at once, or start
+    Gate(gate::GateArgs),
     /// Check or export the durable store
     Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
+    /// Hand prompts out to workers that run a command for each
+    Prompt(prompt::PromptArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started

@@ -2,13 +2,16 @@
 
 use crate::client::ClientError;
 use crate::protocol::client::{ReplyError, TaskView};
-use crate::types::ExitCode;
+use crate::protocol::words;
+use crate::types::{ExitCode, Outcome};
 
 pub(super) const FAILED: u8 = 1;
 pub(super) const USAGE: u8 = 2;
 pub(super) const NO_CONTROLLER: u8 = 3;
 pub(super) const REFUSED: u8 = 4;
 pub(super) const NO_SUCH_TASK: u8 = 5;
+/// `EX_TEMPFAIL` of sysexits.h.
+pub(super) const LIMITED: u8 = 75;
 /// As timeout(1) has it.
 pub(super) const TIMED_OUT: u8 = 124;
 /// As shells have it for a program that SIGINT has ended.
@@ -45,7 +48,7 @@ impl From<ClientError> for Failure {
             ClientError::Reply(ReplyError::Refused { .. }) => REFUSED,
             // What answers so is no controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
-            ClientError::Socket { .. } => FAILED,
+            ClientError::Socket { .. } | ClientError::Transport(_) => FAILED,
         };
         Self::new(exit, error.to_string())
     }
@@ -59,10 +62,10 @@ pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
         return (FAILED, Some(format!("{}: {outcome}: {reason}", task.id())));
     };
     if let Ok(code) = u8::try_from(code) {
-        return (code, None);
+        return of_exit(task, code);
     }
     if let Some(signal) = code.checked_neg().and_then(|signal| u8::try_from(signal).ok()).filter(|n| *n <= 64) {
-        let by = task.reason().map(|reason| format!(" ({reason})")).unwrap_or_default();
+        let by = task.reason().map(|reason| format!(": {reason}")).unwrap_or_default();
         return (128 + signal, Some(format!("{}: ended by signal {signal}{by}", task.id())));
     }
     let usual = match ExitCode(code) {
@@ -76,10 +79,21 @@ pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
     (FAILED, Some(format!("{}: {reason} ({code})", task.id())))
 }
 
+/// A run.sh that was ended, or wrote to stderr where it must not, may exit with 0: the task has not succeeded for that.
+fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
+    let (outcome, succeeded) = (task.outcome().unwrap_or_default(), words::outcome(Outcome::Succeeded));
+    let unlike = code == 0 && !outcome.is_empty() && outcome != succeeded;
+    let sentence = match task.reason() {
+        Some(reason) => Some(format!("{}: {outcome}: {reason}", task.id())),
+        None if unlike => Some(format!("{}: {outcome}, although run.sh exited with 0", task.id())),
+        None => None,
+    };
+    (if unlike { FAILED } else { code }, sentence)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::words;
     use crate::types::Fields;
     use std::time::Duration;
 
@@ -97,11 +111,20 @@ mod tests {
     }
 
     #[test]
+    fn an_exit_with_0_is_no_success_of_a_task_that_has_failed() {
+        let task = task().with(words::EXIT_CODE, 0).with(words::OUTCOME, "FAILED");
+        assert_eq!(of_task(&task.clone().into()), (1, Some("T: FAILED, although run.sh exited with 0".into())));
+        let task = task.with(words::REASON, "it wrote to stderr");
+        assert_eq!(of_task(&task.clone().into()), (1, Some("T: FAILED: it wrote to stderr".into())));
+        assert_eq!(of_task(&task.with(words::OUTCOME, "SUCCEEDED").with(words::EXIT_CODE, 7).into()).0, 7);
+    }
+
+    #[test]
     fn signals_are_what_a_shell_makes_of_them() {
         assert_eq!(ended(-15), (143, Some("T: ended by signal 15".into())));
         assert_eq!(ended(-64).0, 192);
         let killed = task().with(words::EXIT_CODE, -9).with(words::REASON, "killed by a client");
-        assert_eq!(of_task(&killed.into()), (137, Some("T: ended by signal 9 (killed by a client)".into())));
+        assert_eq!(of_task(&killed.into()), (137, Some("T: ended by signal 9: killed by a client".into())));
     }
 
     #[test]

@@ -1,42 +1,36 @@
 //! `llts kill`: ask for the end of tasks.
 
 use clap::Args;
-use serde_json::{Value, json};
 
 use super::Session;
+use super::caller::{caller, command_line};
+use super::change::{self, Act, Needless};
 use super::exit::Failure;
-use super::output::note;
-use crate::client::ClientError;
+use super::selection::{Scope, Selection};
+
+const FINISHED: Needless = Needless { one: "had finished", many: "had finished" };
 
 #[derive(Args, Debug)]
-#[command(after_help = "Returns when the controller has noted it; `llts wait TASK` waits for the end itself.")]
+#[command(mut_group("selection", |group| group.required(true)))]
+#[command(after_help = "\
+`all`, and a selection without ids, mean the tasks that have not finished. `llts kill all` asks before it does so. \
+Returns when the controller has noted it; `llts wait TASK` waits for the end itself.")]
 pub(super) struct KillArgs {
-    /// The tasks
-    #[arg(value_name = "TASK", required = true)]
-    ids: Vec<String>,
+    #[command(flatten)]
+    selection: Selection,
+    /// Do not ask before all tasks are ended
+    #[arg(long, short)]
+    yes: bool,
 }
 
-/// Asks for each, whatever became of the others.
 pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure> {
     let client = session.client()?;
-    let mut worst = 0;
-    let mut values = Vec::new();
-    for id in &args.ids {
-        let failure = match client.kill(id) {
-            Ok(()) => None,
-            Err(error @ ClientError::Reply(_)) => Some(Failure::from(error)),
-            // The next one would fail just so.
-            Err(error) => return Err(error.into()),
-        };
-        let (code, error) = failure.map_or((0, Value::Null), |failure| {
-            note(&format!("{id}: {}", failure.sentence));
-            (failure.exit, failure.sentence.into())
-        });
-        worst = worst.max(code);
-        values.push(json!({ "task": id, "error": error }));
+    let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
+    if args.selection.is_everything() && !tasks.is_empty() {
+        change::confirm(&format!("end all tasks that have not finished, {}", tasks.len()), args.yes)?;
     }
-    if session.out.is_json() {
-        session.out.value(&Value::Array(values));
-    }
-    Ok(worst)
+    let reason = caller(&command_line());
+    change::each(session, &tasks, "killed", |id, task| {
+        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.kill(id, &reason).map(|()| Act::Done) }
+    })
 }

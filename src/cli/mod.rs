@@ -3,23 +3,36 @@
 //! Results go to stdout, everything else to stderr, one line each, beginning with `llts:`. With `--output json`, stdout is one
 //! JSON value, also when the command fails.
 
+mod answers;
 mod args;
+mod caller;
+mod change;
 mod connect;
 mod exit;
 mod output;
 mod parameter;
+mod policy;
+mod selection;
 mod table;
 mod times;
+mod when;
 
 mod agent;
 mod agents;
 mod bench;
 mod controller;
 mod down;
+mod drain;
+mod explain;
+mod gate;
 mod guard;
+mod hold;
 mod kill;
 mod list;
+mod prompt;
 mod query;
+mod release;
+mod retry;
 mod run;
 mod stats;
 mod store;
@@ -51,7 +64,7 @@ impl Session {
     /// Connects to the controller that the arguments, the environment or the configuration name.
     fn client(&self) -> Result<Client, Failure> {
         let endpoint = connect::endpoint(&self.global, &self.config)?;
-        Ok(Client::connect(&endpoint, self.config.client.reply_timeout)?)
+        Ok(Client::secured(&self.config, &endpoint)?)
     }
 
     fn config_file(&self) -> Option<PathBuf> {
@@ -92,14 +105,21 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Submit(args) => submit::run(session, &args),
         Command::Wait(args) => wait::run(session, &args),
         Command::Kill(args) => kill::run(session, &args),
+        Command::Retry(args) => retry::run(session, &args),
+        Command::Hold(args) => hold::run(session, &args),
+        Command::Release(args) => release::run(session, &args),
         Command::Query(args) => query::run(session, &args),
+        Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Agents => agents::run(session),
         Command::Bench(args) => bench::run(session, &args),
         Command::BenchPart(part) => bench::run_part(session, part),
+        Command::Drain(args) => drain::run(session, &args),
+        Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
+        Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),

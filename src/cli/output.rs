@@ -16,14 +16,17 @@ pub(super) struct Output {
     format: Format,
     /// The first error of a write. Nothing is written after it.
     error: Option<io::Error>,
-    /// The number of columns, if a terminal shows them.
-    width: Option<usize>,
+    /// Columns and rows, if a terminal shows them.
+    size: Option<(usize, usize)>,
+    /// Lines of the block that the next one is drawn over.
+    drawn: usize,
 }
 
 impl Output {
     pub(super) fn new(format: Format) -> Self {
-        let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-        Self { format, error: None, width: width.filter(|_| io::stdout().is_terminal()) }
+        let size = terminal_size::terminal_size_of(io::stdout())
+            .map(|(columns, rows)| (usize::from(columns.0), usize::from(rows.0)));
+        Self { format, error: None, size: size.filter(|_| io::stdout().is_terminal()), drawn: 0 }
     }
 
     pub(super) const fn format(&self) -> Format {
@@ -32,6 +35,35 @@ impl Output {
 
     pub(super) fn is_json(&self) -> bool {
         self.format == Format::Json
+    }
+
+    /// The number of columns, if a terminal shows them.
+    pub(super) fn columns(&self) -> Option<usize> {
+        self.size.map(|(columns, _)| columns)
+    }
+
+    /// Whether something could not be written: a reader that is gone wants to see no more.
+    pub(super) const fn is_broken(&self) -> bool {
+        self.error.is_some()
+    }
+
+    /// Draws a block of lines, on a terminal over the block that was drawn before and no higher than the terminal.
+    pub(super) fn redraw(&mut self, block: &str) {
+        let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
+        let lines: Vec<&str> = block.lines().collect();
+        let shown = lines.len().min(rows.saturating_sub(1).max(1));
+        // Without wrapping while it is drawn: a line that is too long would be two, and the next block one line too low.
+        let mut text = "\x1b[?7l".to_owned();
+        if self.drawn > 0 {
+            text.push_str(&format!("\x1b[{}F\x1b[J", self.drawn));
+        }
+        for line in lines.iter().take(shown) {
+            text.push_str(line);
+            text.push('\n');
+        }
+        text.push_str("\x1b[?7h");
+        self.drawn = shown;
+        self.raw(text.as_bytes());
     }
 
     /// Writes a line.
@@ -49,7 +81,7 @@ impl Output {
 
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
-        self.raw(table.show(self.width).as_bytes());
+        self.raw(table.show(self.columns()).as_bytes());
     }
 
     /// Writes the one JSON value.
@@ -100,6 +132,11 @@ impl Output {
 pub(super) fn note(sentence: &str) {
     let line: String = sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     raw_stderr(&format!("llts: {line}\n"));
+}
+
+/// Asks something on stderr; the answer follows on the same line.
+pub(super) fn ask(question: &str) {
+    raw_stderr(question);
 }
 
 /// Passes on what a tool has written to its stderr.

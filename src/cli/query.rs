@@ -1,74 +1,88 @@
-//! `llts query`: all that is known of one task.
+//! `llts query`: all that is known of a task, with its rounds and its log.
 
 use clap::Args;
 
 use super::Session;
-use super::exit::{self, Failure};
+use super::answers::{self, Shown};
+use super::exit::Failure;
 use super::output::Output;
-use super::parameter::{self, Parameter};
+use super::selection::Selection;
 use super::table::Table;
 use super::times;
+use crate::client::{Client, ClientError};
 use crate::protocol::client::{Selector, TaskView, is_time};
-use crate::types::{Fields, Scalar, Wall};
+use crate::protocol::words;
+use crate::types::{Scalar, Wall};
 
 #[derive(Args, Debug)]
-#[command(after_help = "If several tasks match, the newest is shown.")]
+#[command(mut_group("selection", |group| group.required(true)))]
+#[command(after_help = "\
+A selection without ids means the newest task that matches; `llts list` shows all of them. \
+With --output json, the fields of a round before the present one have its number and a colon in front of their names.")]
 pub(super) struct QueryArgs {
-    /// The task
-    #[arg(value_name = "TASK", required_unless_present_any = ["given_id", "filter"])]
-    id: Option<String>,
-    /// The task with this id of your own
-    #[arg(long, value_name = "ID")]
-    given_id: Option<String>,
-    /// The task that has this field with this value; may be repeated. As for submit: key=value or key:=JSON
-    #[arg(long = "where", id = "filter", value_name = "KEY=VALUE", value_parser = parameter::parse)]
-    filter: Vec<Parameter>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// A task, and for people its log too.
+struct Answer {
+    task: TaskView,
+    log: String,
 }
 
 pub(super) fn run(session: &mut Session, args: &QueryArgs) -> Result<u8, Failure> {
-    let mut selector = args.id.as_deref().map_or_else(Selector::all, Selector::task);
-    if let Some(id) = &args.given_id {
-        selector = selector.and_given_id(id);
-    }
-    let selector = matching(selector, &args.filter)?;
-    let task = session.client()?.query(&selector).map_err(|error| {
-        let failure = Failure::from(error);
-        match &args.id {
-            Some(id) if failure.exit == exit::NO_SUCH_TASK => {
-                Failure { sentence: format!("{id}: {}", failure.sentence), ..failure }
-            }
-            _ => failure,
-        }
-    })?;
-    if session.out.is_json() {
-        session.out.fields(task.fields());
-    } else {
-        show(&mut session.out, &task);
-    }
-    Ok(0)
+    let client = session.client()?;
+    let with_log = !session.out.is_json();
+    let ask = |selector: &Selector| ask(&client, selector, with_log);
+    answers::each(session, &client, &args.selection, ask, &Shown { fields: |answer| answer.task.fields(), show })
 }
 
-/// Narrows a selection by fields.
-pub(super) fn matching(selector: Selector, filter: &[Parameter]) -> Result<Selector, Failure> {
-    let fields: Fields = parameter::filter(filter)?;
-    Ok(fields.iter().fold(selector, |selector, (name, value)| selector.and(name, value.clone())))
+fn ask(client: &Client, selector: &Selector, with_log: bool) -> Result<Answer, ClientError> {
+    let task = client.query(selector)?;
+    let log = if with_log { client.explain(task.id())?.log().to_owned() } else { String::new() };
+    Ok(Answer { task, log })
 }
 
-/// A line per field; texts of several lines come after all others.
-fn show(out: &mut Output, task: &TaskView) {
+/// A line per field, a table of the rounds before the present one, then all texts of several lines.
+fn show(out: &mut Output, answer: &Answer) {
+    let (present, past) = answer.task.rounds();
     let mut table = Table::pairs();
     let mut long = Vec::new();
-    for (name, value) in task.fields().iter() {
+    for (name, value) in present.iter() {
         match value {
-            Scalar::Text(text) if text.contains('\n') => long.push((name, text)),
+            Scalar::Text(text) if text.contains('\n') => long.push((name.to_owned(), text.clone())),
             _ => table.row([name, &shown(name, value)]),
         }
     }
     out.table(&table);
+    if !past.is_empty() {
+        out.line("");
+        out.table(&rounds(past.iter().map(|(round, task)| (*round, task))));
+    }
+    for (round, task) in &past {
+        let texts = [words::REPORT_LOG, words::STDOUT, words::STDERR];
+        let texts = texts.into_iter().filter_map(|name| Some((name, task.fields().get(name)?.as_text()?)));
+        let written = texts.filter(|(_, text)| !text.is_empty());
+        long.extend(written.map(|(name, text)| (format!("{round}:{name}"), text.to_owned())));
+    }
+    long.push((words::LOG.to_owned(), times::readable(&answer.log)));
     for (name, text) in long {
         out.line(format_args!("\n{name}:"));
-        out.text(text);
+        out.text(&text);
     }
+}
+
+fn rounds<'a>(past: impl Iterator<Item = (u32, &'a TaskView)>) -> Table {
+    let mut table = Table::new(&["ROUND", "ENDED AS", "EXIT", "RAN", "OVER AT", "AGENT", "REASON"]);
+    for (round, task) in past {
+        let exit = task.exit_code().map(|code| code.to_string()).unwrap_or_default();
+        let ran = task.run_at().zip(task.ended_at()).map(|(start, end)| times::duration(end.since(start)));
+        let over = task.round_ended_at().map(times::local).unwrap_or_default();
+        let (agent, reason) = (task.agent().unwrap_or_default(), task.reason().unwrap_or_default());
+        let ran = ran.unwrap_or_default();
+        table.row([&round.to_string(), task.round_end(), &exit, &ran, &over, agent, reason]);
+    }
+    table
 }
 
 fn shown(name: &str, value: &Scalar) -> String {

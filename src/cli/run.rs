@@ -3,10 +3,11 @@
 use clap::Args;
 
 use super::Session;
+use super::caller::caller;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::{Output, note, stderr_text};
-use super::submit::TaskArgs;
+use super::submit::{DUPLICATE, TaskArgs};
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, Submission, TaskView};
 use crate::shell::hosted::{Host, HostPlan};
@@ -17,7 +18,8 @@ use crate::shell::supervisor::{self, AGENTS_MAX};
 #[command(after_help = "\
 Prints the report log of the task, or its stdout if there is no report; its stderr goes to stderr.
 Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
-If no controller answers where the configuration says, one is started for the time of the run.")]
+If no controller answers where the configuration says, one is started for the time of the run.
+The options of Policy are explained by `llts submit --help`.")]
 pub(super) struct RunArgs {
     #[command(flatten)]
     task: TaskArgs,
@@ -70,10 +72,13 @@ fn run_at(
     endpoint: &str,
     submission: &Submission,
 ) -> Result<u8, Failure> {
-    let client = Client::connect(endpoint, session.config.client.reply_timeout)?;
+    let client = Client::secured(&session.config, endpoint)?;
     let submitted = client.submit(submission)?;
     if let Some(warning) = &submitted.warning {
         note(warning);
+    }
+    if submitted.duplicate {
+        note(DUPLICATE);
     }
     let Some(task) = wait(&client, signals, &submitted.id)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
@@ -101,7 +106,7 @@ fn wait(client: &Client, signals: &mut Signals, id: &str) -> Result<Option<TaskV
                 }
                 if count > 0 {
                     note(&format!("ending {id}; once more leaves it"));
-                    client.kill(id)?;
+                    client.kill(id, &caller("Ctrl-C in llts run"))?;
                     asked = true;
                 }
             }

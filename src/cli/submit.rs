@@ -1,5 +1,7 @@
 //! `llts submit`: hand a task over and print its id.
 
+use std::sync::LazyLock;
+
 use clap::Args;
 use serde_json::Value;
 
@@ -7,8 +9,17 @@ use super::Session;
 use super::exit::Failure;
 use super::output::note;
 use super::parameter::{self, Parameter};
+use super::policy::{self, PolicyArgs};
+use super::when;
 use crate::protocol::client::Submission;
+use crate::shell::clock;
 use crate::types::ToolName;
+
+/// What --help says below the options.
+static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
+
+/// What is said when nothing new was submitted.
+pub(super) const DUPLICATE: &str = "it was submitted before with this key; this is the task of then";
 
 /// What a task is made of; `run` takes the same.
 #[derive(Args, Debug)]
@@ -27,9 +38,12 @@ pub(super) struct TaskArgs {
     /// Where changes of its state are pushed to: a DEALER socket that you have bound
     #[arg(long, value_name = "tcp://IP:PORT")]
     address: Option<String>,
+    #[command(flatten)]
+    policy: PolicyArgs,
 }
 
 #[derive(Args, Debug)]
+#[command(after_help = HELP.as_str())]
 pub(super) struct SubmitArgs {
     #[command(flatten)]
     task: TaskArgs,
@@ -43,6 +57,7 @@ impl TaskArgs {
             given_id: self.given_id.clone(),
             parent: self.father.clone(),
             address: self.address.clone(),
+            demands: self.policy.demands(clock::now().wall).map_err(Failure::usage)?,
             parameters: parameter::collect(&self.parameters)?,
         })
     }
@@ -54,9 +69,13 @@ pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failur
     if let Some(warning) = &submitted.warning {
         note(warning);
     }
+    if submitted.duplicate {
+        note(DUPLICATE);
+    }
     if session.out.is_json() {
         session.out.value(&serde_json::json!({
             "task": submitted.id,
+            "duplicate": submitted.duplicate,
             "warning": submitted.warning.map_or(Value::Null, Value::String),
         }));
     } else {

@@ -8,9 +8,33 @@ use crate::types::Wall;
 
 /// A moment in the time zone of the reader: `2026-01-31 12:00:00`.
 pub(super) fn local(wall: Wall) -> String {
+    formatted(wall, "%Y-%m-%d %H:%M:%S")
+}
+
+fn formatted(wall: Wall, format: &str) -> String {
     let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
     let moment = DateTime::from_timestamp_micros(micros).unwrap_or_default();
-    moment.with_timezone(&Local).format("%Y-%m-%d %H:%M:%S").to_string()
+    moment.with_timezone(&Local).format(format).to_string()
+}
+
+/// A text of the controller with moments in place of unix seconds: `2026-01-31 12:00:00.250`.
+pub(super) fn readable(text: &str) -> String {
+    let word = |word: &str| {
+        let number = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
+        match unix_seconds(number) {
+            Some(wall) => formatted(wall, "%Y-%m-%d %H:%M:%S%.3f") + &word[number.len()..],
+            None => word.to_owned(),
+        }
+    };
+    text.split_inclusive(char::is_whitespace).map(word).collect()
+}
+
+/// As the controller writes them: with six decimals.
+fn unix_seconds(text: &str) -> Option<Wall> {
+    let (seconds, micros) = text.split_once('.')?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let of_a_clock = seconds.len() >= 9 && micros.len() == 6 && digits(seconds) && digits(micros);
+    if of_a_clock { text.parse().ok().and_then(Wall::from_unix_seconds) } else { None }
 }
 
 /// A duration with as many digits as a person wants to know: `12 ms`, `3.4 s`, `5 min`.
@@ -33,6 +57,16 @@ mod tests {
         let shown = |millis| duration(Duration::from_millis(millis));
         assert_eq!([0, 999, 1_000, 59_999].map(shown), ["0 ms", "999 ms", "1.0 s", "59.9 s"]);
         assert_eq!([60_000, 3_599_999, 3_600_000].map(shown), ["1 min 0 s", "59 min 59 s", "1 h 0 min"]);
+    }
+
+    #[test]
+    fn a_text_is_readable_where_it_holds_moments() {
+        let wall = Wall::from_micros(1_480_000_000_120_000);
+        let shown = format!("{}.120", local(wall));
+        let text =
+            "1480000000.120000 WAITING\nbefore 1480000000.120000: x, TASK_1480000000.120000_AZazA took 1.500000 s";
+        let read = readable(text);
+        assert_eq!(read, format!("{shown} WAITING\nbefore {shown}: x, TASK_1480000000.120000_AZazA took 1.500000 s"));
     }
 
     #[test]

@@ -6,22 +6,27 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use super::Session;
+use super::change::about;
 use super::exit::{self, Failure};
 use super::output::{note, to_value};
+use super::selection::{Chosen, Scope, Selection};
 use super::table::Table;
+use super::when;
 use crate::client::{Client, ClientError, Waited};
 use crate::protocol::client::{Selector, TaskView};
 use crate::shell::clock;
 use crate::types::Mono;
 
 #[derive(Args, Debug)]
-#[command(after_help = "Exits as the worst of the tasks did; 5 if one is not known, 124 if the time is over.")]
+#[command(mut_group("selection", |group| group.required(true)))]
+#[command(after_help = "\
+`all` means all that have not finished; a selection without ids means all that match, whether they have finished or not. \
+Exits as the worst of the tasks did; 5 if one is not known, 124 if the time is over.")]
 pub(super) struct WaitArgs {
-    /// The tasks
-    #[arg(value_name = "TASK", required = true)]
-    ids: Vec<String>,
-    /// How long to wait for all of them together [default: for ever]
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[command(flatten)]
+    selection: Selection,
+    /// How long to wait for all of them together: seconds, or 10m, 1h30m [default: for ever]
+    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
     timeout: Option<Duration>,
 }
 
@@ -35,11 +40,13 @@ enum End {
 pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure> {
     let client = session.client()?;
     let until = args.timeout.map(|timeout| clock::now().mono + timeout);
-    let ends = args.ids.iter().map(|id| wait(&client, id, until)).collect::<Result<Vec<_>, _>>()?;
+    let scope = if args.selection.is_everything() { Scope::Unfinished } else { Scope::Every };
+    let chosen = args.selection.resolve(&client, scope)?;
+    let ends = chosen.iter().map(|task| wait(&client, task, until)).collect::<Result<Vec<_>, _>>()?;
     let mut worst = 0;
     let mut table = Table::pairs();
     let mut values = Vec::new();
-    for (id, end) in args.ids.iter().zip(&ends) {
+    for (Chosen { id, .. }, end) in chosen.iter().zip(&ends) {
         let (code, sentence) = judge(id, end);
         worst = worst.max(code);
         if let Some(sentence) = sentence {
@@ -61,7 +68,10 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
     Ok(worst)
 }
 
-fn wait(client: &Client, id: &str, until: Option<Mono>) -> Result<End, ClientError> {
+fn wait(client: &Client, Chosen { id, state }: &Chosen, until: Option<Mono>) -> Result<End, ClientError> {
+    if let Err(unknown) = state {
+        return Ok(End::Unknown(unknown.sentence.clone()));
+    }
     match client.wait(&Selector::task(id), until, None) {
         Ok(Waited::Finished(task)) => Ok(End::Finished(task)),
         Ok(Waited::Expired(task)) => Ok(End::Expired(task)),
@@ -75,13 +85,8 @@ fn judge(id: &str, end: &End) -> (u8, Option<String>) {
     match end {
         End::Finished(task) => exit::of_task(task),
         End::Expired(task) => (exit::TIMED_OUT, Some(format!("{id} is still {}", task.status()))),
-        End::Unknown(sentence) => (exit::NO_SUCH_TASK, Some(format!("{id}: {sentence}"))),
+        End::Unknown(sentence) => (exit::NO_SUCH_TASK, Some(about(id, sentence))),
     }
-}
-
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    seconds.ok_or_else(|| "it is no number of seconds, such as 60 or 0.5".to_owned())
 }
 
 #[cfg(test)]
@@ -98,13 +103,5 @@ mod tests {
         let running: TaskView = Fields::new().with(words::STATUS, "RUNNING").into();
         assert_eq!(judge("T", &End::Expired(running)), (124, Some("T is still RUNNING".into())));
         assert_eq!(judge("T", &End::Unknown("no task".into())).0, 5);
-    }
-
-    #[test]
-    fn a_time_is_a_number_of_seconds() {
-        assert_eq!(seconds("0.5"), Ok(Duration::from_millis(500)));
-        for text in ["", "x", "-1", "inf", "nan", "1e30", "1s"] {
-            assert!(seconds(text).is_err(), "{text}");
-        }
     }
 }

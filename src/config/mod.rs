@@ -9,6 +9,8 @@ mod layers;
 mod log;
 mod nearest;
 mod network;
+mod prompt;
+mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
@@ -20,7 +22,9 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogParts, LogSection};
-pub use network::{NetworkSection, Transport};
+pub use network::{CurveClientFiles, CurveServerFiles, NetworkSection, Transport};
+pub use prompt::{PromptSection, Secret};
+pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
@@ -41,7 +45,7 @@ pub struct Config {
     pub controller: ControllerSection,
     /// What a client needs beside the controller's endpoint.
     pub client: ClientSection,
-    /// Which transport carries the messages.
+    /// Which transport carries the messages, and how it is secured.
     pub network: NetworkSection,
     /// What a peer may send.
     pub limits: LimitsSection,
@@ -57,6 +61,10 @@ pub struct Config {
     pub log: LogSection,
     /// What holds for a submit that does not say otherwise.
     pub task_defaults: TaskDefaults,
+    /// The prompt master.
+    pub prompt: PromptSection,
+    /// The prompt worker.
+    pub prompt_worker: PromptWorkerSection,
 }
 
 impl Config {
@@ -98,6 +106,8 @@ impl Config {
             paths: PathsSection::read(&mut reader)?,
             log: LogSection::read(&mut reader)?,
             task_defaults: TaskDefaults::read(&mut reader)?,
+            prompt: PromptSection::read(&mut reader)?,
+            prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };
         debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());
         rules::check(&config)?;

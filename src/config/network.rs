@@ -1,4 +1,6 @@
-//! Which transport carries the messages.
+//! Which transport carries the messages, and how it is secured.
+
+use std::path::PathBuf;
 
 use super::error::ConfigError;
 use super::reader::Reader;
@@ -22,15 +24,60 @@ impl Transport {
     }
 }
 
-/// Which transport carries the messages.
+/// Which transport carries the messages, and how it is secured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSection {
     /// Who reads and writes the sockets.
     pub transport: Transport,
+    /// Where the controller takes requests of this machine as well: a socket in the file system.
+    pub local: Option<PathBuf>,
+    /// What a controller needs for CURVE: its secret key, and the keys that it lets in.
+    pub curve_server: Option<CurveServerFiles>,
+    /// What agents and clients need for CURVE.
+    pub curve_client: Option<CurveClientFiles>,
+}
+
+/// Where a controller has its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CurveServerFiles {
+    /// The file with its secret key.
+    pub secret_key: PathBuf,
+    /// The folder with a file for each public key that is let in.
+    pub authorised_keys: PathBuf,
+}
+
+/// Where an agent or a client has its keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CurveClientFiles {
+    /// The file with its secret key.
+    pub secret_key: PathBuf,
+    /// The file with the public key of the controller.
+    pub server_key: PathBuf,
 }
 
 impl NetworkSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        Ok(Self { transport: reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)? })
+        let transport = reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)?;
+        let local = reader.path_or_none("CONTROLLER_IPC_FILE")?;
+        let mut pair = |keys: [&'static str; 2]| {
+            let [first, second] = keys.map(|key| reader.path_or_none(key));
+            match (first?, second?) {
+                (Some(first), Some(second)) => Ok(Some((first, second))),
+                (None, None) => Ok(None),
+                (first, _) => {
+                    let (given, missing) = if first.is_some() { (keys[0], keys[1]) } else { (keys[1], keys[0]) };
+                    let sentence = format!("{given} is given and {missing} is not; CURVE needs both, or neither");
+                    Err(ConfigError::Contradiction(sentence))
+                }
+            }
+        };
+        let server = pair(["CURVE_SERVER_SECRET_KEY_FILE", "CURVE_AUTHORISED_KEYS_DIR"])?;
+        let client = pair(["CURVE_SECRET_KEY_FILE", "CURVE_SERVER_PUBLIC_KEY_FILE"])?;
+        Ok(Self {
+            transport,
+            local,
+            curve_server: server.map(|(secret_key, authorised_keys)| CurveServerFiles { secret_key, authorised_keys }),
+            curve_client: client.map(|(secret_key, server_key)| CurveClientFiles { secret_key, server_key }),
+        })
     }
 }

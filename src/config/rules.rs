@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::Config;
+use super::Transport;
 use super::error::ConfigError;
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
@@ -14,21 +15,63 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 
 /// Refuses what no single key can be blamed for.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
-    let found = insecure(config).or_else(|| ports(config)).or_else(|| report(config)).or_else(|| folders(config));
+    let found = insecure(config)
+        .or_else(|| open_prompts(config))
+        .or_else(|| curve(config))
+        .or_else(|| local(config))
+        .or_else(|| ports(config))
+        .or_else(|| report(config))
+        .or_else(|| folders(config));
     found.map_or(Ok(()), |sentence| Err(ConfigError::Contradiction(sentence)))
 }
 
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
-    let refused = !controller.ip.to_canonical().is_loopback() && !controller.allow_insecure;
+    let is_secured = config.network.curve_server.is_some() || config.network.curve_client.is_some();
+    let refused = !controller.ip.to_canonical().is_loopback() && !controller.allow_insecure && !is_secured;
     refused.then(|| {
         format!(
             "CONTROLLER_IP is {}, which other machines may reach, and the wire has no authentication: whoever reaches the \
-             port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or say \
-             ALLOW_INSECURE = true if everybody on that network is trusted",
+             port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or the keys of CURVE, or \
+             say ALLOW_INSECURE = true if everybody on that network is trusted",
             controller.ip
         )
     })
+}
+
+fn open_prompts(config: &Config) -> Option<String> {
+    let prompt = &config.prompt;
+    let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
+    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
+        format!(
+            "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
+             are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
+             everybody on that network is trusted",
+            prompt.bind
+        )
+    })
+}
+
+fn curve(config: &Config) -> Option<String> {
+    let network = &config.network;
+    let key = match (&network.curve_server, &network.curve_client) {
+        (Some(_), _) => "CURVE_SERVER_SECRET_KEY_FILE",
+        (None, Some(_)) => "CURVE_SECRET_KEY_FILE",
+        (None, None) => return None,
+    };
+    (network.transport == Transport::Zmq).then(|| {
+        format!(
+            "{key} is given, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; say TRANSPORT = \"own\""
+        )
+    })
+}
+
+/// libzmq would let everybody on the machine open it.
+fn local(config: &Config) -> Option<String> {
+    let network = &config.network;
+    let path = network.local.as_ref().filter(|_| network.transport == Transport::Zmq)?;
+    let path = path.display();
+    Some(format!("CONTROLLER_IPC_FILE is {path}, for which TRANSPORT must be \"own\""))
 }
 
 fn ports(config: &Config) -> Option<String> {

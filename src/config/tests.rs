@@ -95,7 +95,7 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
              in [brackets])",
         ),
         ("[STATE_DIR]\nx = 1", "my.toml:2: STATE_DIR.x is no known key; the nearest is STATE_DIR"),
-        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is no known key; the nearest is LOG_DIR"),
+        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is no known key; the nearest is prompt.BIND"),
     ] {
         assert_eq!(from_file(text).expect_err(text), expected);
     }
@@ -177,6 +177,17 @@ fn an_address_that_others_reach_needs_an_explicit_word() {
     for address in ["127.0.0.1", "127.3.2.1", "::1", "::ffff:127.0.0.1"] {
         assert!(from_file(&format!("CONTROLLER_IP = \"{address}\"")).is_ok(), "{address}");
     }
+}
+
+#[test]
+fn a_prompt_master_that_others_reach_needs_a_secret_or_an_explicit_word() {
+    let text = "[prompt]\nBIND = \"0.0.0.0\"";
+    let error = from_file(text).expect_err("open");
+    assert!(error.contains("0.0.0.0") && error.contains("prompt.SECRET"), "{error}");
+    assert!(from_file(&format!("ALLOW_INSECURE = true\n{text}")).is_ok());
+    let config = from_file(&format!("{text}\nSECRET = \"hunter2\"")).expect("guarded");
+    assert!(!format!("{config:?}").contains("hunter2"));
+    assert_eq!(config.prompt.secret.expect("a secret").reveal(), "hunter2");
 }
 
 #[test]

@@ -9,6 +9,8 @@
 
 pub mod controller;
 pub mod gate;
+pub mod master;
 pub mod slot;
 pub mod timers;
+pub mod worker;
 pub mod zmtp;

@@ -2,17 +2,22 @@
 //!
 //! What a client shows to people is in [`view`]; sending and waiting is [`crate::client`]'s concern.
 
+mod demands;
+mod operators;
 mod reply;
 mod view;
 
 use std::time::Duration;
 
+pub use super::gate::{GateChange, UNTIL_OPENED};
+pub use demands::Demands;
+pub use operators::{drain, explain, gate, gates, hold, retry, set_gate};
 pub use reply::{Listing, ReplyError, decode, decode_listing};
-pub use view::{AgentRow, TaskView, is_time};
+pub use view::{AgentRow, Explanation, GateRow, TaskView, is_time};
 
 use super::json;
 use super::words::{self, kind};
-use crate::types::{Fields, Phase, Scalar};
+use crate::types::{Fields, Outcome, Phase, Scalar};
 
 /// A task to submit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -25,6 +30,8 @@ pub struct Submission {
     pub parent: Option<String>,
     /// Where changes of its state are pushed to.
     pub address: Option<String>,
+    /// What it demands of its life.
+    pub demands: Demands,
     /// Everything else.
     pub parameters: Fields,
 }
@@ -57,6 +64,7 @@ impl Submission {
                 fields.set(name, value.as_str());
             }
         }
+        self.demands.write(&mut fields);
         fields
     }
 }
@@ -96,6 +104,12 @@ impl Selector {
         self.and(words::STATUS, words::phase(phase))
     }
 
+    /// The same, of those only that ended like this.
+    #[must_use]
+    pub fn and_outcome(self, outcome: Outcome) -> Self {
+        self.and(words::OUTCOME, words::outcome(outcome))
+    }
+
     /// The same, of those only that have this field with this very value.
     #[must_use]
     pub fn and(mut self, name: &str, value: impl Into<Scalar>) -> Self {
@@ -128,10 +142,10 @@ pub fn query(selector: &Selector, wait: Option<Duration>) -> Fields {
     }
 }
 
-/// Asks for the end of a task.
+/// Asks for the end of a task. `reason` says who asks, for those who wonder later why it ended.
 #[must_use]
-pub fn kill(id: &str) -> Fields {
-    request(kind::TASK_KILL).with(words::TASK_ID, id)
+pub fn kill(id: &str, reason: &str) -> Fields {
+    request(kind::TASK_KILL).with(words::TASK_ID, id).with(words::REASON, reason)
 }
 
 /// Asks how many tasks are in each phase.
@@ -182,13 +196,13 @@ mod tests {
     use super::*;
     use crate::protocol::json::FieldLimits;
     use crate::protocol::request::{Message, Page, Parent, Request, Rules, parse};
-    use crate::types::AddressPolicy;
+    use crate::types::{AddressPolicy, AgentId, Label, Labels, Needs, Pace, Policy, Wall};
 
     /// What the controller makes of a request.
     fn understood(request: &Fields) -> Request {
         let rules = Rules {
             limits: FieldLimits::TRUSTED,
-            addresses: AddressPolicy::default(),
+            addresses: AddressPolicy::everything(),
             wait_max: Duration::from_secs(60),
             apply_wait_max: Duration::from_secs(60),
             defaults: std::sync::Arc::default(),
@@ -223,8 +237,73 @@ mod tests {
     }
 
     #[test]
+    fn demands_arrive_as_a_policy() {
+        let names = |text| Labels::parse(text).unwrap();
+        let mut submission = Submission::new("hello").with(words::MAX_FAILS, 9u32);
+        submission.address = Some("tcp://10.0.0.1:5000".into());
+        submission.demands = Demands {
+            priority: Some(-7),
+            start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
+            end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
+            timeout: Some(Duration::from_millis(1500)),
+            fails_max: Some(1),
+            timeouts_max: Some(2),
+            losses_max: Some(3),
+            defers_max: Some(4),
+            retry_delay: Some(Duration::from_millis(250)),
+            fail_on_stderr: Some(true),
+            gates: names("api,db"),
+            tags: names("gpu"),
+            submit_key: Some("k".into()),
+            push_ack: Some(true),
+        };
+        let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
+        let expected = Policy {
+            priority: -7,
+            start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
+            end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
+            timeout: Some(Duration::from_millis(1500)),
+            fails_max: 1,
+            timeouts_max: 2,
+            losses_max: 3,
+            defers_max: 4,
+            retry_delay: Duration::from_millis(250),
+            fail_on_stderr: true,
+            needs: Needs { gates: names("api,db"), tags: names("gpu") },
+            push_ack: true,
+        };
+        assert_eq!(*submit.policy, expected);
+        assert_eq!(submit.submit_key().as_deref(), Some("\"k\""));
+        let Request::Submit(submit) = understood(&Submission::new("hello").request()) else { panic!() };
+        assert_eq!(submit.fields, Fields::new().with(words::OPERATION, "hello"), "nothing is demanded unasked");
+    }
+
+    #[test]
+    fn the_requests_of_operators_arrive() {
+        let task = || ID.parse().unwrap();
+        let agent = || AgentId::new("agent-1").unwrap();
+        let gate = || Label::new("api").unwrap();
+        assert!(matches!(understood(&explain(ID)), Request::Explain(filter) if filter.task_id() == Some(Some(task()))));
+        assert_eq!(understood(&retry(ID)), Request::Retry(task()));
+        assert_eq!(understood(&hold(ID, true)), Request::Hold(task(), true));
+        assert_eq!(understood(&hold(ID, false)), Request::Hold(task(), false));
+        assert_eq!(understood(&drain("agent-1", true)), Request::AgentDrain(agent(), true));
+        assert_eq!(understood(&drain("agent-1", false)), Request::AgentDrain(agent(), false));
+        assert_eq!(understood(&gates()), Request::GateQuery(None));
+        assert_eq!(understood(&super::gate("api")), Request::GateQuery(Some(gate())));
+        let pace = Pace { starts: 5, interval: Duration::from_millis(1500) };
+        for change in [
+            GateChange::default(),
+            GateChange { running_max: Some(Some(3)), pace: Some(Some(pace)), closed_until: Some(Some(UNTIL_OPENED)) },
+            GateChange { running_max: Some(None), pace: Some(None), closed_until: Some(None) },
+        ] {
+            assert_eq!(understood(&set_gate("api", &change)), Request::GateSet(gate(), Box::new(change)));
+        }
+    }
+
+    #[test]
     fn the_other_requests_arrive_too() {
-        assert_eq!(understood(&kill(ID)), Request::Kill(ID.parse().unwrap(), None));
+        assert_eq!(understood(&kill(ID, "me")), Request::Kill(ID.parse().unwrap(), Some("me".into())));
         assert_eq!(understood(&statistic()), Request::TaskStatistic);
         assert_eq!(understood(&agent_counts()), Request::AgentQuery);
         assert_eq!(understood(&agents(2, 3)), Request::AgentDetails(Page { offset: 2, limit: Some(3) }));

@@ -6,6 +6,13 @@ use super::typed::{bad, moment, seconds, whole};
 use super::words;
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
+/// The moment until which a gate is closed that somebody must open again, in the year 2255: as far away as a double still
+/// holds microseconds, so that each language reads the same number.
+pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
+
+/// The word for a gate that is closed.
+pub(super) const CLOSED: &str = "CLOSED";
+
 /// What a GATE/SET changes: `None` leaves it as it is, `Some(None)` takes the limit away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateChange {
@@ -106,7 +113,7 @@ const fn verdict(verdict: GateVerdict) -> &'static str {
         GateVerdict::Open => "OPEN",
         GateVerdict::Full => "FULL",
         GateVerdict::Paced => "PACED",
-        GateVerdict::Closed(_) => "CLOSED",
+        GateVerdict::Closed(_) => CLOSED,
     }
 }
 

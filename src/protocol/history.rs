@@ -5,6 +5,7 @@
 
 use std::fmt::Write as _;
 
+use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
@@ -58,16 +59,21 @@ pub fn log(record: &TaskRecord) -> String {
     log.line(record.submitted_at, "WAITING: submitted");
     for past in &record.past {
         if let Some(run) = &past.assignment {
-            log.run(run, past.result.as_deref());
+            log.start(run);
+            log.end(run, past.result.as_deref());
         }
         let next = past.round.next();
         log.line(past.at, &format!("WAITING: {}; round {next} follows", ended(past.end)));
     }
-    if let Some(run) = record.assignment() {
-        log.run(run, record.result().map(|result| &**result));
+    if let Some(run) = record.last_run() {
+        log.start(run);
     }
+    // A run that has ended is not killed any more.
     if let Some(kill) = &record.kill {
         log.line(kill.at, &format!("to be ended: {}", kill.cause));
+    }
+    if let Some(run) = record.last_run() {
+        log.end(run, record.result().map(|result| &**result));
     }
     if let Some(at) = record.held {
         log.line(at, "held");
@@ -86,15 +92,18 @@ impl Log {
         let _ = writeln!(self.0, "{at} {what}");
     }
 
-    fn run(&mut self, run: &Assignment, result: Option<&RunResult>) {
-        let PhaseTimes { prepare, run: running, end, finish: _ } = run.times;
+    fn start(&mut self, run: &Assignment) {
+        let PhaseTimes { prepare, run: running, .. } = run.times;
         self.line(run.dispatched_at, &format!("DISPATCHED: to agent {}", run.agent));
         for (at, phase) in [(prepare, Phase::Preparing), (running, Phase::Running)] {
             if let Some(at) = at {
                 self.line(at, words::phase(phase));
             }
         }
-        match (end, result) {
+    }
+
+    fn end(&mut self, run: &Assignment, result: Option<&RunResult>) {
+        match (run.times.end, result) {
             (Some(at), Some(result)) => self.line(at, &format!("ENDED: {}", exit(result))),
             (Some(at), None) => self.line(at, words::phase(Phase::Ended)),
             (None, _) => {}
@@ -152,9 +161,12 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::NotBefore(at) => {
             let because = match record.past.last() {
                 Some(past) if record.policy.start_after != Some(*at) => ended(past.end),
-                _ => words::START_AFTER,
+                _ => "its submitter says so (__START_AFTER__)",
             };
             format!("it does not start before {at}: {because}")
+        }
+        Holdup::Gate(gate, GateVerdict::Closed(until)) if *until >= UNTIL_OPENED => {
+            format!("its gate {gate} is closed; `llts gate open {gate}` opens it")
         }
         Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("its gate {gate} is closed until {until}"),
         Holdup::Gate(gate, GateVerdict::Full) => {
@@ -167,6 +179,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::Agents { before: 0 } => "it is the next one; all agents that could run it are busy".to_owned(),
+        Holdup::Agents { before: 1 } => "one task is before it, and all agents that could run it are busy".to_owned(),
         Holdup::Agents { before } => {
             format!("{before} tasks are before it, and all agents that could run them are busy")
         }

@@ -15,6 +15,7 @@
 //! | [`client`] | the client's side of it |
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
+//! | [`prompt`] | what the prompt master and its workers say to each other |
 
 pub mod agent;
 pub mod client;
@@ -25,6 +26,7 @@ pub mod history;
 pub mod info;
 pub mod json;
 pub mod policy;
+pub mod prompt;
 pub mod publish;
 pub mod record;
 pub mod reply;

@@ -84,7 +84,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(kill) = &record.kill {
         write_kill(kill, writer);
     }
-    if let Some(run) = record.assignment() {
+    if let Some(run) = record.last_run() {
         history::write_run(run, writer);
     }
     if let Some(result) = record.result() {
@@ -225,7 +225,10 @@ impl State {
             Phase::Finished => TaskState::Finished {
                 at: self.moment(words::END_OF_LIFE_TIME).ok_or("time of the end")?,
                 outcome: self.outcome().ok_or("outcome")?,
-                run: result.map(|result| run().map(|run| (run, result))).transpose()?,
+                run: match result {
+                    Some(_) => Some((run()?, result)),
+                    None => self.assignment().map(|run| (run, None)),
+                },
             },
         })
     }
@@ -332,7 +335,8 @@ mod tests {
             TaskState::Dispatched(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },
             TaskState::Ended { assignment: assignment(), result: None },
-            TaskState::Finished { at, outcome: Outcome::Failed, run: Some((assignment(), result())) },
+            TaskState::Finished { at, outcome: Outcome::Failed, run: Some((assignment(), Some(result()))) },
+            TaskState::Finished { at, outcome: Outcome::Lost, run: Some((assignment(), None)) },
             TaskState::Finished { at, outcome: Outcome::Lost, run: None },
         ];
         for state in states {

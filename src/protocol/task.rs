@@ -67,12 +67,14 @@ pub(super) fn value_of(member: &str) -> Option<&str> {
 /// Whether a task was submitted with exactly these fields, in whatever order.
 #[must_use]
 pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
-    let members = |fields: &Fields| fields.iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect();
+    // As JSON: the text "1" is not the number 1.
+    let members = |fields: &Fields| -> BTreeMap<String, String> {
+        let member =
+            |(name, value): (&str, &Scalar)| (name.to_owned(), json::members(&Fields::new().with(name, value.clone())));
+        fields.iter().map(member).collect()
+    };
     let stored = json::parse(format!("{{{}}}", record.submitted).as_bytes(), &json::FieldLimits::TRUSTED);
-    stored.is_ok_and(|stored| {
-        let (stored, asked): (BTreeMap<_, _>, BTreeMap<_, _>) = (members(&stored), members(fields));
-        stored == asked
-    })
+    stored.is_ok_and(|stored| members(&stored) == members(fields))
 }
 
 /// The fields that a task must have to be meant: all of them, with equal type and value (document, section 2.3).
@@ -170,11 +172,11 @@ const FIELDS: [Field; 29] = [
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
     (words::SEQ, |task| Some(Value::Integer(task.pushes.into()))),
     (words::SUBMIT_TIME, |task| Some(Value::Moment(task.submitted_at))),
-    (words::AGENT_ID, |task| task.assignment().map(|run| text(run.agent.as_str()))),
-    (words::DISPATCH_TIME, |task| task.assignment().map(|run| Value::Moment(run.dispatched_at))),
-    (words::PREPARE_TIME, |task| task.assignment()?.times.prepare.map(Value::Moment)),
-    (words::RUN_TIME, |task| task.assignment()?.times.run.map(Value::Moment)),
-    (words::END_TIME, |task| task.assignment()?.times.end.map(Value::Moment)),
+    (words::AGENT_ID, |task| task.last_run().map(|run| text(run.agent.as_str()))),
+    (words::DISPATCH_TIME, |task| task.last_run().map(|run| Value::Moment(run.dispatched_at))),
+    (words::PREPARE_TIME, |task| task.last_run()?.times.prepare.map(Value::Moment)),
+    (words::RUN_TIME, |task| task.last_run()?.times.run.map(Value::Moment)),
+    (words::END_TIME, |task| task.last_run()?.times.end.map(Value::Moment)),
     (words::FINISH_TIME, finish_time),
     (words::NOT_BEFORE, not_before),
     (words::HELD_TIME, |task| task.held.map(Value::Moment)),
@@ -265,24 +267,28 @@ pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
 
 /// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
-    if let Some(result) = task.result().filter(|result| !result.error.is_empty()) {
-        return Some(text(&result.error));
-    }
+    let error = || task.result().filter(|result| !result.error.is_empty()).map(|result| text(&result.error));
     let TaskState::Finished { outcome, .. } = task.state else {
-        return task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+        let kill = task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+        return kill.or_else(error);
     };
+    if let (Outcome::Succeeded | Outcome::Failed, Some(error)) = (outcome, error()) {
+        return Some(error);
+    }
     let (counts, policy) = (task.counts, &task.policy);
     let sentence = match outcome {
         Outcome::Succeeded => return None,
         Outcome::Killed | Outcome::Expired => task.kill.as_ref()?.cause.to_string(),
         Outcome::Lost => {
             let (losses, max) = (counts.losses, policy.losses_max);
-            format!("its agent was lost {losses} times; {max} are allowed (__MAX_LOSSES__)")
+            let times = if losses == 1 { String::new() } else { format!(" {losses} times") };
+            format!("its agent was lost{times}; __MAX_LOSSES__ is {max}")
         }
         Outcome::TimedOut => {
             let (timeouts, max) = (counts.timeouts, policy.timeouts_max);
             let seconds = policy.timeout.unwrap_or_default().as_secs_f64();
-            format!("{timeouts} runs took longer than {seconds} s (__TIMEOUT__); {max} are allowed (__MAX_TIMEOUTS__)")
+            let runs = if timeouts == 1 { "the run".to_owned() } else { format!("{timeouts} runs") };
+            format!("{runs} took longer than {seconds} s (__TIMEOUT__); __MAX_TIMEOUTS__ is {max}")
         }
         Outcome::Failed => {
             let (fails, max) = (counts.fails, policy.fails_max);
@@ -291,7 +297,7 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
                 let defers = policy.defers_max;
                 format!("it asked for more than {defers} later runs (__MAX_DEFERS__)")
             } else if max > 0 {
-                format!("{fails} runs failed; {max} are allowed (__MAX_FAILS__)")
+                format!("{fails} runs failed; __MAX_FAILS__ is {max}")
             } else if task.result().is_some_and(|result| result.exit_code == ExitCode::SUCCESS) {
                 "it wrote to stderr (__FAIL_ON_STDERR__)".to_owned()
             } else {

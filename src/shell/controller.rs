@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 
 use super::clock;
 use super::lock::{LockError, StateLock};
+use super::prompt::{Hosted, PromptError};
 use super::push::{Acknowledgements, Pusher};
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError};
@@ -48,6 +49,9 @@ pub enum ControllerError {
     /// The store has failed in a way that only a new start can mend.
     #[error("the store has failed, and only a new start shows what it holds: {0}")]
     Commit(#[from] CommitError),
+    /// The prompt master that it is to host cannot start.
+    #[error(transparent)]
+    Prompt(#[from] PromptError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
@@ -72,7 +76,8 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     log::info!("{} tasks are stored", stored.tasks.len());
     let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
-    announce(config, &*ports)?;
+    let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
+    announce(config, &*ports, prompts.as_ref())?;
     let mut service = Service {
         engine,
         ports,
@@ -85,18 +90,25 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         tickets: 0,
         dropped: 0,
     };
-    service.serve(&mut signals)?;
+    let served = service.serve(&mut signals);
+    if let Some(prompts) = prompts {
+        prompts.stop()?;
+    }
+    served?;
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports) -> std::io::Result<()> {
+fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if !config.controller.ip.is_loopback() {
+    if !config.controller.ip.is_loopback() && config.network.curve_server.is_none() {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
     }
     log::info!("controller ready: rep {requests} pub {broadcasts}");
     let mut out = std::io::stdout();
     writeln!(out, "llts controller ready: rep {requests} pub {broadcasts}")?;
+    if let Some(prompts) = prompts {
+        writeln!(out, "{prompts}")?;
+    }
     out.flush()
 }
 
@@ -268,7 +280,9 @@ impl Service {
     fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
-                Promise::Reply(to, kind, Reply::Submitted { task, .. }) if self.engine.handle_unstored(now, task) => {
+                Promise::Reply(to, kind, Reply::Submitted { task, duplicate, .. })
+                    if self.engine.handle_unstored(now, task, duplicate) =>
+                {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }

@@ -105,6 +105,7 @@ fn places(folder: &Path) -> Vec<(&'static str, OsString)> {
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_CONTROLLER_REP_PORT", "0".into()),
         ("LLTS_CONTROLLER_PUB_PORT", "0".into()),
+        ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_STATE_DIR", inside("state")),
         ("LLTS_AGENT_WORK_DIR", inside("work")),
         ("LLTS_LOG_DIR", inside("log")),

@@ -9,11 +9,13 @@
 //! many messages share a write. Nothing here waits for a peer.
 
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
-use super::endpoint::{LinkSettings, OwnLink, OwnPorts, Places, PortSettings};
+use super::curve_keys;
+use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Transport};
-use crate::engine::zmtp::Limits;
+use crate::engine::zmtp::{Limits, Security};
 use crate::types::Mono;
 
 /// A page of details is larger than any request.
@@ -115,7 +117,9 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
         Transport::Own => {
             let settings = PortSettings {
                 limits: limits(config),
+                security: server_security(config, &requests)?,
                 places: places(config, descriptors),
+                local: config.network.local.clone().map(Address::Ipc),
                 subscriptions_max: config.limits.subscriptions_max,
             };
             Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)
@@ -138,10 +142,53 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, So
         Transport::Own => {
             // The agent and its controller speak all the time, so neither has to be asked.
             let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
-            let settings = LinkSettings { limits, reconnect_interval_max };
+            let settings =
+                LinkSettings { limits, security: client_security(config, &requests)?, reconnect_interval_max };
             Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
         }
     })
+}
+
+/// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
+///
+/// # Errors
+/// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
+pub fn secured_client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
+    if config.network.curve_client.is_none() {
+        return Ok(None);
+    }
+    Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))
+}
+
+fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
+    Ok(LinkSettings {
+        // An agent and its controller speak all the time, and a client knows how long it waits: nobody has to be asked.
+        limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) },
+        security: client_security(config, endpoint)?,
+        reconnect_interval_max: config.agent.reconnect_interval_max,
+    })
+}
+
+fn server_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
+    let Some(files) = &config.network.curve_server else {
+        let controller = &config.controller;
+        if controller.ip.to_canonical().is_loopback() || controller.allow_insecure {
+            return Ok(Security::Null);
+        }
+        // The keys of a client do not make a server.
+        let why =
+            "other machines may reach it, and CURVE_SERVER_SECRET_KEY_FILE and CURVE_AUTHORISED_KEYS_DIR are not given";
+        return Err(SocketError::new("bind", endpoint, why));
+    };
+    let keys = curve_keys::server(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
+    log::info!("{} keys may connect to {endpoint}", keys.authorised.len());
+    Ok(Security::CurveServer(Arc::new(keys)))
+}
+
+fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
+    let Some(files) = &config.network.curve_client else { return Ok(Security::Null) };
+    let keys = curve_keys::client(files).map_err(|source| SocketError::new("connect to", endpoint, source))?;
+    Ok(Security::CurveClient(Arc::new(keys)))
 }
 
 fn limits(config: &Config) -> Limits {

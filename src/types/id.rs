@@ -87,7 +87,7 @@ pub struct AgentId(Arc<str>);
 
 /// A text that cannot name an agent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("agent id {0:?} must be 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -", max = AgentId::BYTES_MAX)]
+#[error("agent id {0:?} must be 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -, and neither . nor __ first", max = AgentId::BYTES_MAX)]
 pub struct InvalidAgentId(String);
 
 impl AgentId {
@@ -100,7 +100,8 @@ impl AgentId {
     /// When the text is empty, too long, or holds a character that could not stand in a file name or a log line.
     pub fn new(text: &str) -> Result<Self, InvalidAgentId> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
-        let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('.');
+        // Names that begin with two underscores are keys of the service, and a list of agents has a key for each agent.
+        let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('.') && !text.starts_with("__");
         if fits && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
         }
@@ -189,7 +190,7 @@ mod tests {
     #[test]
     fn an_agent_id_is_safe_as_a_file_name() {
         assert!(AgentId::new("AGENT_1480000000.120000_AZazA").is_ok());
-        for text in ["", ".hidden", "a/b", "a\nb", "a b", &"x".repeat(129)] {
+        for text in ["", ".hidden", "__a", "a/b", "a\nb", "a b", &"x".repeat(129)] {
             assert!(AgentId::new(text).is_err(), "{text:?}");
         }
     }

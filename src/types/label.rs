@@ -11,7 +11,7 @@ pub struct Label(Arc<str>);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLabel {
     /// Not a name.
-    #[error("{0:?} is not a name: use 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -", max = Label::BYTES_MAX)]
+    #[error("{0:?} is not a name: use 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -, and not __ first", max = Label::BYTES_MAX)]
     Name(String),
     /// Too many names.
     #[error("{0} names are too many; at most {max} are taken", max = Labels::COUNT_MAX)]
@@ -25,10 +25,12 @@ impl Label {
     /// Checks and takes a name.
     ///
     /// # Errors
-    /// When the text is empty, too long, or holds a character outside the allowed set.
+    /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidLabel> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
-        if (1..=Self::BYTES_MAX).contains(&text.len()) && text.bytes().all(allowed) {
+        // Names that begin so are keys of the service, and a list of gates has a key for each gate.
+        let ours = text.starts_with("__");
+        if (1..=Self::BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
         }
         Err(InvalidLabel::Name(text.chars().take(Self::BYTES_MAX).collect()))
@@ -139,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_no_label_is_refused() {
-        for text in ["a b", "a,,b", ",", "é", "a\nb", &"x".repeat(65)] {
+        for text in ["a b", "a,,b", ",", "é", "a\nb", "__a", &"x".repeat(65)] {
             assert!(Labels::parse(text).is_err(), "{text:?}");
         }
         let many: Vec<_> = (0..17).map(|n| n.to_string()).collect();

@@ -82,6 +82,12 @@ impl TaskRecord {
         }
     }
 
+    /// Whether its present run is ending or has ended, and its children with it.
+    #[must_use]
+    pub fn gets_no_children(&self) -> bool {
+        self.phase() >= Phase::Ended || self.kill.is_some()
+    }
+
     /// Bytes that keeping the results of all its rounds costs.
     #[must_use]
     pub fn result_bytes(&self) -> usize {
@@ -89,9 +95,18 @@ impl TaskRecord {
         self.result().into_iter().chain(past).map(|result| result.bytes()).sum()
     }
 
-    /// The run that the task is in, or was in when it ended.
+    /// The run that the task is in, or whose result it ended with: that of which its agent is heard.
     #[must_use]
     pub const fn assignment(&self) -> Option<&Assignment> {
+        match &self.state {
+            TaskState::Finished { run: Some((_, None)), .. } => None,
+            _ => self.last_run(),
+        }
+    }
+
+    /// The run that the task is in, or was in when it ended, whatever came of it.
+    #[must_use]
+    pub const fn last_run(&self) -> Option<&Assignment> {
         match &self.state {
             TaskState::Waiting { .. } => None,
             TaskState::Dispatched(assignment)
@@ -110,7 +125,7 @@ impl TaskRecord {
     pub const fn result(&self) -> Option<&Arc<RunResult>> {
         match &self.state {
             TaskState::Ended { result, .. } => result.as_ref(),
-            TaskState::Finished { run: Some((_, result)), .. } => Some(result),
+            TaskState::Finished { run: Some((_, result)), .. } => result.as_ref(),
             TaskState::Waiting { .. }
             | TaskState::Dispatched(_)
             | TaskState::Preparing(_)
@@ -147,8 +162,8 @@ pub enum TaskState {
         at: Wall,
         /// What became of it.
         outcome: Outcome,
-        /// The last run, if one ended.
-        run: Option<(Box<Assignment>, Arc<RunResult>)>,
+        /// The run that it was in, with the result, if that is known.
+        run: Option<(Box<Assignment>, Option<Arc<RunResult>>)>,
     },
 }
 

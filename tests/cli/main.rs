@@ -2,5 +2,7 @@
 
 mod bench;
 mod commands;
+mod operators;
 mod place;
+mod policies;
 mod service;

@@ -95,11 +95,17 @@ fn a_controller_that_is_killed_comes_back_on_its_ports() {
     place.ok(&format!("stats --controller {endpoint}"));
 }
 
+/// Its lock is gone only when it is dead.
+fn kill_supervisor(place: &Place, pid: i32) {
+    signal(pid, Signal::KILL);
+    eventually("the supervisor is dead", || !is_alive(place, pid));
+}
+
 #[test]
 fn what_a_killed_supervisor_leaves_is_ended_by_down() {
     let place = Place::new();
     place.ok("up 2");
-    signal(place.process("--agents 2"), Signal::KILL);
+    kill_supervisor(&place, place.process("--agents 2"));
     let said = place.ok("down");
     assert_eq!(said.out, "the supervisor was gone; ended 3 processes that it had left\n");
     eventually("all of it has ended", || place.processes().is_empty());
@@ -114,7 +120,7 @@ fn what_a_killed_supervisor_leaves_is_ended_by_the_next_start() {
     place.ok("submit stubborn");
     eventually("the tool runs", || !pids(&place, "escaped").is_empty());
     let tree = [pids(&place, "started")[0], pids(&place, "escaped")[0]];
-    signal(place.process("--agents 1"), Signal::KILL);
+    kill_supervisor(&place, place.process("--agents 1"));
     place.ok("up 1");
     assert!(tree.iter().all(|pid| !is_alive(&place, *pid)), "{:?}", place.processes());
     eventually("the next run of the task, which is stored", || pids(&place, "started").len() > 1);

@@ -158,6 +158,20 @@ fn libzmq_asks_whether_we_live() {
 }
 
 #[test]
+fn a_unix_socket_may_stand_beside() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("local");
+    let mut settings = settings();
+    settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
+    let echo = Echo::start(&settings);
+    let mode = std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
+    let context = zmq::Context::new();
+    ask(&socket(&context, zmq::REQ, &format!("ipc://{}", path.display())), "local");
+    ask(&socket(&context, zmq::REQ, &echo.requests), "remote");
+}
+
+#[test]
 fn a_unix_socket_is_as_good() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = |name: &str| format!("ipc://{}/{name}", folder.path().display());

@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use llts::engine::zmtp::Limits;
+use llts::engine::zmtp::{Limits, Security};
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
 use llts::shell::transport::Ports;
@@ -30,7 +30,9 @@ pub(crate) fn settings() -> PortSettings {
             stall_timeout: PATIENCE,
             ping_interval: None,
         },
+        security: Security::Null,
         places: Places { connections_max: 1000, per_address_max: 1000 },
+        local: None,
         subscriptions_max: 100,
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llts::engine::zmtp::Limits;
+use llts::engine::zmtp::{Limits, Security};
 use llts::shell::clock;
 use llts::shell::endpoint::{LinkSettings, OwnLink};
 use llts::shell::transport::Link;
@@ -11,7 +11,8 @@ use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, settings};
 
 fn connect(requests: &str, broadcasts: &str) -> OwnLink {
     let limits = Limits { message_bytes_max: 1 << 30, ..settings().limits };
-    let settings = LinkSettings { limits, reconnect_interval_max: Duration::from_millis(100) };
+    let settings =
+        LinkSettings { limits, security: Security::Null, reconnect_interval_max: Duration::from_millis(100) };
     OwnLink::connect(requests, broadcasts, &["a".to_owned()], settings).unwrap()
 }
 

@@ -3,10 +3,13 @@
 //! The order is that of `shell/agent.rs`. What the engine wants of the system, [`crate::tool`] does.
 
 use llts::engine::slot::Effect;
+use llts::protocol::agent::ToAgent;
+use llts::protocol::reply::Wanted;
 use llts::protocol::request::Sender;
 use llts::protocol::{agent, publish};
 use llts::types::{Now, Session};
 
+use crate::event::Defect;
 use crate::host::{End, Input};
 use crate::world::{World, note};
 
@@ -38,12 +41,19 @@ impl World {
             Input::Answer(body) => {
                 let Some(answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
                 note!(self, "agent {agent}: {answer:?}");
+                let deaf = self.defect == Some(Defect::EndlessRuns);
+                if deaf && matches!(answer, ToAgent::Heard { wanted: Some((.., Wanted::Kill)), .. }) {
+                    return;
+                }
                 self.model.agent_told(self.now, agent, &answer, &self.server.disk);
                 self.slot(agent).handle_answer(now, answer);
             }
             Input::Broadcast(frame) => {
                 let Some(message) = publish::decode(&frame) else { panic!("{}", String::from_utf8_lossy(&frame)) };
                 note!(self, "agent {agent}: {message:?}");
+                if self.defect == Some(Defect::EndlessRuns) {
+                    return;
+                }
                 self.slot(agent).handle_published(now, message);
             }
             Input::ChildEnded => self.collect_and_reap(agent, now),

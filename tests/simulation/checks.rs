@@ -48,8 +48,14 @@ impl World {
     fn wait_for_the_end(&mut self) {
         let calm = self.now;
         let deadline = calm + self.plan.patience();
+        let mut turns = 0;
         while !self.is_done() {
             assert!(self.now < deadline, "not done in time: {}", self.unfinished());
+            turns += 1;
+            if turns % 20 == 0 {
+                self.clean_up();
+                self.end_what_is_far();
+            }
             self.pass_until(self.now + SECOND / 2);
             // Detection of losses and the start of whoever is down take their time.
             if self.now > calm + 12 * HEARTBEAT {
@@ -63,7 +69,7 @@ impl World {
         self.server.is_up()
             && self.clients.are_done()
             && self.hosts.iter().all(|host| host.slot.is_some() && host.run.is_none())
-            && self.server.disk.values().all(|record| record.phase() == Phase::Finished)
+            && self.server.disk.values().all(|record| record.phase() == Phase::Finished && !Self::awaits(record))
     }
 
     fn unfinished(&self) -> String {
@@ -91,9 +97,11 @@ impl World {
         for record in self.server.disk.values() {
             self.model.check_end(record, every_loss_counts);
         }
+        self.model.check_keys(&self.server.disk);
         for task in &self.model.accepted {
             assert!(self.server.disk.contains_key(task), "the accepted task {task} is lost");
         }
+        self.check_acknowledgements();
         self.check_counts();
         for (id, record) in self.server.disk.clone() {
             let answer = self.question(&format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{id}"}}"#));

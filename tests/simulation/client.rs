@@ -1,13 +1,17 @@
 //! Clients with plain REQ sockets: they submit, kill, ask and wait, and ask again when no answer comes.
 
+use std::time::Duration;
+
 use llts::protocol::json::{self, FieldLimits};
-use llts::types::{Scalar, TaskId};
+use llts::types::{Phase, Scalar, TaskId, TaskRecord, TaskState};
 
 use crate::controller::ReplyTo;
+use crate::demands::{Deed, GATES, GatePlan, gate_name};
 use crate::dice::{Nanos, SECOND};
-use crate::event::Event;
+use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::plan::Start;
+use crate::receiver::ADDRESS;
 use crate::world::{World, note};
 
 /// How long a client waits for an answer.
@@ -35,8 +39,22 @@ struct Request {
 enum Ask {
     Submit(usize),
     Kill(TaskId),
+    /// Something that is done or refused, and that nobody looks at afterwards.
+    Operate,
+    /// Something that cannot be refused.
+    Set,
     Query(TaskId),
     Await(TaskId),
+}
+
+/// What a client or an operator is going to ask for.
+#[derive(Clone, Debug)]
+pub(crate) enum Order {
+    Kill(TaskId),
+    Hold(TaskId),
+    Release(TaskId),
+    Retry(TaskId),
+    Deed(Deed),
 }
 
 impl Clients {
@@ -82,14 +100,73 @@ impl World {
             body += &format!(r#","__MAX_LOSSES__":{losses_max}"#);
         }
         if task.pushed {
-            body += r#","__ADDRESS__":"tcp://127.0.0.1:5999""#;
+            body += &format!(r#","__ADDRESS__":"{ADDRESS}""#);
         }
-        self.ask(Ask::Submit(plan), body + "}");
+        let (request, now) = (self.clients.requests.len(), self.clock(self.server.clock_offset));
+        body += &task.demands.fields(now, request);
+        body += "}";
+        if task.demands.doubled {
+            self.ask(Ask::Submit(plan), body.clone());
+        }
+        self.ask(Ask::Submit(plan), body);
     }
 
-    pub(crate) fn kill(&mut self, task: TaskId) {
+    pub(crate) fn order_after(&mut self, delay: Nanos, order: Order) {
+        self.clients.pending += 1;
+        self.after(delay, Event::Order(order));
+    }
+
+    pub(crate) fn order(&mut self, order: Order) {
         self.clients.pending -= 1;
-        self.ask(Ask::Kill(task), format!(r#"{{"__TYPE__":"TASK/KILL","__TASK_ID__":"{task}"}}"#));
+        let about = |kind: &str, task: TaskId| format!(r#"{{"__TYPE__":"TASK/{kind}","__TASK_ID__":"{task}"}}"#);
+        match order {
+            Order::Kill(task) => self.ask(Ask::Kill(task), about("KILL", task)),
+            Order::Hold(task) => self.ask(Ask::Operate, about("HOLD", task)),
+            Order::Release(task) => self.ask(Ask::Operate, about("RELEASE", task)),
+            Order::Retry(task) => self.ask(Ask::Operate, about("RETRY", task)),
+            Order::Deed(Deed::SetGate(gate, plan)) => {
+                let fields = plan.fields(self.clock(self.server.clock_offset));
+                let name = gate_name(gate);
+                self.ask(Ask::Set, format!(r#"{{"__TYPE__":"GATE/SET","__GATE__":"{name}"{fields}}}"#));
+            }
+            Order::Deed(Deed::Drain(agent, drain)) => {
+                let name = self.hosts[agent].name.clone();
+                self.drain(name.as_str(), drain);
+            }
+        }
+    }
+
+    fn drain(&mut self, agent: &str, drain: bool) {
+        let body = format!(r#"{{"__TYPE__":"AGENT/DRAIN","__AGENT_ID__":"{agent}","__DRAIN__":{drain}}}"#);
+        self.ask(Ask::Set, body);
+    }
+
+    /// Operators let everything go in the end: gates, agents, and what is held. More than once, for what was ordered before may
+    /// arrive later.
+    pub(crate) fn clean_up(&mut self) {
+        for gate in 0..GATES {
+            self.order_after(0, Order::Deed(Deed::SetGate(gate, GatePlan::open())));
+        }
+        for agent in self.server.drained.clone() {
+            self.drain(agent.as_str(), false);
+        }
+        let held = self.server.disk.values().filter(|record| record.held.is_some() && record.phase() == Phase::Waiting);
+        for task in held.map(|record| record.id).collect::<Vec<_>>() {
+            self.order_after(0, Order::Release(task));
+        }
+    }
+
+    /// Ends what a jump of the clock has put so far away that nobody waits for it.
+    pub(crate) fn end_what_is_far(&mut self) {
+        let soon = self.clock(self.server.clock_offset).wall + Duration::from_secs(30);
+        let far = |record: &&TaskRecord| match record.state {
+            TaskState::Waiting { not_before } => not_before.is_some_and(|at| at > soon),
+            _ => false,
+        };
+        let far: Vec<_> = self.server.disk.values().filter(far).map(|record| record.id).collect();
+        for task in far {
+            self.order_after(0, Order::Kill(task));
+        }
     }
 
     fn ask(&mut self, ask: Ask, body: String) {
@@ -124,6 +201,10 @@ impl World {
         if matches!(asked.ask, Ask::Submit(_)) && asked.attempt >= SUBMITS_MAX {
             return self.done(request);
         }
+        if self.defect == Some(Defect::NewKeys) {
+            let body = &mut self.clients.requests[request].body;
+            *body = String::from_utf8_lossy(body).replace("\"key ", "\"other key ").into_bytes();
+        }
         note!(self, "{:?} is asked again", self.clients.requests[request].ask);
         self.try_ask(request);
     }
@@ -145,11 +226,19 @@ impl World {
         note!(self, "{ask:?} is answered: {code}");
         match (ask, code) {
             (Ask::Submit(_), -1009) => return,
-            (Ask::Submit(_), -1011) => {}
+            (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1011) | (Ask::Set, 0) => {}
+            // Its time was over before it came.
+            (Ask::Submit(plan), -1007) if self.plan.tasks[plan].demands.has_an_end() => {}
             (Ask::Submit(plan), 0) => {
                 let task = text("__TASK_ID__").and_then(|id| id.parse().ok()).expect("an accepted task has an id");
-                self.model.accepted(task, &self.server.disk);
-                self.accepted(plan, task);
+                let duplicate = answer.get("__DUPLICATE__").and_then(Scalar::as_bool).unwrap_or_default();
+                let sent = json::parse(&self.clients.requests[request].body, &FieldLimits::TRUSTED).expect("our own");
+                let keyed =
+                    sent.get("request").and_then(Scalar::as_u64).and_then(|number| usize::try_from(number).ok());
+                if keyed.is_none_or(|number| self.model.keyed(number, task, duplicate)) {
+                    self.model.accepted(task, &self.server.disk);
+                    self.accepted(plan, task);
+                }
             }
             (Ask::Kill(task), 0) => self.model.kill_confirmed(task, &self.server.disk),
             (Ask::Query(task), 0) => Model::looked_up(task, &answer),
@@ -168,8 +257,15 @@ impl World {
     fn accepted(&mut self, plan: usize, task: TaskId) {
         let (kill_after, awaited) = (self.plan.tasks[plan].kill_after, self.plan.tasks[plan].awaited);
         if let Some(delay) = kill_after {
-            self.clients.pending += 1;
-            self.after(delay, Event::Kill { task });
+            self.order_after(delay, Order::Kill(task));
+        }
+        let demands = self.plan.tasks[plan].demands.clone();
+        if let Some((delay, length)) = demands.held {
+            self.order_after(delay, Order::Hold(task));
+            self.order_after(delay + length, Order::Release(task));
+        }
+        for delay in demands.retries {
+            self.order_after(delay, Order::Retry(task));
         }
         let query = format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{task}""#);
         if awaited {

@@ -9,7 +9,7 @@ use std::time::Duration;
 use llts::engine::controller::{Controller, Effect, Record, Settings, Stored, Ticket};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::request::Rules;
-use llts::types::{AddressPolicy, AgentId, GateSettings, Label, Policy, TaskId, TaskRecord};
+use llts::types::{AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
@@ -36,6 +36,8 @@ pub(crate) struct Life {
     pub(crate) routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
     pub(crate) tickets: u64,
     pub(crate) uncommitted: Vec<Record>,
+    /// What receivers of pushes have sent back.
+    pub(crate) confirmations: VecDeque<(TaskId, u32)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -60,10 +62,10 @@ fn settings() -> Settings {
         scans_max: 64,
         needs_max: 1000,
         gates_max: 1000,
-        defer_delay: Duration::from_secs(10),
-        retry_delay_max: Duration::from_secs(60),
-        push_again_interval: Duration::from_secs(1),
-        push_again_interval_max: Duration::from_secs(60),
+        defer_delay: Duration::from_millis(300),
+        retry_delay_max: Duration::from_secs(3),
+        push_again_interval: Duration::from_millis(200),
+        push_again_interval_max: Duration::from_secs(2),
         push_again_max: Duration::from_secs(3600),
     }
 }
@@ -109,17 +111,45 @@ impl World {
         if self.defect == Some(Defect::ForgottenKill) {
             self.server.disk.values_mut().for_each(|record| record.kill = None);
         }
-        let (seed, now) = (self.dice.number(), self.clock(self.server.clock_offset));
+        let (seed, now) = (self.dice.number(), self.controller_now());
         note!(self, "the controller starts with {} tasks", self.server.disk.len());
-        let engine = Controller::restore(settings(), seed, now, self.server.stored());
+        let stored = self.defective(self.server.stored());
+        let engine = Controller::restore(settings(), seed, now, stored);
         engine.sanity_check();
         let (inbox, routes) = (VecDeque::new(), BTreeMap::new());
-        self.server.life = Some(Life { engine, inbox, routes, tickets: 0, uncommitted: Vec::new() });
+        self.server.life =
+            Some(Life { engine, inbox, routes, tickets: 0, uncommitted: Vec::new(), confirmations: VecDeque::new() });
         self.model.controller_started(&self.server.disk);
         self.wake_controller(self.now);
     }
 
-    fn wake_controller(&mut self, at: Nanos) {
+    /// What a controller with a defect makes of what is stored.
+    fn defective(&self, mut stored: Stored) -> Stored {
+        match self.defect {
+            Some(Defect::ForgottenGates) => stored.gates.clear(),
+            Some(Defect::ForgottenDrains) => stored.drained.clear(),
+            Some(Defect::ForgottenCounts) => {
+                stored.tasks.iter_mut().for_each(|record| record.counts = Counts::default());
+            }
+            Some(Defect::TurnedPriorities) => {
+                for record in &mut stored.tasks {
+                    let mut policy = Policy::clone(&record.policy);
+                    policy.priority = -policy.priority;
+                    record.policy = Arc::new(policy);
+                }
+            }
+            _ => {}
+        }
+        stored
+    }
+
+    /// The time that the controller's engine is told.
+    pub(crate) fn controller_now(&self) -> Now {
+        let early = i64::from(self.defect == Some(Defect::EarlyStart));
+        self.clock(self.server.clock_offset + early)
+    }
+
+    pub(crate) fn wake_controller(&mut self, at: Nanos) {
         if self.server.wake_at.is_none_or(|wake_at| at < wake_at) {
             self.server.wake_at = Some(at);
             self.at(at, Event::ControllerWakes);
@@ -141,7 +171,7 @@ impl World {
             return;
         }
         self.server.wake_at = None;
-        let now = self.clock(self.server.clock_offset);
+        let now = self.controller_now();
         if self.turn(now).is_err() {
             return self.controller_dies();
         }
@@ -180,7 +210,7 @@ impl World {
             return;
         }
         note!(self, "the controller stops");
-        let now = self.clock(self.server.clock_offset);
+        let now = self.controller_now();
         self.life().engine.handle_stop();
         match self.turn(now) {
             Err(Killed) => self.controller_dies(),

@@ -2,6 +2,7 @@
 
 use llts::types::TaskId;
 
+use crate::client::Order;
 use crate::plan::Fault;
 use crate::tool::ToolEvent;
 
@@ -20,6 +21,22 @@ pub(crate) enum Defect {
     DoubleJob,
     /// A confirmed kill is forgotten with the next restart.
     ForgottenKill,
+    /// How gates are set is forgotten with a restart.
+    ForgottenGates,
+    /// Which agents are drained is forgotten with a restart.
+    ForgottenDrains,
+    /// The counters of the budgets begin anew with a restart.
+    ForgottenCounts,
+    /// The engine's wall clock is ahead.
+    EarlyStart,
+    /// The priorities are turned round with a restart.
+    TurnedPriorities,
+    /// A submit that is repeated has another key.
+    NewKeys,
+    /// No push ever arrives.
+    DeafReceiver,
+    /// A run that has no time left is not told so.
+    EndlessRuns,
 }
 
 pub(crate) enum Event {
@@ -59,8 +76,12 @@ pub(crate) enum Event {
         plan: usize,
         parent: Option<TaskId>,
     },
-    Kill {
+    /// A client or an operator orders something.
+    Order(Order),
+    /// A receiver's confirmation of a push reaches the controller.
+    Confirmed {
         task: TaskId,
+        seq: u32,
     },
     ControllerWakes,
     ControllerStarts,

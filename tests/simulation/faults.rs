@@ -44,7 +44,9 @@ impl World {
     pub(crate) fn calm_down(&mut self) {
         note!(self, "from here on nothing goes wrong");
         self.plan.weather = Weather { delay_max: 2 * MILLI, ..Weather::default() };
+        self.plan.push_loss = 0;
         self.server.crash_in = None;
+        self.clean_up();
         for agent in 0..self.hosts.len() {
             self.hosts[agent].crash_in = None;
             if self.hosts[agent].paused {

@@ -28,6 +28,8 @@ pub(crate) struct Host {
     pub(crate) crash_in: Option<u64>,
     pub(crate) paused: bool,
     pub(crate) clock_offset: i64,
+    /// Whether it has the tag that special tasks require.
+    special: bool,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -50,7 +52,7 @@ pub(crate) enum End {
 }
 
 impl Host {
-    pub(crate) fn new(index: usize) -> Self {
+    pub(crate) fn new(index: usize, special: bool) -> Self {
         Self {
             name: name(index, 0),
             life: 0,
@@ -64,6 +66,7 @@ impl Host {
             crash_in: None,
             paused: false,
             clock_offset: 0,
+            special,
             abandoned: 0,
         }
     }
@@ -74,7 +77,7 @@ impl Host {
             session: Session(self.session),
             replaces: self.before.map(Session),
             ip: "127.0.0.1".to_owned(),
-            tags: Labels::default(),
+            tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),
             heartbeat_interval: Duration::from_nanos(HEARTBEAT),
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
             kill_count: 3,

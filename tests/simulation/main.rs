@@ -8,9 +8,11 @@
 //! | [`network`] | connections that break, messages that are late, lost or doubled |
 //! | [`controller`], [`turn`] | the controller's process and its disk |
 //! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
-//! | [`client`] | clients |
+//! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
+//! | [`demands`] | what submitters demand, and what operators do |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
+//! | [`rules`] | the rules of policies, checked with every decision |
 //! | [`probe`] | looking into the controller |
 //! | [`checks`] | one simulation, and what must be true in its end |
 //!
@@ -21,6 +23,7 @@ mod agent;
 mod checks;
 mod client;
 mod controller;
+mod demands;
 mod dice;
 mod event;
 mod faults;
@@ -29,6 +32,8 @@ mod model;
 mod network;
 mod plan;
 mod probe;
+mod receiver;
+mod rules;
 mod runs;
 mod tool;
 mod turn;
@@ -154,7 +159,10 @@ fn the_same_seed_is_the_same_run() {
 #[test]
 fn some_seeds_reach_every_outcome() {
     let reached: BTreeSet<_> = (0..60).flat_map(|seed| run(seed, false, None).outcomes.into_keys()).collect();
-    assert_eq!(reached, BTreeSet::from(["SUCCEEDED", "FAILED", "KILLED", "LOST", "later rounds"]));
+    assert_eq!(
+        reached,
+        BTreeSet::from(["SUCCEEDED", "FAILED", "TIMED_OUT", "EXPIRED", "KILLED", "LOST", "later rounds"])
+    );
 }
 
 /// A check that cannot fail is a defect: each of these is found within some seeds.
@@ -167,6 +175,14 @@ fn the_checks_find_a_defect() {
         (Defect::DoublePush, "comes after"),
         (Defect::DoubleJob, "runs at"),
         (Defect::ForgottenKill, "kill"),
+        (Defect::ForgottenGates, "beyond gate"),
+        (Defect::ForgottenDrains, "goes to the drained agent"),
+        (Defect::ForgottenCounts, "of TASK"),
+        (Defect::EarlyStart, "starts before __START_AFTER__"),
+        (Defect::TurnedPriorities, "starts before its turn"),
+        (Defect::NewKeys, "has made two tasks"),
+        (Defect::DeafReceiver, "not done in time"),
+        (Defect::EndlessRuns, "which is void or over"),
     ] {
         let found = (0..300).filter_map(|seed| broken(seed, Some(defect)).err()).find(|why| why.contains(complaint));
         assert!(found.is_some(), "nobody notices {defect:?}");

@@ -4,9 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use llts::engine::controller::Record;
 use llts::protocol::json::{self, FieldLimits};
-use llts::types::{AgentId, Fields, Phase, Round, Scalar, TaskId, TaskRecord, TaskState};
+use llts::types::{AgentId, Fields, KillCause, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState};
 
 use crate::dice::Nanos;
+use crate::plan::Plan;
+use crate::rules::Rules;
 use crate::runs::Run;
 
 pub(crate) type Disk = BTreeMap<TaskId, TaskRecord>;
@@ -22,8 +24,15 @@ pub(crate) struct Model {
     /// Kills whose answer has reached the client, with the round of that moment.
     pub(crate) killed: BTreeMap<TaskId, Round>,
     /// Results whose confirmation has reached the agent.
-    pub(crate) confirmed: BTreeMap<TaskId, Round>,
-    pub(crate) finished_pushes: BTreeMap<TaskId, String>,
+    pub(crate) confirmed: BTreeSet<(TaskId, Round)>,
+    pub(crate) finished_pushes: BTreeMap<TaskId, (i64, String)>,
+    /// The tasks that submits with a key were answered with, by the submit.
+    keyed: BTreeMap<usize, TaskId>,
+    /// Those of them that were new.
+    new: BTreeSet<TaskId>,
+    pub(crate) rules: Rules,
+    /// Whether a run that is to end is told so in time.
+    pub(crate) prompt: bool,
     /// `__SEQ__` of the last push of this life of the controller.
     seqs: BTreeMap<TaskId, i64>,
     /// Dispatches that left, and whose record died with the controller.
@@ -41,13 +50,15 @@ pub(crate) struct Model {
 }
 
 impl Model {
-    pub(crate) fn new(gentle: bool) -> Self {
-        Self { gentle, ..Self::default() }
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let rules = Rules::new(plan.special.clone(), plan.is_steady());
+        Self { gentle: plan.is_gentle(), prompt: plan.is_prompt(), rules, ..Self::default() }
     }
 
     /// Promise 1.
     pub(crate) fn controller_started(&mut self, disk: &Disk) {
         self.seqs.clear();
+        self.rules.controller_started(disk);
         for task in &self.accepted {
             assert!(disk.contains_key(task), "the accepted task {task} is lost");
         }
@@ -61,8 +72,32 @@ impl Model {
         assert!(self.accepted.insert(task), "task {task} is accepted twice");
     }
 
+    /// A submit with a key was answered; true for its first answer.
+    pub(crate) fn keyed(&mut self, request: usize, task: TaskId, duplicate: bool) -> bool {
+        let first = *self.keyed.entry(request).or_insert(task);
+        assert_eq!(first, task, "submit {request} has made two tasks");
+        assert!(duplicate || self.new.insert(task), "task {task} is new twice");
+        !self.accepted.contains(&task)
+    }
+
+    /// A submit with a key makes one task, however often it is sent.
+    pub(crate) fn check_keys(&self, disk: &Disk) {
+        let mut tasks: BTreeMap<u64, TaskId> = BTreeMap::new();
+        for record in disk.values() {
+            let submitted = format!("{{{}}}", record.submitted);
+            let fields = json::parse(submitted.as_bytes(), &FieldLimits::TRUSTED).expect("a flat object");
+            let Some(request) = fields.get("request").and_then(Scalar::as_u64) else { continue };
+            if let Some(other) = tasks.insert(request, record.id) {
+                panic!("submit {request} has made two tasks: {other} and {}", record.id);
+            }
+        }
+    }
+
     pub(crate) fn kill_confirmed(&mut self, task: TaskId, disk: &Disk) {
         let record = &disk[&task];
+        if is_retried(record) {
+            return;
+        }
         check_kill(record, record.round);
         self.killed.entry(task).or_insert(record.round);
     }
@@ -73,7 +108,7 @@ impl Model {
     }
 
     /// Checks what replaces what.
-    pub(crate) fn committed(&self, disk: &Disk, record: &Record) {
+    pub(crate) fn committed(&mut self, disk: &Disk, record: &Record) {
         let record = match record {
             Record::Put(record) => record,
             Record::Gate(..) | Record::Drained(..) => return,
@@ -84,17 +119,27 @@ impl Model {
             "task {} is lost too often: {record:?}",
             record.id
         );
+        let retried = disk.get(&record.id).is_some_and(|before| before.phase() == Phase::Finished)
+            && record
+                .past
+                .last()
+                .is_some_and(|past| past.end == RoundEnd::Retried && past.round.next() == record.round);
+        if retried {
+            self.killed.remove(&record.id);
+        }
         if let Some(round) = self.killed.get(&record.id) {
             assert!(record.round <= *round, "task {} goes to round {} after its kill", record.id, record.round);
             check_kill(record, *round);
         }
         if let Some(before) = disk.get(&record.id) {
             assert!(before.round <= record.round, "task {} goes back to an old round", record.id);
-            let finished = before.phase() == Phase::Finished;
-            assert!(!finished || *before == **record, "a finished task changes: {before:?} {record:?}");
-            assert!(before.kill.is_none() || before.kill == record.kill, "task {} forgets its kill", record.id);
+            let finished = before.phase() == Phase::Finished && !retried;
+            let told = TaskRecord { acknowledgement: record.acknowledgement, ..before.clone() };
+            assert!(!finished || told == **record, "a finished task changes: {before:?} {record:?}");
+            let lasting = before.kill.as_ref().filter(|kill| kill.cause.ends_the_task() && !retried);
+            assert!(lasting.is_none() || before.kill == record.kill, "task {} forgets its kill", record.id);
         }
-        if let TaskState::Finished { run: Some((assignment, result)), .. } = &record.state
+        if let TaskState::Finished { run: Some((assignment, Some(result))), .. } = &record.state
             && let Some(number) = result.report_tail.strip_prefix("run ")
         {
             let run = &self.runs[&number.trim_end().parse().expect("a number")];
@@ -122,9 +167,11 @@ impl Model {
         let seq = status.get("__SEQ__").and_then(Scalar::as_i64).expect("a push has a number");
         let before = self.seqs.insert(task, seq);
         assert!(before.is_none_or(|before| before < seq), "push {seq} of task {task} comes after {before:?}");
-        assert!(!self.finished_pushes.contains_key(&task), "task {task} is pushed after FINISHED");
+        let round = status.get("__ROUND__").and_then(Scalar::as_i64).expect("a push names its round");
+        let over = self.finished_pushes.get(&task).is_some_and(|(last, _)| round <= *last);
+        assert!(!over, "task {task} is pushed after FINISHED");
         if text("__STATUS__") == "FINISHED" {
-            self.finished_pushes.insert(task, text("__OUTCOME__").to_owned());
+            self.finished_pushes.insert(task, (round, text("__OUTCOME__").to_owned()));
         }
     }
 
@@ -135,26 +182,42 @@ impl Model {
 
     /// What must be true of a task when everything has come to its end.
     pub(crate) fn check_end(&self, record: &TaskRecord, every_loss_counts: bool) {
-        if every_loss_counts {
+        if every_loss_counts && !is_retried(record) {
             let deaths = self.deaths.get(&record.id).copied().unwrap_or_default();
             assert!(deaths <= record.counts.losses, "task {} has lost {deaths} agents: {record:?}", record.id);
         }
         let TaskState::Finished { outcome, .. } = &record.state else { panic!("{record:?} has not finished") };
         let outcome = llts::protocol::words::outcome(*outcome);
-        if let Some(pushed) = self.finished_pushes.get(&record.id) {
+        if let Some((round, pushed)) = self.finished_pushes.get(&record.id)
+            && *round == i64::from(record.round.0)
+        {
             assert_eq!(pushed, outcome, "task {} was pushed with another outcome", record.id);
         }
-        if let Some(round) = self.confirmed.get(&record.id) {
-            assert_eq!(record.round, *round, "the confirmed result of task {} is lost", record.id);
+        for (_, round) in self.confirmed.range((record.id, Round(0))..=(record.id, Round(u32::MAX))) {
+            assert!(has_result_of(record, *round), "the confirmed result of round {round} of {} is lost", record.id);
         }
     }
+}
+
+/// Whether the result of this round is kept.
+pub(crate) fn has_result_of(record: &TaskRecord, round: Round) -> bool {
+    let past = record.past.iter().any(|past| past.round == round && past.result.is_some());
+    past || record.phase() == Phase::Finished && record.round == round
+}
+
+/// Whether somebody has asked for another round of a task that had finished.
+fn is_retried(record: &TaskRecord) -> bool {
+    record.past.iter().any(|past| past.end == RoundEnd::Retried)
 }
 
 /// A confirmed kill is either on record or came too late.
 fn check_kill(record: &TaskRecord, round: Round) {
     let late = record.phase() >= Phase::Ended;
     assert!(record.kill.is_some() || late, "the confirmed kill of {} in round {round} is lost", record.id);
-    if let (TaskState::Finished { outcome, .. }, Some(_)) = (&record.state, &record.kill) {
-        assert_eq!(llts::protocol::words::outcome(*outcome), "KILLED", "task {}", record.id);
+    if let (TaskState::Finished { outcome, .. }, Some(kill)) = (&record.state, &record.kill) {
+        // What ended it first counts; a run that only took too long is ended by the kill.
+        let expected = if kill.cause == KillCause::Expired { "EXPIRED" } else { "KILLED" };
+        let timed_out = kill.cause == KillCause::TimedOut;
+        assert!(timed_out || llts::protocol::words::outcome(*outcome) == expected, "task {}: {outcome:?}", record.id);
     }
 }

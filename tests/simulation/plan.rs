@@ -1,5 +1,6 @@
 //! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
 
+use crate::demands::{Deed, Demands, Fashion};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
 
@@ -14,6 +15,12 @@ pub(crate) struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,
     pub(crate) weather: Weather,
     pub(crate) faults: Vec<(Nanos, Fault)>,
+    /// What operators do.
+    pub(crate) deeds: Vec<(Nanos, Deed)>,
+    /// Which agents special tasks can run on.
+    pub(crate) special: Vec<bool>,
+    /// How many pushes, and confirmations of them, are lost, per mille.
+    pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
     pub(crate) calm: Nanos,
 }
@@ -69,6 +76,7 @@ pub(crate) struct TaskPlan {
     pub(crate) kill_after: Option<Nanos>,
     /// Whether a client parks a query for its end.
     pub(crate) awaited: bool,
+    pub(crate) demands: Demands,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -99,7 +107,8 @@ impl Plan {
         let agents = 1 + dice.index(6);
         let calm = dice.within(4..=12) * SECOND;
         let count = 5 + dice.index(36);
-        let tasks = (0..count).map(|number| TaskPlan::new(dice, number, calm)).collect();
+        let fashion = Fashion::new(dice);
+        let tasks = (0..count).map(|number| TaskPlan::new(dice, &fashion, number, calm)).collect();
         // Each seed has some kinds of trouble and not others: what hides behind one kind shows without it.
         let weather = Weather {
             drop: if dice.chance(300) { dice.within(1..=80) } else { 0 },
@@ -108,13 +117,30 @@ impl Plan {
             delay_max: dice.skewed(MILLI..=100 * MILLI),
             stall: if dice.chance(250) { dice.within(1..=50) } else { 0 },
         };
-        let kinds: Vec<usize> = (0..8).filter(|_| dice.chance(450)).collect();
+        // Where nothing goes wrong, the rules can be the strictest.
+        let peaceful = dice.chance(120);
+        let weather = if peaceful { Weather { drop: 0, stall: 0, ..weather } } else { weather };
+        let kinds: Vec<usize> = (0..8).filter(|_| !peaceful && dice.chance(450)).collect();
         let number = if kinds.is_empty() { 0 } else { dice.within(1..=14) };
         let faults = (0..number).map(|_| {
             let kind = kinds[dice.index(kinds.len())];
             (dice.within(0..=calm), Fault::new(dice, kind, agents))
         });
-        Self { agents, tasks, weather, faults: faults.collect(), calm }
+        let faults = faults.collect();
+        let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
+        let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
+        Self { agents, tasks, weather, faults, deeds, special, push_loss, calm }
+    }
+
+    /// Whether the clock of the controller never jumps.
+    pub(crate) fn is_steady(&self) -> bool {
+        !self.faults.iter().any(|(_, fault)| matches!(fault, Fault::ControllerClock { .. }))
+    }
+
+    /// Whether what must end is told so at once, or with the next heartbeat.
+    pub(crate) fn is_prompt(&self) -> bool {
+        let clocks = self.faults.iter().any(|(_, fault)| matches!(fault, Fault::AgentClock { .. }));
+        self.is_gentle() && self.spares_the_controller() && self.is_steady() && !clocks
     }
 
     /// Whether only the controller and the clocks have trouble: then every run that has started is the only one of its task.
@@ -136,7 +162,8 @@ impl Plan {
     pub(crate) fn patience(&self) -> Nanos {
         let run = |task: &TaskPlan| {
             let prepare = if let Prepare::Slow(length) = task.prepare { length } else { 0 };
-            prepare + task.duration + 2 * KILL_INTERVAL + STRAGGLER_GRACE
+            let (rounds, pauses) = task.demands.patience();
+            rounds * (prepare + task.duration + 2 * KILL_INTERVAL + STRAGGLER_GRACE) + pauses
         };
         // A task may be submitted twice when its first answer was lost, and in each run of its father.
         30 * HEARTBEAT + 4 * self.tasks.iter().map(run).sum::<Nanos>()
@@ -162,7 +189,8 @@ impl Fault {
 }
 
 impl TaskPlan {
-    fn new(dice: &mut Dice, number: usize, calm: Nanos) -> Self {
+    fn new(dice: &mut Dice, fashion: &Fashion, number: usize, calm: Nanos) -> Self {
+        let demands = fashion.demands(dice);
         let start = match (number, dice.within(0..=9)) {
             (1.., 0) => Start::AfterSubmit(dice.index(number), dice.skewed(0..=SECOND)),
             (1.., 1 | 2) => Start::InRun(dice.index(number), dice.skewed(0..=SECOND)),
@@ -170,7 +198,13 @@ impl TaskPlan {
         };
         Self {
             start,
-            duration: if dice.chance(500) { dice.within(1..=20 * MILLI) } else { dice.skewed(MILLI..=3 * SECOND) },
+            duration: if demands.is_limited() && dice.chance(300) {
+                dice.within(SECOND..=8 * SECOND)
+            } else if dice.chance(500) {
+                dice.within(1..=20 * MILLI)
+            } else {
+                dice.skewed(MILLI..=3 * SECOND)
+            },
             exit_code: if dice.chance(700) { 0 } else { i32::from(u8::try_from(dice.index(256)).unwrap_or_default()) },
             ignores_term: dice.chance(200),
             poison: dice.chance(10),
@@ -186,9 +220,10 @@ impl TaskPlan {
                 _ => Spawn::Works,
             },
             losses_max: dice.chance(200).then(|| u32::try_from(dice.index(3)).unwrap_or_default()),
-            pushed: dice.chance(500),
+            pushed: demands.push_ack || dice.chance(500),
             kill_after: dice.chance(150).then(|| dice.skewed(0..=2 * SECOND)),
             awaited: dice.chance(150),
+            demands,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::world::World;
 impl World {
     /// Answers a question that is answered at once, through the bytes of both sides.
     pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
-        let now = self.clock(self.server.clock_offset);
+        let now = self.controller_now();
         let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
         match self.life().engine.handle_request(now, Ticket(0), request) {
             Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),

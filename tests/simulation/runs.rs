@@ -1,12 +1,15 @@
 //! What really runs, beside what agents have been told: promise 3, one task, one run at a time.
 
+use std::time::Duration;
+
 use llts::protocol::agent::ToAgent;
 use llts::protocol::reply::Wanted;
-use llts::types::{AgentId, Phase, Round, TaskId};
+use llts::types::{AgentId, Round, RoundEnd, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos};
-use crate::model::{Disk, Model};
-use crate::plan::{KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::model::{Disk, Model, has_result_of};
+use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
+use crate::world::World;
 
 /// From the word that nobody wants a run to its last process: SIGTERM, SIGKILL, and the same for what it left behind.
 const FENCE: Nanos = KILL_INTERVAL + STRAGGLER_GRACE + 250 * MILLI;
@@ -36,9 +39,9 @@ impl Model {
             }
             ToAgent::Reported { task, round, finished: true, accepted: true } => {
                 let record = &disk[task];
-                let kept = record.phase() == Phase::Finished && record.round == *round;
+                let kept = has_result_of(record, *round);
                 assert!(kept, "the confirmed result of round {round} of task {task} is not kept: {record:?}");
-                self.confirmed.insert(*task, *round);
+                self.confirmed.insert((*task, *round));
                 return;
             }
             ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
@@ -64,18 +67,36 @@ impl Model {
     pub(crate) fn check_fences(&self, now: Nanos) {
         for run in self.active.iter().filter_map(|number| self.runs.get(number)) {
             let Run { task, round, name, .. } = run;
-            assert!(run.deadline.is_none_or(|end| now <= end), "{name} goes on with the void round {round} of {task}");
+            assert!(
+                run.deadline.is_none_or(|end| now <= end),
+                "{name} goes on with round {round} of {task}, which is void or over"
+            );
         }
     }
 
-    pub(crate) fn run_started(&mut self, agent: usize, name: AgentId, number: u64, task: TaskId, round: Round) {
+    #[expect(clippy::too_many_arguments, reason = "a run is all of this")]
+    pub(crate) fn run_started(
+        &mut self,
+        now: Nanos,
+        agent: usize,
+        name: AgentId,
+        number: u64,
+        task: TaskId,
+        round: Round,
+        disk: &Disk,
+    ) {
         let fenced = self.fenced.contains(&(agent, task, round));
         assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
         if let Some(last) = self.killed.get(&task) {
             assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
         }
         if self.gentle {
-            let before = self.runs.values().find(|run| run.task == task);
+            let past = disk.get(&task).map(|record| &record.past[..]).unwrap_or_default();
+            let by_policy = |round| {
+                let end = past.iter().find(|past| past.round == round).map(|past| past.end);
+                end.is_some_and(|end| !matches!(end, RoundEnd::Lost | RoundEnd::Returned))
+            };
+            let before = self.runs.values().find(|run| run.task == task && !by_policy(run.round));
             let lost = self.unrecorded.iter().any(|(other, ..)| *other == task);
             assert!(
                 before.is_none() || lost,
@@ -90,13 +111,24 @@ impl Model {
             self.repeated_rounds += 1;
         }
         same.push(number);
-        let run = Run { agent, name, task, round, exit_code: None, deadline: None };
+        let deadline = self.end_of_run(now, disk.get(&task));
+        let run = Run { agent, name, task, round, exit_code: None, deadline };
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();
             assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
         }
         self.runs.insert(number, run);
         self.active.insert(number);
+    }
+
+    /// When the last process of a run must be gone that begins now: its time is over, or that of the task, and its agent, which
+    /// hears of it with its next heartbeat at the latest, has ended it.
+    fn end_of_run(&self, now: Nanos, record: Option<&TaskRecord>) -> Option<Nanos> {
+        let policy = &record.filter(|_| self.prompt)?.policy;
+        let timeout = policy.timeout.map(|timeout| now + nanos(timeout));
+        let end = policy.end_before.map(|end| nanos(end.since(World::first_wall())));
+        let end = timeout.into_iter().chain(end).min()?;
+        Some(end.max(now) + HEARTBEAT + FENCE + 300 * MILLI)
     }
 
     /// run.sh has ended; what it left behind may live on.
@@ -120,4 +152,8 @@ impl Model {
     pub(crate) fn active_runs(&self) -> usize {
         self.active.len()
     }
+}
+
+fn nanos(duration: Duration) -> Nanos {
+    u64::try_from(duration.as_nanos()).expect("a simulation is short")
 }

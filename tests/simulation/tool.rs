@@ -1,8 +1,10 @@
 //! The system of an agent: preparing, run.sh, what it leaves behind, and signals, as `shell/agent/runner.rs` sees them.
 
+use std::time::Duration;
+
 use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
 use llts::protocol::agent::Job;
-use llts::types::{ExitCode, Now, Scalar};
+use llts::types::{Defer, ExitCode, Labels, Now, Scalar};
 
 use crate::dice::{MICRO, MILLI, Nanos};
 use crate::event::Event;
@@ -38,6 +40,14 @@ enum Child {
 }
 
 impl ToolRun {
+    /// What run.sh writes to defer.info.
+    fn defer(&self) -> Option<Defer> {
+        let (pause, close) = self.plan.demands.defer?;
+        let gates = if close { self.plan.demands.gate_names() } else { String::new() };
+        let gates = Labels::parse(&gates).expect("names of ours");
+        Some(Defer { retry_after: Some(Duration::from_nanos(pause)), gates })
+    }
+
     pub(crate) const fn is_alive(&self) -> bool {
         matches!(self.child, Some(Child::Running)) || !self.stragglers.is_empty()
     }
@@ -108,11 +118,13 @@ impl World {
         run.child = Some(Child::Running);
         run.stragglers = (0..run.plan.stragglers.len()).collect();
         let (number, task, round) = (run.number, run.job.task, run.job.round);
-        let (duration, exit_code) = (run.plan.duration, run.plan.exit_code);
+        let exit_code = run.plan.demands.later_exit(round.0).unwrap_or(run.plan.exit_code);
+        let duration = run.plan.duration;
         let plan = plan_of(&run.job);
         note!(self, "agent {agent} runs round {round} of {task} as run {number}");
         let name = self.hosts[agent].name.clone();
-        self.model.run_started(agent, name, number, task, round);
+        let now = self.now;
+        self.model.run_started(now, agent, name, number, task, round, &self.server.disk);
         self.tool_after(agent, duration, ToolEvent::Ends(exit_code));
         self.submit_children(plan, task);
     }
@@ -172,7 +184,7 @@ impl World {
                 report_tail: format!("run {}\n", run.number),
                 stdout_tail: String::new(),
                 stderr_tail: "a \"word\"\n".to_owned(),
-                defer: None,
+                defer: run.defer().filter(|_| code == 75).map(Box::new),
             };
             self.slot(agent).handle_exited(now, exited);
         }

@@ -28,6 +28,10 @@ impl World {
             self.operation()?;
             self.handle(now, from, &body, &mut promises)?;
         }
+        while let Some((task, seq)) = self.life().confirmations.pop_front() {
+            self.operation()?;
+            self.life().engine.handle_acknowledgement(now, task, seq, &crate::receiver::address());
+        }
         self.life().engine.handle_timeout(now);
         self.finish_turn(now, promises)
     }
@@ -118,10 +122,21 @@ impl World {
     }
 
     fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), Killed> {
+        // Once more: a promise that met no peer is news for the engine.
+        while !self.finish_round(now, std::mem::take(&mut promises))? {}
+        Ok(())
+    }
+
+    /// Effects, commit, promises; true when there was nothing to do.
+    fn finish_round(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<bool, Killed> {
         while let Some(effect) = self.life().engine.poll_effect() {
             let is_promise = effect.is_promise();
             match effect {
-                Effect::Record(record) => self.life().uncommitted.push(record),
+                Effect::Record(record) => {
+                    let now = self.clock(self.server.clock_offset);
+                    self.model.rules.decided(now, &record);
+                    self.life().uncommitted.push(record);
+                }
                 Effect::Publish(message) => {
                     self.operation()?;
                     self.publish(&message);
@@ -136,6 +151,7 @@ impl World {
                 }
             }
         }
+        let idle = self.life().uncommitted.is_empty() && promises.is_empty();
         self.commit()?;
         for promise in promises {
             match promise {
@@ -144,10 +160,11 @@ impl World {
                 Promise::PushAgain(record) => {
                     self.operation()?;
                     Model::pushed_again(&record);
+                    self.push_travels(&record);
                 }
             }
         }
-        Ok(())
+        Ok(idle)
     }
 
     /// All or nothing: the process may die before or after, not within.
@@ -158,6 +175,7 @@ impl World {
                 note!(self, "commit {} round {} {:?}", record.id, record.round, record.phase());
             }
             self.model.committed(&self.server.disk, &record);
+            self.model.rules.committed(&record);
             let server = &mut self.server;
             match record {
                 Record::Put(record) => drop(server.disk.insert(record.id, *record)),
@@ -173,6 +191,7 @@ impl World {
     fn push(&mut self, record: &TaskRecord) -> Result<(), Killed> {
         self.operation()?;
         self.model.pushed(&publish::encode_status(record));
+        self.push_travels(record);
         if self.defect == Some(Defect::DoublePush) {
             self.model.pushed(&publish::encode_status(record));
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use llts::types::{Mono, Now, Wall};
 
-use crate::client::Clients;
+use crate::client::{Clients, Order};
 use crate::controller::Server;
 use crate::dice::{Dice, MICRO, Nanos, SECOND, Trace};
 use crate::event::{Defect, Event};
@@ -13,6 +13,7 @@ use crate::host::Host;
 use crate::model::Model;
 use crate::network::Network;
 use crate::plan::Plan;
+use crate::receiver::Receiver;
 
 pub(crate) struct World {
     pub(crate) now: Nanos,
@@ -24,13 +25,14 @@ pub(crate) struct World {
     pub(crate) server: Server,
     pub(crate) hosts: Vec<Host>,
     pub(crate) clients: Clients,
+    pub(crate) receiver: Receiver,
     pub(crate) defect: Option<Defect>,
     queue: BTreeMap<(Nanos, u64), Event>,
     events: u64,
 }
 
 /// Far more than any seed needs.
-const EVENTS_MAX: u64 = 100_000;
+const EVENTS_MAX: u64 = 1_000_000;
 
 /// Writes a line of the trace.
 macro_rules! note {
@@ -45,16 +47,17 @@ impl World {
     pub(crate) fn new(seed: u64, shown: bool, defect: Option<Defect>) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::new(&mut dice);
-        let hosts = (0..plan.agents).map(Host::new).collect();
+        let hosts = (0..plan.agents).map(|agent| Host::new(agent, plan.special[agent])).collect();
         let mut world = Self {
             now: SECOND,
             dice,
             trace: Trace::new(shown),
-            model: Model::new(plan.is_gentle()),
+            model: Model::new(&plan),
             network: Network::default(),
             server: Server::default(),
             hosts,
             clients: Clients::default(),
+            receiver: Receiver::default(),
             defect,
             queue: BTreeMap::new(),
             events: 0,
@@ -75,6 +78,9 @@ impl World {
         for (at, fault) in self.plan.faults.clone() {
             self.after(at, Event::Fault(fault));
         }
+        for (at, deed) in self.plan.deeds.clone() {
+            self.order_after(at, Order::Deed(deed));
+        }
         self.begin_submits();
     }
 
@@ -88,13 +94,18 @@ impl World {
         self.queue.insert((at.max(self.now), self.events), event);
     }
 
+    /// What a wall clock shows that was right when the simulation began.
+    pub(crate) const fn first_wall() -> Wall {
+        Wall::from_micros(1_480_000_000_000_000)
+    }
+
     pub(crate) const fn mono(&self) -> Mono {
         Mono::from_nanos(self.now)
     }
 
     /// Both clocks of a machine whose wall clock is so many seconds off.
     pub(crate) fn clock(&self, offset_seconds: i64) -> Now {
-        let wall = Wall::from_micros(1_480_000_000_000_000) + Duration::from_nanos(self.now);
+        let wall = Self::first_wall() + Duration::from_nanos(self.now);
         let micros = wall.micros().saturating_add_signed(offset_seconds * 1_000_000);
         Now { mono: self.mono(), wall: Wall::from_micros(micros) }
     }
@@ -125,7 +136,8 @@ impl World {
             Event::Answered { request, attempt, body } => self.answered(request, attempt, &body),
             Event::GiveUp { request, attempt } => self.give_up(request, attempt),
             Event::Submit { plan, parent } => self.submit(plan, parent),
-            Event::Kill { task } => self.kill(task),
+            Event::Order(order) => self.order(order),
+            Event::Confirmed { task, seq } => self.confirmed(task, seq),
             Event::ControllerWakes => self.controller_wakes(),
             Event::ControllerStarts => self.controller_starts(),
             Event::AgentWakes { agent } => self.agent_wakes(agent),

@@ -21,6 +21,13 @@ impl Controller {
         }
     }
 
+    /// Until when the ends of this family may be pushed again: so long it is not forgotten.
+    pub(super) fn awaited_until(&self, root: TaskId) -> Option<Wall> {
+        let members = std::iter::once(root).chain(self.families.descendants(root));
+        let since = members.filter_map(|member| awaited_since(self.tasks.get(member)?)).max();
+        since.map(|at| at + self.settings.push_again_max)
+    }
+
     /// The receiver has not confirmed the end of a task.
     pub(super) fn push_again(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };

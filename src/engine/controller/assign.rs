@@ -285,6 +285,7 @@ impl Controller {
 
     /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
     pub(super) fn dispatch(&mut self, now: Now) {
+        self.expire(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
             let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
@@ -307,6 +308,7 @@ impl Controller {
 
     /// The task that an agent gets that asks for one.
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
+        self.expire(now);
         self.tasks.release_due(now);
         let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
         self.tasks.queue().best_for(&agent.tags)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
-use super::effect::Timer;
+use super::effect::{Effect, Record, Timer};
 use super::transition::{Again, TaskEvent};
 use crate::types::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
 
@@ -40,9 +40,20 @@ impl Controller {
     /// Does what is due by the calendar.
     pub(super) fn look_at_calendar(&mut self, now: Now) {
         self.planned = Plan::default();
+        let gates = self.tasks.queue().gates.due(now.mono);
+        for gate in &gates {
+            if let Some(settings) = self.tasks.queue_mut().gates.reopen(now, gate) {
+                self.tasks.effects.push_back(Effect::Record(Record::Gate(gate.clone(), settings)));
+            }
+        }
         let queue = self.tasks.queue_mut();
-        let gates = queue.gates.due(now.mono);
         queue.refresh_gated(now, gates.iter());
+        self.expire(now);
+    }
+
+    /// Ends the tasks whose lives are over. Also before each choice of a task: nothing starts after its end, wherever the wall
+    /// clock has jumped.
+    pub(super) fn expire(&mut self, now: Now) {
         while let Some(end) = self.tasks.next_end().filter(|(at, _)| *at <= now.wall) {
             self.tasks.forget_end(end);
             self.kill(now, end.1, &KillCause::Expired);
@@ -53,8 +64,9 @@ impl Controller {
     pub(super) fn time_run(&mut self, now: Now, task: TaskId) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
-        // What was told late counts from when it was; a clock that is ahead shortens no run.
-        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at)).min(timeout);
+        // What was told late counts from when it was, by the clock of the agent: one that is ahead makes it zero, and one that is
+        // behind does not put the run before its dispatch.
+        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at))).min(timeout);
         self.timers.set(Timer::RunTime(task), now.mono + (timeout - ran));
     }
 
@@ -62,7 +74,9 @@ impl Controller {
     pub(super) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
         let policy = Arc::clone(&record.policy);
-        let rounds = record.counts.fails + record.counts.timeouts + record.counts.losses;
+        // Those before this one: a loss is counted already, whatever follows it.
+        let counted = u32::from(again.end == RoundEnd::Lost);
+        let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
         let delay = match again.end {
             RoundEnd::Deferred => asked.retry_after.unwrap_or(self.settings.defer_delay),

@@ -8,7 +8,9 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
 use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
-use crate::types::{Acknowledgement, Counts, KillCause, Mono, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{
+    Acknowledgement, Counts, KillCause, Mono, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall,
+};
 
 impl Controller {
     /// Takes a request of a client.
@@ -39,15 +41,17 @@ impl Controller {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
+        let mut warnings = Vec::new();
+        // First, so that the same submit again is compared with what was taken of it.
+        self.drop_unknown_parent(&mut submit, &mut warnings);
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Reply::Submitted { task: first, warning: None, duplicate: true });
         }
         self.check_room(now, &submit)?;
-        let mut warnings = Vec::new();
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }
-        let parent = self.parent(&mut submit, &mut warnings)?;
+        let parent = self.parent(&submit)?;
         let id = self.new_id(now.wall);
         let record = TaskRecord {
             id,
@@ -97,18 +101,7 @@ impl Controller {
         if let Some(trouble) = &self.store_trouble {
             return limit(format!("the task cannot be stored ({trouble}); submit it again later"));
         }
-        let queue = self.tasks.queue();
-        if queue.len() >= self.settings.waiting_max {
-            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); submit again later", queue.len()));
-        }
-        let other_needs = queue.other_needs(&submit.policy.needs);
-        if other_needs > self.settings.needs_max {
-            let (gate, tags) = (words::GATE, words::TAGS);
-            return limit(format!(
-                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
-                 submit again later"
-            ));
-        }
+        self.check_queue(&submit.policy.needs)?;
         match submit.policy.end_before.filter(|at| *at <= now.wall) {
             None => Ok(()),
             Some(at) => {
@@ -118,6 +111,25 @@ impl Controller {
         }
     }
 
+    /// Whether one more task can wait.
+    pub(super) fn check_queue(&self, needs: &Needs) -> Result<(), Refusal> {
+        let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
+        let queue = self.tasks.queue();
+        if queue.len() >= self.settings.waiting_max {
+            return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); try again later", queue.len()));
+        }
+        let other_needs = queue.other_needs(needs);
+        // One line more for those without any needs: they are held up by nobody else's.
+        if *needs != Needs::default() && other_needs >= self.settings.needs_max {
+            let (gate, tags) = (words::GATE, words::TAGS);
+            return limit(format!(
+                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
+                 try again later"
+            ));
+        }
+        Ok(())
+    }
+
     /// Tells agents that do not park of a task that nobody has taken.
     pub(super) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
@@ -125,28 +137,28 @@ impl Controller {
         }
     }
 
-    /// The parent, if it may have children. An unknown one is dropped with a warning (facts, 1.4).
-    fn parent(&self, submit: &mut Submit, warnings: &mut Vec<String>) -> Result<Option<TaskId>, Refusal> {
-        let parent = match &submit.parent {
-            None => return Ok(None),
-            Some(Parent::NoTask(text)) => Err(text.clone()),
-            Some(Parent::Task(id)) => self.tasks.get(*id).ok_or_else(|| id.to_string()),
+    /// An unknown parent is dropped with a warning (facts, 1.4).
+    fn drop_unknown_parent(&self, submit: &mut Submit, warnings: &mut Vec<String>) {
+        let unknown = match &submit.parent {
+            None => return,
+            Some(Parent::NoTask(text)) => text.clone(),
+            Some(Parent::Task(id)) if self.tasks.get(*id).is_none() => id.to_string(),
+            Some(Parent::Task(_)) => return,
         };
-        match parent {
-            Ok(parent) if parent.phase() >= Phase::Ended || parent.kill.is_some() => {
-                let message =
-                    format!("{} {} is ending or has ended: it gets no more children", words::FATHER_ID, parent.id);
-                Err(Refusal::new(Code::NotAllowed, message))
-            }
-            Ok(parent) => Ok(Some(parent.id)),
-            Err(unknown) => {
-                let warning = format!("{} {} is unknown; dropped", words::FATHER_ID, code::shown(&unknown));
-                log::warn!("{warning}");
-                warnings.push(warning);
-                submit.forget_parent();
-                Ok(None)
-            }
+        let warning = format!("{} {} is unknown; dropped", words::FATHER_ID, code::shown(&unknown));
+        log::warn!("{warning}");
+        warnings.push(warning);
+        submit.forget_parent();
+    }
+
+    /// The parent, if it may have children.
+    fn parent(&self, submit: &Submit) -> Result<Option<TaskId>, Refusal> {
+        let Some(Parent::Task(id)) = submit.parent else { return Ok(None) };
+        if self.tasks.get(id).is_some_and(TaskRecord::gets_no_children) {
+            let message = format!("{} {id} is ending or has ended: it gets no more children", words::FATHER_ID);
+            return Err(Refusal::new(Code::NotAllowed, message));
         }
+        Ok(Some(id))
     }
 
     /// Never the same microsecond twice, so that the order of ids is the order of submission whatever the clock does.

@@ -2,7 +2,7 @@
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord};
+use crate::types::{AgentId, GateSettings, Label, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,12 +50,17 @@ impl Effect {
     #[must_use]
     pub fn is_promise(&self) -> bool {
         let finished = |record: &TaskRecord| record.phase() == Phase::Finished;
+        // It must not overtake the end that it follows.
+        let retried = |record: &TaskRecord| {
+            let last = record.past.last().map(|past| past.end);
+            record.phase() == Phase::Waiting && last == Some(RoundEnd::Retried)
+        };
         match self {
             Self::Record(_) | Self::Publish(_) => false,
             // Whoever has waited for the end goes on from here.
             Self::Reply(_, Reply::Task { record, .. }) => finished(record),
             Self::Reply(_, reply) => reply_is_promise(reply),
-            Self::Push(record) | Self::PushAgain(record) => finished(record),
+            Self::Push(record) | Self::PushAgain(record) => finished(record) || retried(record),
         }
     }
 }

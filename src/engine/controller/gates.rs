@@ -46,9 +46,11 @@ impl Gates {
     }
 
     /// A line is made whose tasks must pass these gates.
-    pub(super) fn join(&mut self, needs: &Arc<Needs>) {
+    pub(super) fn join(&mut self, now: Now, needs: &Arc<Needs>) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().lines.insert(Arc::clone(needs));
+            // Nobody looked at it while nobody waited.
+            self.review(now, name);
         }
     }
 
@@ -120,9 +122,23 @@ impl Gates {
 
     /// Notes when a gate opens by itself.
     pub(super) fn review(&mut self, now: Now, name: &Label) {
-        let due = self.gates.get(name).filter(|entry| !entry.lines.is_empty());
-        let due = due.and_then(|entry| entry.gate.verdict(now).1).map(|at| at.min(now.mono + LOOK_INTERVAL));
-        self.set_due(name, due);
+        let due = self.gates.get(name).and_then(|entry| {
+            let closed = entry.gate.settings().closed_until.is_some();
+            let next = entry.gate.verdict(now).1.or(closed.then_some(now.mono));
+            next.filter(|_| closed || !entry.lines.is_empty())
+        });
+        self.set_due(name, due.map(|at| at.min(now.mono + LOOK_INTERVAL)));
+    }
+
+    /// Forgets that a gate was closed, when the time for that is over: runs may close ever new ones. Returns how it is set then.
+    pub(super) fn reopen(&mut self, now: Now, name: &Label) -> Option<GateSettings> {
+        let entry = self.gates.get_mut(name)?;
+        let settings = entry.gate.settings();
+        settings.closed_until.filter(|until| *until <= now.wall)?;
+        let settings = GateSettings { closed_until: None, ..settings.clone() };
+        entry.gate.set(settings.clone());
+        self.drop_if_blank(name);
+        Some(settings)
     }
 
     fn set_due(&mut self, name: &Label, due: Option<Mono>) {

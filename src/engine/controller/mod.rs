@@ -161,10 +161,15 @@ impl Controller {
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one
-    /// that an agent or a family has already stays, and its submitter must wait.
-    pub fn handle_unstored(&mut self, now: Now, task: TaskId) -> bool {
+    /// that an agent or a family has already stays, and its submitter must wait; so does one that was there before a
+    /// `duplicate` of its submit came.
+    pub fn handle_unstored(&mut self, now: Now, task: TaskId, duplicate: bool) -> bool {
         // One that was submitted twice with the same key may be gone already.
         let Some(record) = self.tasks.get(task) else { return true };
+        if duplicate {
+            // It may be stored since long ago, and promised to somebody.
+            return false;
+        }
         let gone = record.phase() == Phase::Waiting && !self.families.has(task);
         if gone {
             self.tasks.remove(now, task);

@@ -8,7 +8,7 @@ use crate::protocol::request::{self, GateChange};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{
-    AgentId, GateSettings, Holdup, Label, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
 };
 
 impl Controller {
@@ -23,10 +23,11 @@ impl Controller {
             return not_allowed(format!("the time for task {task} was over at {at}; submit it anew with a later end"));
         }
         if let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent))
-            && parent.phase() >= Phase::Ended
+            && parent.gets_no_children()
         {
-            return not_allowed(format!("the parent {} of task {task} has ended; retry that", parent.id));
+            return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
         }
+        self.check_queue(&record.policy.needs)?;
         self.unkeep(task);
         self.timers.clear(&Timer::PushAgain(task));
         let times = PhaseTimes::default();
@@ -110,10 +111,9 @@ impl Controller {
             (None, None) => None,
         };
         let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
-        let holdup = (record.phase() == Phase::Waiting).then(|| match self.tasks.queue().holdup(now, record) {
-            Holdup::Agents { .. } if !self.agents.any_with(&record.policy.needs.tags) => Holdup::NoSuchAgent,
-            holdup => holdup,
-        });
+        let agents_with = |tags: &Labels| self.agents.any_with(tags);
+        let waits = record.phase() == Phase::Waiting;
+        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, agents_with));
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 

@@ -60,7 +60,7 @@ impl Queue {
         let needs = &record.policy.needs;
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
-            self.gates.join(&needs);
+            self.gates.join(now, &needs);
             self.lines.insert(needs, Line::default());
         }
         if let Some(line) = self.lines.get_mut(needs) {
@@ -183,8 +183,8 @@ impl Queue {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// What holds up this task, which waits.
-    pub(super) fn holdup(&self, now: Now, record: &TaskRecord) -> Holdup {
+    /// What holds up this task, which waits, where `agents_with` says which tags there are agents with.
+    pub(super) fn holdup(&self, now: Now, record: &TaskRecord, agents_with: impl Fn(&Labels) -> bool) -> Holdup {
         /// A person wants to know whether it is many, not how many exactly.
         const BEFORE_MAX: usize = 10_000;
         if let Some(since) = record.held {
@@ -196,8 +196,12 @@ impl Queue {
         if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
             return Holdup::Gate(gate, verdict);
         }
-        let line = self.lines.get(&record.policy.needs);
-        let before = line.map_or(0, |line| line.ready.range(..place(record)).take(BEFORE_MAX).count());
+        if !agents_with(&record.policy.needs.tags) {
+            return Holdup::NoSuchAgent;
+        }
+        // Whatever they require, as long as they could start: priority and age count across all lines.
+        let open = self.lines.iter().filter(|(needs, line)| line.open.is_some() && agents_with(&needs.tags));
+        let before = open.flat_map(|(_, line)| line.ready.range(..place(record))).take(BEFORE_MAX).count();
         Holdup::Agents { before }
     }
 

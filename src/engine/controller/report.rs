@@ -83,7 +83,8 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
-                    self.finish(now, task, reached(now, times, Phase::Finished), result);
+                    // The task may wait for its next round by now.
+                    return self.finish(now, task, reached(now, times, Phase::Finished), result);
                 }
                 TaskState::Waiting { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
@@ -144,7 +145,13 @@ impl Controller {
     fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         let Some(record) = self.tasks.get(task) else { return };
         let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
-        if record.phase() >= Phase::Ended || record.kill.as_ref().is_some_and(known) {
+        let over = match record.phase() {
+            Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running => false,
+            // Nothing is left of the run to be ended, but there must not be another one.
+            Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
+            Phase::Finished => true,
+        };
+        if over || record.kill.as_ref().is_some_and(known) {
             return;
         }
         let waits = record.phase() == Phase::Waiting;

@@ -57,13 +57,15 @@ impl Controller {
             self.agents.set_slot(&agent, Slot::Busy(record.id));
             self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         }
+        let task = record.id;
         self.tasks.restore(now, record);
+        self.time_run(now, task);
     }
 
     /// The starts of the last while count at the gates, so that a new controller exceeds no pace.
     fn note_starts(&mut self, now: Now, record: &TaskRecord) {
         let past = record.past.iter().filter_map(|past| past.assignment.as_deref());
-        let starts = past.chain(record.assignment()).map(|run| now.wall.since(run.dispatched_at));
+        let starts = past.chain(record.last_run()).map(|run| now.wall.since(run.dispatched_at));
         let needs = &record.policy.needs;
         if !needs.gates.is_empty() {
             for age in starts {

@@ -73,6 +73,11 @@ impl Controller {
             };
             self.kept.until.remove(&(until, root));
             self.kept.until_of.remove(&root);
+            if let Some(later) = self.awaited_until(root).filter(|later| !over && until < *later) {
+                self.kept.until.insert((later, root));
+                self.kept.until_of.insert(root, later);
+                continue;
+            }
             for member in self.families.remove(root) {
                 self.tasks.remove(now, member);
                 self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();

@@ -108,7 +108,8 @@ impl Tasks {
             (Some(at), _, Phase::Finished) => {
                 self.end_before.remove(&(at, id));
             }
-            (Some(at), Phase::Finished, _) => {
+            // Of a run that had ended in time nobody looks at it; the next one must not begin after it.
+            (Some(at), _, Phase::Waiting) => {
                 self.end_before.insert((at, id));
             }
             _ => {}

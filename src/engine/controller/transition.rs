@@ -55,18 +55,18 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         }
         (State::Ended { assignment, .. }, Event::Finish { at, times, result, outcome }) => {
             count_outcome(&mut record.counts, outcome);
-            State::Finished { at, outcome, run: Some((told(assignment, times), result)) }
+            State::Finished { at, outcome, run: Some((told(assignment, times), Some(result))) }
+        }
+        (State::Waiting { .. }, Event::Close { at, outcome }) => {
+            count_outcome(&mut record.counts, outcome);
+            State::Finished { at, outcome, run: None }
         }
         (
-            State::Waiting { .. }
-            | State::Dispatched(_)
-            | State::Preparing(_)
-            | State::Running(_)
-            | State::Ended { .. },
+            State::Dispatched(run) | State::Preparing(run) | State::Running(run) | State::Ended { assignment: run, .. },
             Event::Close { at, outcome },
         ) => {
             count_outcome(&mut record.counts, outcome);
-            State::Finished { at, outcome, run: None }
+            State::Finished { at, outcome, run: Some((run, None)) }
         }
         (
             State::Dispatched(run) | State::Preparing(run) | State::Running(run) | State::Ended { assignment: run, .. },
@@ -75,7 +75,7 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         (State::Finished { run, .. }, Event::Again(again @ Again { end: RoundEnd::Retried, .. })) => {
             record.counts = Counts::default();
             record.acknowledgement = Acknowledgement::None;
-            let (run, result) = run.map_or((None, None), |(run, result)| (Some(run), Some(result)));
+            let (run, result) = run.map_or((None, None), |(run, result)| (Some(run), result));
             next_round(record, run, Again { result, ..again })
         }
         (

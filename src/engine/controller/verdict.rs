@@ -29,11 +29,19 @@ pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
     }
 }
 
+/// Whether a run that has ended is followed by no other one, as far as its result is known.
+pub(super) fn is_the_last_round(record: &TaskRecord) -> bool {
+    record.result().is_some_and(|result| matches!(of_result(record, result), Verdict::End(_)))
+}
+
 /// A run is void: its agent is lost, which is counted already, or has come back or left without it.
 pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
+    let one_loss_too_many = end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max;
     match &record.kill {
+        Some(kill) if kill.cause.ends_the_task() => of_kill(record, kill),
+        // Also when it was to be ended because it took too long: each budget counts.
+        _ if one_loss_too_many => Verdict::End(Outcome::Lost),
         Some(kill) => of_kill(record, kill),
-        None if end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max => Verdict::End(Outcome::Lost),
         None => Verdict::Again(end),
     }
 }

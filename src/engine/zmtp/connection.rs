@@ -3,11 +3,16 @@
 use super::command::{self, COMMAND_BYTES_MAX, Command};
 use super::frame::{self, Allowance, Frame, FrameReader, MORE};
 use super::greeting::{GreetingReader, greeting};
-use super::handshake;
+use super::handshake::Handshake;
+use super::keys::{PublicKey, Security};
 use super::liveness::Liveness;
 use super::outbox::Outbox;
+use super::session::{OVERHEAD_BYTES, Session};
 use super::{Cut, Full, Kind, Limits, Timer};
 use crate::types::Mono;
+
+/// What a frame adds to its body at the most.
+const FRAME_BYTES: usize = 9 + OVERHEAD_BYTES;
 
 /// What a connection is.
 #[derive(Clone, Debug)]
@@ -16,6 +21,8 @@ pub struct Settings {
     pub kind: Kind,
     /// What its peer may cost.
     pub limits: Limits,
+    /// How it is secured.
+    pub security: Security,
 }
 
 /// The other side, as it declares itself.
@@ -25,6 +32,8 @@ pub struct Peer {
     pub kind: Kind,
     /// It knows PING, SUBSCRIBE and CANCEL.
     pub is_3_1: bool,
+    /// Who it is, if the connection is secured.
+    pub key: Option<PublicKey>,
 }
 
 /// What has come in.
@@ -53,6 +62,9 @@ enum State {
 pub struct Connection {
     settings: Settings,
     state: State,
+    handshake: Handshake,
+    /// Of a secured connection that is open.
+    session: Option<Session>,
     started: Mono,
     reader: FrameReader,
     /// The parts of a message that is not complete so far.
@@ -62,19 +74,22 @@ pub struct Connection {
     liveness: Liveness,
 }
 
-const MECHANISM: &str = "NULL";
-
 impl Connection {
-    /// A connection whose stream is there; our greeting waits in [`Self::output`].
+    /// A connection whose stream is there; our greeting waits in [`Self::output`]. The seed is for the keys of CURVE: nobody
+    /// else may be able to know it, and it is used once.
     #[must_use]
-    pub fn new(now: Mono, settings: Settings) -> Self {
+    pub fn new(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
         let mut outbox = Outbox::default();
-        outbox.buffer().extend_from_slice(&greeting(MECHANISM, false));
+        let security = &settings.security;
+        outbox.buffer().extend_from_slice(&greeting(security.mechanism(), security.is_server()));
+        let handshake = Handshake::new(security, seed);
         let mut liveness = Liveness::new(now);
         liveness.waits(now);
         Self {
             settings,
             state: State::Greeting(GreetingReader::new()),
+            handshake,
+            session: None,
             started: now,
             reader: FrameReader::default(),
             parts: Vec::new(),
@@ -102,8 +117,8 @@ impl Connection {
     fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
         while !input.is_empty() {
             if let State::Greeting(reader) = &mut self.state {
-                if let Some(theirs) = reader.read(input, MECHANISM)? {
-                    handshake::write_ready(self.settings.kind, self.outbox.buffer());
+                if let Some(theirs) = reader.read(input, self.settings.security.mechanism())? {
+                    self.handshake.begin(self.settings.kind, self.outbox.buffer());
                     self.liveness.waits(now);
                     self.state = State::Handshake { is_3_1: theirs.is_3_1 };
                 }
@@ -112,9 +127,8 @@ impl Connection {
             let Some(frame) = self.reader.read(input, self.allowance())? else { return Ok(None) };
             let event = match self.state {
                 State::Greeting(_) | State::Over => return Err(Cut::Over),
-                State::Handshake { is_3_1 } => Some(self.open(&frame, is_3_1)?),
-                State::Open(_) if frame.is_command => self.command(now, &frame.body)?,
-                State::Open(_) => self.part(frame)?,
+                State::Handshake { is_3_1 } => self.shake(now, &frame, is_3_1)?,
+                State::Open(_) => self.frame(now, frame)?,
             };
             if event.is_some() {
                 return Ok(event);
@@ -123,12 +137,15 @@ impl Connection {
         Ok(None)
     }
 
+    /// What the next frame may have. A box of CURVE does not show whether it holds a command.
     fn allowance(&self) -> Allowance {
+        let message_bytes = self.settings.limits.message_bytes_max - self.parts_bytes;
         match self.state {
-            State::Open(_) => Allowance {
-                command_bytes: COMMAND_BYTES_MAX,
-                message_bytes: self.settings.limits.message_bytes_max - self.parts_bytes,
-            },
+            State::Open(_) if self.session.is_some() => {
+                let bytes = message_bytes.max(COMMAND_BYTES_MAX) + OVERHEAD_BYTES;
+                Allowance { command_bytes: bytes, message_bytes: bytes }
+            }
+            State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes },
             // Who the peer is has not been said so far.
             State::Greeting(_) | State::Handshake { .. } | State::Over => {
                 Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0 }
@@ -136,14 +153,31 @@ impl Connection {
         }
     }
 
-    fn open(&mut self, frame: &Frame, is_3_1: bool) -> Result<Event, Cut> {
+    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, Cut> {
         if !frame.is_command {
             return Err(Cut::Protocol("a message comes before the handshake is done"));
         }
-        let kind = handshake::read_ready(self.settings.kind, &frame.body)?;
-        let peer = Peer { kind, is_3_1 };
+        let done = self.handshake.handle(self.settings.kind, &frame.body, self.outbox.buffer())?;
+        if !self.outbox.is_empty() {
+            self.liveness.waits(now);
+        }
+        let Some(done) = done else { return Ok(None) };
+        let peer = Peer { kind: done.kind, is_3_1, key: done.key };
+        self.session = done.session;
         self.state = State::Open(peer);
-        Ok(Event::Opened(peer))
+        Ok(Some(Event::Opened(peer)))
+    }
+
+    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, Cut> {
+        if let Some(session) = &mut self.session {
+            frame = session.open(frame)?;
+            let left = self.settings.limits.message_bytes_max - self.parts_bytes;
+            let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
+            if frame.body.len() > max {
+                return Err(Cut::TooLong { bytes: frame.body.len() as u64, max });
+            }
+        }
+        if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }
 
     fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, Cut> {
@@ -192,7 +226,7 @@ impl Connection {
     /// When too much waits already, or the connection is not open.
     pub fn send<Part: AsRef<[u8]>>(&mut self, now: Mono, parts: &[Part]) -> Result<(), Full> {
         let State::Open(_) = self.state else { return Err(Full) };
-        let bytes = parts.iter().map(|part| part.as_ref().len() + 9).sum();
+        let bytes = parts.iter().map(|part| part.as_ref().len() + FRAME_BYTES).sum();
         self.outbox.admit(bytes, &self.settings.limits)?;
         for (index, part) in parts.iter().enumerate() {
             let flags = if index + 1 < parts.len() { MORE } else { 0 };
@@ -222,8 +256,13 @@ impl Connection {
 
     fn write_frame(&mut self, flags: u8, body: &[u8]) {
         let out = self.outbox.buffer();
-        frame::write_header(out, flags, body.len());
-        out.extend_from_slice(body);
+        match &mut self.session {
+            Some(session) => session.write_frame(out, flags, body),
+            None => {
+                frame::write_header(out, flags, body.len());
+                out.extend_from_slice(body);
+            }
+        }
     }
 
     /// What is to be written to the stream.

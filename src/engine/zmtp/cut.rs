@@ -17,9 +17,6 @@ pub enum Cut {
         /// What is configured.
         ours: &'static str,
     },
-    /// Both or none of the two sides are the server of the security mechanism.
-    #[error("it takes the same side of the security mechanism as we do")]
-    SameSide,
     /// A frame that breaks the rules.
     #[error("it breaks the protocol: {0}")]
     Protocol(&'static str),

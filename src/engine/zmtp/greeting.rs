@@ -18,7 +18,6 @@ const AS_SERVER: usize = 32;
 pub(super) struct Greeting {
     /// It knows PING, SUBSCRIBE and CANCEL.
     pub(super) is_3_1: bool,
-    pub(super) is_server: bool,
 }
 
 /// A greeting that is not complete so far.
@@ -60,10 +59,9 @@ impl GreetingReader {
         if theirs != ours.as_bytes() {
             return Err(Cut::Mechanism { theirs: shown(theirs), ours });
         }
-        Ok(Some(Greeting {
-            is_3_1: self.bytes[VERSION] > 3 || self.bytes[MINOR] >= 1,
-            is_server: self.bytes[AS_SERVER] & 1 == 1,
-        }))
+        // The byte that says who is the server of the mechanism is not looked at: libzmq leaves it out, and the first command
+        // tells as much.
+        Ok(Some(Greeting { is_3_1: self.bytes[VERSION] > 3 || self.bytes[MINOR] >= 1 }))
     }
 
     const fn check(&self, byte: u8) -> Result<(), Cut> {

@@ -1,16 +1,61 @@
-//! The handshake of the mechanism NULL: either side sends READY with its properties (RFC 37).
+//! The handshake of either mechanism. That of NULL is a READY with the properties of each side (RFC 37).
 
 use super::command::{self, ERROR, READY};
+use super::curve::{CurveClient, CurveServer};
 use super::cut::Cut;
+use super::keys::{PublicKey, Security};
 use super::kind::Kind;
+use super::session::Session;
 
-/// Our part of the handshake, once the greeting of the peer is there.
-pub(super) fn write_ready(ours: Kind, out: &mut Vec<u8>) {
-    command::write(out, READY, &[&command::properties(ours)]);
+#[derive(Debug)]
+pub(super) enum Handshake {
+    Null,
+    CurveServer(Box<CurveServer>),
+    CurveClient(Box<CurveClient>),
 }
 
-/// Reads the READY of the peer.
-pub(super) fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, Cut> {
+/// What has come of it.
+pub(super) struct Done {
+    pub(super) kind: Kind,
+    /// What frames go through from here on.
+    pub(super) session: Option<Session>,
+    /// Who the peer is.
+    pub(super) key: Option<PublicKey>,
+}
+
+impl Handshake {
+    pub(super) fn new(security: &Security, seed: [u8; 32]) -> Self {
+        match security {
+            Security::Null => Self::Null,
+            Security::CurveServer(keys) => Self::CurveServer(Box::new(CurveServer::new(keys.clone(), seed))),
+            Security::CurveClient(keys) => Self::CurveClient(Box::new(CurveClient::new(keys.clone(), seed))),
+        }
+    }
+
+    /// What we say first, once the greeting of the peer is there.
+    pub(super) fn begin(&self, ours: Kind, out: &mut Vec<u8>) {
+        match self {
+            Self::Null => command::write(out, READY, &[&command::properties(ours)]),
+            Self::CurveServer(_) => {}
+            Self::CurveClient(client) => client.begin(out),
+        }
+    }
+
+    /// Takes a command; `None` while there is more to come.
+    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Done>, Cut> {
+        let secured = match self {
+            Self::Null => {
+                let kind = read_ready(ours, body)?;
+                return Ok(Some(Done { kind, session: None, key: None }));
+            }
+            Self::CurveServer(server) => server.handle(ours, body, out)?,
+            Self::CurveClient(client) => client.handle(ours, body, out)?,
+        };
+        Ok(secured.map(|it| Done { kind: it.kind, session: Some(it.session), key: Some(it.key) }))
+    }
+}
+
+fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, Cut> {
     match command::split(body)? {
         (READY, properties) => command::peer_kind(ours, properties),
         (ERROR, reason) => Err(Cut::Refused(command::error_reason(reason))),

@@ -28,18 +28,22 @@
 
 mod command;
 mod connection;
+mod curve;
 mod cut;
 mod frame;
 mod greeting;
 mod handshake;
+mod keys;
 mod kind;
 mod liveness;
 mod outbox;
+mod session;
 mod subscriptions;
 mod tests;
 
 pub use connection::{Connection, Event, Peer, Settings};
 pub use cut::{Cut, Full};
+pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
 pub use liveness::Timer;
 pub use subscriptions::{Subscriptions, TooMany};

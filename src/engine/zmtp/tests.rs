@@ -27,7 +27,11 @@ fn at(time: Duration) -> Mono {
 }
 
 fn connection(kind: Kind) -> Connection {
-    Connection::new(at(Duration::ZERO), Settings { kind, limits: limits() })
+    secured(kind, Security::Null, 0)
+}
+
+fn secured(kind: Kind, security: Security, seed: u8) -> Connection {
+    Connection::new(at(Duration::ZERO), Settings { kind, limits: limits(), security }, [seed; 32])
 }
 
 /// Everything that comes of some bytes, and how it ended.
@@ -65,14 +69,14 @@ fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Ev
 /// What a peer of this kind sends up to the end of the handshake.
 fn opening(kind: Kind) -> Vec<u8> {
     let mut bytes = greeting::greeting("NULL", false).to_vec();
-    handshake::write_ready(kind, &mut bytes);
+    handshake::Handshake::Null.begin(kind, &mut bytes);
     bytes
 }
 
 fn opened(ours: Kind, theirs: Kind) -> Connection {
     let mut connection = connection(ours);
     let (events, cut) = feed(&mut connection, &opening(theirs));
-    assert_eq!((events, cut), (vec![Event::Opened(Peer { kind: theirs, is_3_1: true })], None));
+    assert_eq!((events, cut), (vec![Event::Opened(Peer { kind: theirs, is_3_1: true, key: None })], None));
     take(&mut connection);
     connection
 }
@@ -94,8 +98,8 @@ fn owned(parts: &[&[u8]]) -> Vec<Vec<u8>> {
 fn two_of_us_shake_hands_and_talk() {
     let (mut client, mut server) = (connection(Kind::Dealer), connection(Kind::Router));
     let (of_client, of_server) = converse(&mut client, &mut server);
-    assert_eq!(of_client, [Event::Opened(Peer { kind: Kind::Router, is_3_1: true })]);
-    assert_eq!(of_server, [Event::Opened(Peer { kind: Kind::Dealer, is_3_1: true })]);
+    assert_eq!(of_client, [Event::Opened(Peer { kind: Kind::Router, is_3_1: true, key: None })]);
+    assert_eq!(of_server, [Event::Opened(Peer { kind: Kind::Dealer, is_3_1: true, key: None })]);
     let long = vec![7; 900];
     client.send(at(SECOND), &[&b""[..], &long]).unwrap();
     client.send(at(SECOND), &[b"x"]).unwrap();
@@ -390,5 +394,115 @@ proptest! {
         prop_assert!(held <= 2 * (1000 + command::COMMAND_BYTES_MAX) + 4 * 24 + 4000, "{held} bytes");
         let _ = connection.poll_timeout();
         let _ = connection.handle_timeout(at(SECOND * 100));
+    }
+}
+
+fn keys() -> (Security, Security) {
+    let (server, client) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
+    let authorised = [client.public()].into_iter().collect();
+    let client = ClientKeys { pair: client, server: server.public() };
+    (Security::CurveServer(ServerKeys { pair: server, authorised }.into()), Security::CurveClient(client.into()))
+}
+
+#[test]
+fn a_key_is_written_as_others_write_it() {
+    // The client of the manual of libzmq, zmq_curve(7).
+    let pair = KeyPair::parse("D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs").unwrap();
+    assert_eq!(pair.public().to_string(), "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID");
+    assert_eq!(PublicKey::parse(&pair.public().to_string()), Ok(pair.public()));
+    assert_eq!(pair.secret_text(), "D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs");
+    assert!(!format!("{pair:?}").contains("D:)Q"));
+    for text in
+        ["", "x", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI\"", "~~~~~"]
+    {
+        assert_eq!(PublicKey::parse(text), Err(BadKey), "{text}");
+    }
+}
+
+#[test]
+fn secured_connections_talk_and_know_each_other() {
+    let (server, client) = keys();
+    let (mut client, mut server) = (secured(Kind::Sub, client, 3), secured(Kind::Xpub, server, 4));
+    let (of_client, of_server) = converse(&mut client, &mut server);
+    let peer =
+        |kind, seed| Event::Opened(Peer { kind, is_3_1: true, key: Some(KeyPair::from_bytes([seed; 32]).public()) });
+    assert_eq!((of_client, of_server), (vec![peer(Kind::Xpub, 1)], vec![peer(Kind::Sub, 2)]));
+    client.subscribe(at(SECOND), b"prefix");
+    assert_eq!(converse(&mut client, &mut server).1, [Event::Subscribed(b"prefix".to_vec())]);
+    server.send(at(SECOND), &[&b""[..], b"secret", &[7; 900]]).unwrap();
+    assert!(!server.output().windows(6).any(|bytes| bytes == b"secret"));
+    let (of_client, _) = converse(&mut client, &mut server);
+    assert_eq!(of_client, [Event::Message(owned(&[b"", b"secret", &[7; 900]]))]);
+}
+
+#[test]
+fn wrong_keys_do_not_get_in() {
+    let stranger = KeyPair::from_bytes([9; 32]);
+    let (server, Security::CurveClient(known)) = keys() else { panic!() };
+    let unknown = ClientKeys { pair: stranger.clone(), ..ClientKeys::clone(&known) };
+    let mistaken = ClientKeys { server: stranger.public(), ..ClientKeys::clone(&known) };
+    for (client, expected) in
+        [(unknown, Cut::Unauthorised(stranger.public().to_string())), (mistaken, Cut::Keys("a box cannot be opened"))]
+    {
+        let mut client = secured(Kind::Dealer, Security::CurveClient(client.into()), 3);
+        let mut server = secured(Kind::Router, server.clone(), 4);
+        let cut = std::iter::repeat_with(|| {
+            let cut = feed(&mut server, &take(&mut client)).1;
+            let told = feed(&mut client, &take(&mut server)).1;
+            assert!(told.is_none() || told == Some(Cut::Refused("400".to_owned())));
+            cut
+        });
+        assert_eq!(cut.take(9).find_map(|cut| cut), Some(expected));
+    }
+    let mut plain = connection(Kind::Dealer);
+    let cut = feed(&mut plain, &take(&mut secured(Kind::Router, server, 4))).1;
+    assert_eq!(cut, Some(Cut::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
+}
+
+#[test]
+fn boxes_are_bounded_and_not_taken_twice() {
+    let open = || {
+        let (server, client) = keys();
+        let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+        converse(&mut client, &mut server);
+        (client, server)
+    };
+    let (mut client, mut server) = open();
+    client.send(at(SECOND), &[&[1; 1000]]).unwrap();
+    let sealed = take(&mut client);
+    assert_eq!(feed(&mut server, &sealed).0, [Event::Message(owned(&[&[1; 1000]]))]);
+    assert!(matches!(feed(&mut server, &sealed).1, Some(Cut::Protocol(_))));
+    let (mut client, mut server) = open();
+    client.send(at(SECOND), &[&[1; 1001]]).unwrap();
+    assert_eq!(feed(&mut server, &take(&mut client)).1, Some(Cut::TooLong { bytes: 1001, max: 1000 }));
+    let (_, mut server) = open();
+    let cut = feed(&mut server, &[2, 0, 0, 0, 0, 0, 1, 0, 0]).1;
+    assert_eq!(cut, Some(Cut::TooLong { bytes: 65_536, max: COMMAND_MAX_BOXED }));
+    let (_, mut server) = open();
+    assert!(matches!(feed(&mut server, &message(&[b"plain"])).1, Some(Cut::Protocol(_))));
+}
+
+const COMMAND_MAX_BOXED: usize = command::COMMAND_BYTES_MAX + 33;
+
+proptest! {
+    /// A byte that is changed on its way, or a stream that is split, anywhere in a secured conversation.
+    #[test]
+    fn a_changed_byte_is_noticed(place in any::<prop::sample::Index>(), change in 1..=255_u8, byte_by_byte in any::<bool>()) {
+        let (server, client) = keys();
+        let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+        converse(&mut client, &mut server);
+        client.send(at(SECOND), &[&b""[..], b"first", &[7; 300]]).unwrap();
+        client.send(at(SECOND), &[b"second"]).unwrap();
+        let mut bytes = take(&mut client);
+        let sent = [Event::Message(owned(&[b"", b"first", &[7; 300]])), Event::Message(owned(&[b"second"]))];
+        if byte_by_byte {
+            let pieces: Vec<Vec<u8>> = bytes.iter().map(|byte| vec![*byte]).collect();
+            prop_assert_eq!(&feed_all(&mut server, &pieces).0, &sent);
+        } else {
+            let place = place.index(bytes.len());
+            bytes[place] ^= change;
+            let (events, _) = feed(&mut server, &bytes);
+            prop_assert!(events.len() < sent.len() && sent.starts_with(&events));
+        }
     }
 }

@@ -1,6 +1,9 @@
-//! Tasks and agents as a client sees them: all fields as they came, and the known ones by name.
+//! Tasks, agents and gates as a client sees them: all fields as they came, and the known ones by name.
 
-use crate::protocol::words;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::protocol::{history, words};
 use crate::types::{ExitCode, Fields, Phase, Scalar, Wall};
 
 /// A task.
@@ -50,6 +53,64 @@ impl TaskView {
     #[must_use]
     pub fn is_finished(&self) -> bool {
         words::phase_of(self.status()) == Some(Phase::Finished)
+    }
+
+    /// Since when somebody holds it.
+    #[must_use]
+    pub fn held_at(&self) -> Option<Wall> {
+        self.moment(words::HELD_TIME)
+    }
+
+    /// It waits and does not start before.
+    #[must_use]
+    pub fn not_before(&self) -> Option<Wall> {
+        self.moment(words::NOT_BEFORE)
+    }
+
+    /// Which round it is in: how many came before it.
+    #[must_use]
+    pub fn round(&self) -> u64 {
+        self.0.get(words::ROUND).and_then(Scalar::as_u64).unwrap_or_default()
+    }
+
+    /// How many tasks matched the query that brought this one.
+    #[must_use]
+    pub fn matches(&self) -> u64 {
+        self.0.get(words::MATCHES).and_then(Scalar::as_u64).unwrap_or_default()
+    }
+
+    /// Whether a submit found it already accepted.
+    #[must_use]
+    pub fn is_duplicate(&self) -> bool {
+        self.0.get(words::DUPLICATE).and_then(Scalar::as_bool).unwrap_or_default()
+    }
+
+    /// The fields of the present round, and those of each round before it under the names that they had in theirs.
+    #[must_use]
+    pub fn rounds(&self) -> (Fields, BTreeMap<u32, Self>) {
+        let mut present = Fields::new();
+        let mut past: BTreeMap<u32, Self> = BTreeMap::new();
+        for (name, value) in self.0.iter() {
+            match history::split_round(name).filter(|_| history::is_of_a_round(name)) {
+                Some((round, name)) => {
+                    past.entry(round).or_insert_with(|| Self(Fields::new())).0.set(name, value.clone());
+                }
+                None => present.set(name, value.clone()),
+            }
+        }
+        (present, past)
+    }
+
+    /// The word for why a round before the present one was over.
+    #[must_use]
+    pub fn round_end(&self) -> &str {
+        self.text(words::ROUND_END).unwrap_or_default()
+    }
+
+    /// When a round before the present one was over.
+    #[must_use]
+    pub fn round_ended_at(&self) -> Option<Wall> {
+        self.moment(words::ROUND_END_TIME)
     }
 
     /// The word for what became of it.
@@ -159,6 +220,18 @@ impl AgentRow {
         self.text(words::TASK_ID)
     }
 
+    /// What it has that a task may require.
+    #[must_use]
+    pub fn tags(&self) -> &str {
+        self.text(words::TAGS)
+    }
+
+    /// Whether it gets no more tasks.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.0.get(words::DRAINED).and_then(Scalar::as_bool).unwrap_or_default()
+    }
+
     /// Where it is.
     #[must_use]
     pub fn ip(&self) -> &str {
@@ -172,10 +245,132 @@ impl AgentRow {
     }
 }
 
+/// Why a task stands where it does.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation(Fields);
+
+impl From<Fields> for Explanation {
+    fn from(fields: Fields) -> Self {
+        Self(fields)
+    }
+}
+
+impl Explanation {
+    /// All fields, as they came.
+    #[must_use]
+    pub const fn fields(&self) -> &Fields {
+        &self.0
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Scalar::as_text).unwrap_or_default()
+    }
+
+    /// The task.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.text(words::TASK_ID)
+    }
+
+    /// The word for its phase.
+    #[must_use]
+    pub fn status(&self) -> &str {
+        self.text(words::STATUS)
+    }
+
+    /// One sentence; moments in it are unix seconds.
+    #[must_use]
+    pub fn why(&self) -> &str {
+        self.text(words::WHY)
+    }
+
+    /// A line for each transition, which begins with its moment in unix seconds.
+    #[must_use]
+    pub fn log(&self) -> &str {
+        self.text(words::LOG)
+    }
+}
+
+/// A gate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GateRow(Fields);
+
+impl From<Fields> for GateRow {
+    fn from(fields: Fields) -> Self {
+        Self(fields)
+    }
+}
+
+impl GateRow {
+    /// All fields, as they came.
+    #[must_use]
+    pub const fn fields(&self) -> &Fields {
+        &self.0
+    }
+
+    fn text(&self, name: &str) -> &str {
+        self.0.get(name).and_then(Scalar::as_text).unwrap_or_default()
+    }
+
+    fn count(&self, name: &str) -> Option<u64> {
+        self.0.get(name).and_then(Scalar::as_u64)
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.text(words::GATE)
+    }
+
+    /// The word for whether it lets one more pass.
+    #[must_use]
+    pub fn status(&self) -> &str {
+        self.text(words::STATUS)
+    }
+
+    /// Whether it lets nobody pass before a moment.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.status() == crate::protocol::gate::CLOSED
+    }
+
+    /// Tasks that have passed it and are with agents.
+    #[must_use]
+    pub fn running(&self) -> u64 {
+        self.count(words::RUNNING).unwrap_or_default()
+    }
+
+    /// How many those may be at once.
+    #[must_use]
+    pub fn running_max(&self) -> Option<u64> {
+        self.count(words::MAX_RUNNING)
+    }
+
+    /// Tasks that wait and must pass it.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.count(words::WAITING).unwrap_or_default()
+    }
+
+    /// How many may start in how long.
+    #[must_use]
+    pub fn pace(&self) -> Option<(u64, Duration)> {
+        let interval = self.0.get(words::INTERVAL)?.as_f64()?;
+        Some((self.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
+    }
+
+    /// Nothing passes before.
+    #[must_use]
+    pub fn closed_until(&self) -> Option<Wall> {
+        self.0.get(words::CLOSED_UNTIL).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
+    }
+}
+
 /// Whether a field of the service holds a moment: unix seconds, which a person wants to read as a date.
 #[must_use]
 pub fn is_time(name: &str) -> bool {
-    name.starts_with("__") && name.ends_with("_TIME__")
+    let others = [words::START_AFTER, words::END_BEFORE, words::NOT_BEFORE, words::CLOSED_UNTIL];
+    name.starts_with("__") && name.ends_with("_TIME__") || others.contains(&name)
 }
 
 #[cfg(test)]
@@ -192,6 +387,17 @@ mod tests {
         assert_eq!((task.is_finished(), task.outcome(), task.exit_code()), (true, Some("FAILED"), Some(ExitCode(-15))));
         assert_eq!(task.submitted_at(), Some(Wall::from_micros(1_480_000_000_120_000)));
         assert_eq!([task.agent(), task.reason(), task.warning()], [None; 3]);
+    }
+
+    #[test]
+    fn past_rounds_are_told_apart_from_parameters() {
+        let frame = br#"{"__CODE__":0,"__TASK_ID__":"T","__ROUND__":2,"0:__ROUND_END__":"FAILED","0:__EXIT_CODE__":7,
+            "1:__ROUND_END__":"LOST","0:x":"mine"}"#;
+        let task = TaskView::from(decode(frame).unwrap());
+        let (present, past) = task.rounds();
+        assert_eq!(present, Fields::new().with(words::TASK_ID, "T").with(words::ROUND, 2u32).with("0:x", "mine"));
+        let ends: Vec<_> = past.iter().map(|(round, past)| (*round, past.round_end(), past.exit_code())).collect();
+        assert_eq!(ends, [(0, "FAILED", Some(ExitCode(7))), (1, "LOST", None)]);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::part::Part;
 use super::service::Service;
 use crate::config::Config;
 use crate::engine::slot::{Effect, Exited, Settings as SlotSettings, Slot};
-use crate::engine::zmtp::{Event, Kind, Settings};
+use crate::engine::zmtp::{Event, Kind, Security, Settings};
 use crate::protocol::request::Sender;
 use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
@@ -172,7 +172,7 @@ impl Crowd {
 
     fn dial(&mut self, number: usize, endpoint: &str, kind: Kind) -> Result<(), BenchError> {
         let address = Address::parse(endpoint).map_err(|error| BenchError::Unexpected(error.to_string()))?;
-        let settings = Settings { kind, limits: limits() };
+        let settings = Settings { kind, limits: limits(), security: Security::Null };
         let connected = self.endpoint.connect(&address, settings, number);
         connected.map(drop).map_err(BenchError::io(format!("connect agent {number}")))
     }

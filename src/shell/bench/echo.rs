@@ -7,6 +7,7 @@ use super::load::limits;
 use super::part::Part;
 use super::{BenchError, transport_word};
 use crate::config::Transport;
+use crate::engine::zmtp::Security;
 use crate::shell::clock;
 use crate::shell::endpoint::{OwnPorts, Places, PortSettings};
 use crate::shell::transport::Ports;
@@ -65,7 +66,8 @@ fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
 
 fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
     let places = Places { connections_max: 1024, per_address_max: 1024 };
-    let settings = PortSettings { limits: limits(), places, subscriptions_max: 10 };
+    let settings =
+        PortSettings { limits: limits(), security: Security::Null, places, local: None, subscriptions_max: 10 };
     let mut ports = OwnPorts::bind(HERE, HERE, String::new(), &settings)?;
     announce(ports.requests())?;
     let stdin = std::io::stdin();

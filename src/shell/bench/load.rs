@@ -8,7 +8,7 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use super::BenchError;
-use crate::engine::zmtp::{Event, Kind, Limits, Settings};
+use crate::engine::zmtp::{Event, Kind, Limits, Security, Settings};
 use crate::protocol::client::{self, TaskView};
 use crate::protocol::json::{self, FieldLimits};
 use crate::shell::clock;
@@ -48,7 +48,7 @@ impl Load {
     pub(super) fn connect(controller: &str, signals: &mut Signals) -> Result<Self, BenchError> {
         let failed = |what: &str| BenchError::io(format!("{what} {controller}"));
         let address = Address::parse(controller).map_err(|error| BenchError::Unexpected(error.to_string()))?;
-        let settings = Settings { kind: Kind::Dealer, limits: limits() };
+        let settings = Settings { kind: Kind::Dealer, limits: limits(), security: Security::Null };
         let places = Places { connections_max: 64, per_address_max: 64 };
         let mut endpoint = Endpoint::new(places).map_err(failed("connect to"))?;
         let here = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));

@@ -20,23 +20,27 @@
 //! It rests on epoll itself, not on a library above it: the loops also wait for signals and for the ends of processes, whose
 //! descriptors come and go and must be looked at level-triggered in the same wait.
 //!
-//! [`OwnPorts`] and [`OwnLink`] are what controller and agent have of it. Pushes have their own table of peers and take only the
+//! [`OwnPorts`], [`OwnLink`] and [`Requester`] are what controller, agent and client have of it. Pushes have their own table of peers and take only the
 //! [`Stream`].
 
 mod accept;
 mod address;
 mod ending;
+mod lines;
 mod link;
 mod peer;
 mod poller;
 mod ports;
 mod reactor;
+mod requester;
 mod sending;
 mod stream;
 
 pub use accept::{Counts, Places};
 pub use address::{Address, BadAddress};
-pub use link::{LinkSettings, OwnLink};
+pub use lines::LinkSettings;
+pub use link::OwnLink;
 pub use ports::{OwnPorts, PortSettings};
 pub use reactor::{Arrival, Endpoint, PeerId, Tag, What};
+pub use requester::{Outcome, Requester};
 pub(in crate::shell) use stream::Stream;

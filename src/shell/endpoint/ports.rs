@@ -8,7 +8,7 @@ use slotmap::SecondaryMap;
 use super::accept::Places;
 use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
-use crate::engine::zmtp::{Cut, Event, Kind, Limits, Settings, Subscriptions};
+use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::transport::{Ports, SocketError, Unsendable};
 use crate::types::Mono;
@@ -24,14 +24,19 @@ const SUBSCRIPTIONS_SHARE: usize = 10;
 
 const REQUESTS: Tag = 0;
 const BROADCASTS: Tag = 1;
+const LOCAL_REQUESTS: Tag = 2;
 
 /// What strangers may cost.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
     /// Each of them.
     pub limits: Limits,
+    /// How they are let in.
+    pub security: Security,
     /// All of them.
     pub places: Places,
+    /// A socket in the file system that takes requests as well.
+    pub local: Option<Address>,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
     pub subscriptions_max: usize,
 }
@@ -64,9 +69,21 @@ impl OwnPorts {
         let endpoint = Endpoint::new(settings.places);
         let mut endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", rep_endpoint, source))?;
         let limits = settings.limits.clone();
-        let requests = listen(&mut endpoint, rep_endpoint, Settings { kind: Kind::Router, limits })?;
+        let requests = listen(
+            &mut endpoint,
+            rep_endpoint,
+            Settings { kind: Kind::Router, limits, security: settings.security.clone() },
+        )?;
         let limits = Limits { message_bytes_max: SUBSCRIBER_MESSAGE_BYTES_MAX, ..settings.limits.clone() };
-        let broadcasts = listen(&mut endpoint, pub_endpoint, Settings { kind: Kind::Xpub, limits })?;
+        let broadcasts = listen(
+            &mut endpoint,
+            pub_endpoint,
+            Settings { kind: Kind::Xpub, limits, security: settings.security.clone() },
+        )?;
+        if let Some(local) = &settings.local {
+            let (limits, security) = (settings.limits.clone(), settings.security.clone());
+            listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security })?;
+        }
         Ok(Self {
             endpoint,
             requests,
@@ -82,7 +99,7 @@ impl OwnPorts {
     fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {
         let Arrival { peer, tag, what } = arrival;
         match what {
-            What::Event(Event::Message(parts)) if tag == REQUESTS => {
+            What::Event(Event::Message(parts)) if matches!(tag, REQUESTS | LOCAL_REQUESTS) => {
                 let mut frames = Vec::with_capacity(parts.len() + 1);
                 frames.push(peer.to_bytes());
                 frames.extend(parts);

@@ -125,7 +125,7 @@ impl Endpoint {
     /// When descriptors have run out, or the connection is refused at once.
     pub fn connect(&mut self, address: &Address, settings: Settings, tag: Tag) -> io::Result<PeerId> {
         self.now = clock::now().mono;
-        let connection = Connection::new(self.now, settings);
+        let connection = Connection::new(self.now, settings, rand::random());
         let mut peer = Peer::new(Stream::connect(address)?, connection, tag, None);
         // It is writable when it is there.
         peer.is_blocked = true;

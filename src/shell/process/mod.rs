@@ -11,6 +11,8 @@
 //! 4. After each SIGCHLD of the signalfd: `try_wait` of each known child first, then [`reap_orphans`], then [`any_left`]. A
 //!    subreaper is told of the end of every orphan, so that nobody needs to look again by a timer.
 //!
+//! What is started is a run.sh ([`spawn()`]) or a command that a user has named ([`spawn_command`]); the rest is the same.
+//!
 //! # Why no parent-death signal
 //!
 //! `PR_SET_PDEATHSIG` is not used: it fires when the *thread* that forked ends, not the process, it covers the direct child
@@ -19,6 +21,8 @@
 //! [`RunRecord`]. What even that misses, such as when both were killed, the next start sweeps.
 
 mod child;
+mod command;
+mod guard;
 mod hunt;
 mod procfs;
 mod record;
@@ -28,6 +32,8 @@ mod sys;
 mod tree;
 
 pub use child::{ChildExit, RunningChild};
+pub use command::{Command, CommandError, CommandPlan, spawn_command};
+pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};

@@ -3,7 +3,7 @@
 use std::ffi::{CStr, CString, OsString};
 use std::fs::File;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
@@ -117,15 +117,14 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
 pub fn spawn(plan: &SpawnPlan) -> Result<RunningChild, SpawnError> {
     let folder = open_folder(&plan.folder)?;
     make_ready(folder.as_fd())?;
-    let environment = environment(&plan.environment)?;
-    let arguments = plan.arguments.iter().cloned().map(|text| passable("an argument", text.into_vec()));
-    let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+    let environment = environment(&plan.environment).map_err(SpawnError::Unpassable)?;
+    let arguments = arguments(&plan.arguments).map_err(SpawnError::Unpassable)?;
 
     let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let null = null.map_err(SpawnError::Start)?;
-    let stdin = Source::above_stdio(null.as_fd())?;
-    let stdout = Source::above_stdio(plan.stdout.as_fd())?;
-    let stderr = Source::above_stdio(plan.stderr.as_fd())?;
+    let stdin = Source::above_stdio(null.as_fd()).map_err(SpawnError::Start)?;
+    let stdout = Source::above_stdio(plan.stdout.as_fd()).map_err(SpawnError::Start)?;
+    let stderr = Source::above_stdio(plan.stderr.as_fd()).map_err(SpawnError::Start)?;
     // Before each run, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
     sys::close_all_on_exec().map_err(SpawnError::Start)?;
 
@@ -182,9 +181,10 @@ fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     rustix::fs::chmodat(folder, PROGRAM, wanted, AtFlags::empty()).map_err(SpawnError::Mode)
 }
 
-fn environment(entries: &[(OsString, OsString)]) -> Result<Vec<CString>, SpawnError> {
+/// The environment as a process takes it, or what of it cannot be handed over.
+pub(super) fn environment(entries: &[(OsString, OsString)]) -> Result<Vec<CString>, String> {
     let entry = |(name, value): &(OsString, OsString)| {
-        let unpassable = || SpawnError::Unpassable(format!("the environment variable {}", name.display()));
+        let unpassable = || format!("the environment variable {}", name.display());
         let bytes = name.as_encoded_bytes();
         if bytes.is_empty() || bytes.contains(&b'=') {
             return Err(unpassable());
@@ -194,12 +194,13 @@ fn environment(entries: &[(OsString, OsString)]) -> Result<Vec<CString>, SpawnEr
     entries.iter().map(entry).collect()
 }
 
-fn passable(what: &str, bytes: Vec<u8>) -> Result<CString, SpawnError> {
-    CString::new(bytes).map_err(|_| SpawnError::Unpassable(what.to_owned()))
+/// The arguments as a process takes them, or that one of them cannot be handed over.
+pub(super) fn arguments(texts: &[OsString]) -> Result<Vec<CString>, String> {
+    texts.iter().map(|text| CString::new(text.as_bytes()).map_err(|_| "an argument".to_owned())).collect()
 }
 
 /// A descriptor for the child's standard ones to be made from.
-enum Source<'a> {
+pub(super) enum Source<'a> {
     Same(BorrowedFd<'a>),
     Copy(OwnedFd),
 }
@@ -207,11 +208,11 @@ enum Source<'a> {
 impl<'a> Source<'a> {
     /// If our own standard descriptors are closed, a file may sit on one of the numbers that the child's are moved to, one
     /// after the other: then it is copied above them.
-    fn above_stdio(fd: BorrowedFd<'a>) -> Result<Self, SpawnError> {
+    pub(super) fn above_stdio(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
         if fd.as_raw_fd() > 2 {
             return Ok(Self::Same(fd));
         }
-        rustix::io::fcntl_dupfd_cloexec(fd, 3).map(Self::Copy).map_err(SpawnError::Start)
+        rustix::io::fcntl_dupfd_cloexec(fd, 3).map(Self::Copy)
     }
 }
 

@@ -86,14 +86,14 @@ fn a_store_in_trouble_stops_submits_only() {
 fn a_submit_that_could_not_be_stored_is_taken_back() {
     let mut world = World::new();
     let waiting = world.task();
-    assert!(world.controller.handle_unstored(world.now, waiting));
+    assert!(world.controller.handle_unstored(world.now, waiting, false));
     world.settle();
     assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
     world.park("a");
     let dispatched = world.task();
-    assert!(!world.controller.handle_unstored(world.now, dispatched));
+    assert!(!world.controller.handle_unstored(world.now, dispatched, false));
     let father = world.task();
     world.child(father);
-    assert!(!world.controller.handle_unstored(world.now, father));
+    assert!(!world.controller.handle_unstored(world.now, father, false));
     world.settle();
 }

@@ -137,3 +137,16 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
     let _ = world.say_as("a", 4, FromAgent::Heartbeat(heartbeat));
     assert_eq!((world.outcome(task), world.record(task).counts.losses), (Outcome::Lost, 3));
 }
+
+/// What its agent says when it comes back is still that of a run which is over.
+#[test]
+fn a_lost_task_is_not_taken_back_from_its_agent() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", task, Round(0));
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.outcome(task), Outcome::Lost);
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
+    assert_eq!(world.outcome(task), Outcome::Lost);
+}

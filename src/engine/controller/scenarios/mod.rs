@@ -1,25 +1,35 @@
 //! Stories of the controller, each on virtual time and with every invariant checked after every step.
 #![cfg(test)]
 
+mod acknowledge;
+mod calendar;
 mod dispatch;
+mod explain;
 mod family;
+mod gates;
+mod keys;
 mod limits;
 mod loss;
+mod operators;
 mod query;
 mod restart;
+mod retries;
+mod tags;
+mod timeouts;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
+use crate::protocol::json;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{AgentCounts, Reply, Wanted};
+use crate::protocol::reply::{self, AgentCounts, PageBytes, Reply, Wanted};
 use crate::protocol::request::{self, FromAgent, Heartbeat, Message, Page, Report, Request, Rules, Sender};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
-    AgentId, ExitCode, Fields, GateSettings, Label, Labels, Outcome, Phase, PhaseTimes, Policy, Round, RunResult,
-    Session, TaskRecord, TaskState, Wall,
+    AgentId, Defer, ExitCode, Fields, GateSettings, GateVerdict, GateView, Label, Labels, Outcome, Phase, PhaseTimes,
+    Policy, Round, RunResult, Session, TaskRecord, TaskState, Wall,
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -157,12 +167,62 @@ impl World {
         (ticket, answer)
     }
 
+    /// Asks through the bytes of the wire.
+    fn send(&mut self, kind: &str, fields: &Fields) -> Reply {
+        let fields = fields.clone().with(words::TYPE, kind);
+        match request::parse(&json::to_vec(&fields), &rules()) {
+            Ok((_, Message::Client(request))) => self.ask(request),
+            Ok(other) => panic!("{other:?}"),
+            Err(refused) => Reply::Refused(refused.refusal),
+        }
+    }
+
+    /// The fields of the answer to a request about one task.
+    fn told(&mut self, kind: &str, task: TaskId) -> Fields {
+        let reply = self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()));
+        fields_of(kind, &reply)
+    }
+
+    fn do_to(&mut self, kind: &str, task: TaskId) -> Reply {
+        self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()))
+    }
+
+    fn why(&mut self, task: TaskId) -> String {
+        text(&self.told(words::kind::TASK_EXPLAIN, task), words::WHY)
+    }
+
+    fn log(&mut self, task: TaskId) -> String {
+        text(&self.told(words::kind::TASK_EXPLAIN, task), words::LOG)
+    }
+
+    fn set_gate(&mut self, name: &str, fields: Fields) {
+        let reply = self.send(words::kind::GATE_SET, &fields.with(words::GATE, name));
+        assert_eq!(reply, Reply::Done);
+    }
+
+    fn gate(&mut self, name: &str) -> GateView {
+        match self.send(words::kind::GATE_QUERY, &Fields::new().with(words::GATE, name)) {
+            Reply::Gate(view) => view,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// The wall clock is set to another time.
+    fn jump(&mut self, seconds: i64) {
+        let micros = self.now.wall.micros().saturating_add_signed(seconds * 1_000_000);
+        self.now.wall = Wall::from_micros(micros);
+        self.pass(Duration::ZERO);
+    }
+
+    /// A moment so many seconds from here, as it is written on the wire.
+    fn moment(&self, seconds: f64) -> f64 {
+        self.now.wall.unix_seconds() + seconds
+    }
+
     fn submit(&mut self, fields: &Fields) -> Reply {
-        let fields = fields.clone().with(words::TYPE, words::kind::TASK_SUBMIT);
+        let fields = fields.clone();
         let fields = if fields.get(words::OPERATION).is_some() { fields } else { fields.with(words::OPERATION, "t") };
-        let message = request::parse(&crate::protocol::json::to_vec(&fields), &rules()).unwrap().1;
-        let Message::Client(request) = message else { panic!() };
-        self.ask(request)
+        self.send(words::kind::TASK_SUBMIT, &fields)
     }
 
     fn submitted(&mut self, fields: &Fields) -> TaskId {
@@ -219,6 +279,48 @@ impl World {
         }
     }
 
+    /// The run of a task begins.
+    fn runs(&mut self, agent: &str, task: TaskId, round: Round) {
+        assert_eq!(self.apply(agent), Some((task, round)));
+        assert_eq!(self.report(agent, task, round, Phase::Running), None);
+    }
+
+    /// The run of a task ends with this result.
+    fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
+        let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
+        let report = Report { task, round: Some(round), phase, times, result, wait: None };
+        match self.say(agent, FromAgent::Report(Box::new(report))).1 {
+            Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// An agent takes this round of a task, and run.sh ends with this code.
+    fn exits(&mut self, agent: &str, task: TaskId, round: u32, exit_code: i32) {
+        self.runs(agent, task, Round(round));
+        assert_eq!(self.ends(agent, task, Round(round), result(exit_code)), None);
+    }
+
+    /// An agent says what it has.
+    fn tagged(&mut self, agent: &str, tags: &str) {
+        let tags = Labels::parse(tags).unwrap();
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None };
+        let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
+    }
+
+    /// Lets time pass while these agents are heard, each with what it runs.
+    fn pass_with(&mut self, duration: Duration, agents: &[(&str, Option<(TaskId, Round)>)]) {
+        let mut left = duration;
+        while !left.is_zero() {
+            let step = left.min(INTERVAL);
+            self.pass(step);
+            left -= step;
+            for (agent, run) in agents {
+                self.beat(agent, *run);
+            }
+        }
+    }
+
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
@@ -265,7 +367,7 @@ impl World {
 fn rules() -> Rules {
     Rules {
         limits: crate::protocol::json::FieldLimits::TRUSTED,
-        addresses: crate::types::AddressPolicy::default(),
+        addresses: crate::types::AddressPolicy::everything(),
         wait_max: Duration::from_secs(3600),
         apply_wait_max: Duration::from_secs(3600),
         defaults: Arc::new(Policy { losses_max: 3, defers_max: 2, ..Policy::default() }),
@@ -278,6 +380,20 @@ fn filter(name: &str, value: &str) -> Filter {
 
 fn result(exit_code: i32) -> RunResult {
     RunResult { report_tail: "report".to_owned(), ..RunResult::of(ExitCode(exit_code), String::new()) }
+}
+
+/// What the wire shows of a reply.
+fn fields_of(kind: &str, reply: &Reply) -> Fields {
+    let bytes = reply::encode(kind, reply, PageBytes(1 << 20));
+    json::parse(&bytes, &json::FieldLimits::TRUSTED).unwrap()
+}
+
+fn text(fields: &Fields, name: &str) -> String {
+    fields.get(name).map(ToString::to_string).unwrap_or_default()
+}
+
+fn seconds(seconds: f64) -> Duration {
+    Duration::from_secs_f64(seconds)
 }
 
 fn refused(reply: &Reply) -> Code {

@@ -56,7 +56,7 @@ fn kill(bench: &mut Bench<'_>, load: &mut Load) -> Result<f64, BenchError> {
     load.wait_for(ready.as_fd(), bench.signals)?;
     // Nothing is left in it for the next task.
     let _ = ready.read(&mut [0; 64]).map_err(BenchError::io("read a named pipe"))?;
-    let before = load.send_now(&client::encode(&client::kill(submitted.id())))?;
+    let before = load.send_now(&client::encode(&client::kill(submitted.id(), "llts bench")))?;
     loop {
         let (now, heard) = load.next(bench.signals)?;
         match heard {

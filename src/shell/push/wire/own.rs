@@ -12,7 +12,7 @@ use std::time::Duration;
 use nix::sys::epoll::EpollFlags;
 
 use super::{BATCH, Flow, LOOKS_MAX, Outcome, RECEIVE_BYTES_MAX, Served};
-use crate::engine::zmtp::{Connection, Event, Kind, Limits, Settings};
+use crate::engine::zmtp::{Connection, Event, Kind, Limits, Security, Settings};
 use crate::shell::endpoint::{Address, Stream};
 use crate::shell::push::inbox::Inbox;
 use crate::shell::push::pace::Pace;
@@ -60,9 +60,10 @@ impl OwnWire {
             stall_timeout: Duration::MAX,
             ping_interval: None,
         };
+        let settings = Settings { kind: Kind::Dealer, limits, security: Security::Null };
         Ok(Self {
             stream: Stream::connect(&Address::Tcp(SocketAddr::new(ip, port)))?,
-            connection: Connection::new(now, Settings { kind: Kind::Dealer, limits }),
+            connection: Connection::new(now, settings, rand::random()),
             flow: Flow::Connecting { since: now },
             pace: Pace::default(),
             rest: Vec::new(),

@@ -1,0 +1,17 @@
+//! Who asks: what stands in the record of a task that was ended by a command.
+
+use nix::unistd::{Uid, User, gethostname};
+
+/// `ada@box (llts kill last, process 4711)`.
+pub(super) fn caller(command: &str) -> String {
+    let uid = Uid::effective();
+    let user = User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name);
+    let host = gethostname().map_or_else(|_| "an unknown host".to_owned(), |host| host.to_string_lossy().into_owned());
+    format!("{user}@{host} ({command}, process {})", std::process::id())
+}
+
+/// This command as it was typed.
+pub(super) fn command_line() -> String {
+    let arguments = std::env::args_os().skip(1).map(|argument| argument.to_string_lossy().into_owned());
+    std::iter::once("llts".to_owned()).chain(arguments).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,32 @@
+//! `llts explain`: why a task waits, or why it ended as it did, and its log.
+
+use clap::Args;
+
+use super::Session;
+use super::answers::{self, Shown};
+use super::exit::Failure;
+use super::output::Output;
+use super::selection::Selection;
+use super::times;
+use crate::protocol::client::Explanation;
+
+#[derive(Args, Debug)]
+#[command(mut_group("selection", |group| group.required(true)))]
+#[command(after_help = "A selection without ids means the newest task that matches.")]
+pub(super) struct ExplainArgs {
+    #[command(flatten)]
+    selection: Selection,
+}
+
+pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let shown = Shown { fields: Explanation::fields, show };
+    answers::each(session, &client, &args.selection, |selector| client.explain(client.query(selector)?.id()), &shown)
+}
+
+fn show(out: &mut Output, explanation: &Explanation) {
+    out.line(format_args!("{}  {}", explanation.task(), explanation.status()));
+    out.line(times::readable(explanation.why()));
+    out.line("");
+    out.text(&times::readable(explanation.log()));
+}

@@ -1,0 +1,177 @@
+//! `llts gate`: what limits the starts of all tasks that name a gate.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use super::output::to_value;
+use super::table::Table;
+use super::times;
+use super::when::{self, Moment};
+use crate::client::Client;
+use crate::protocol::client::{GateChange, GateRow, UNTIL_OPENED};
+use crate::shell::clock;
+use crate::types::{Pace, Wall};
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(super) struct GateArgs {
+    #[command(subcommand)]
+    command: Option<GateCommand>,
+}
+
+#[derive(Debug, Subcommand)]
+enum GateCommand {
+    /// List all gates that are set or named by a task [default]
+    List,
+    /// Show one gate
+    Show(Name),
+    /// Limit what a gate lets pass; what is not named stays as it is
+    Set(SetArgs),
+    /// Open a gate that is closed
+    Open(Name),
+    /// Let nobody pass, until a moment or until somebody opens the gate
+    #[command(after_help = when::HELP)]
+    Close(CloseArgs),
+}
+
+#[derive(Args, Debug)]
+struct Name {
+    /// The gate
+    name: String,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = when::HELP)]
+#[group(id = "limits", required = true, multiple = true)]
+struct SetArgs {
+    #[command(flatten)]
+    name: Name,
+    /// How many tasks that have passed may be running at once; `none` takes the limit away
+    #[arg(long, value_name = "N|none", value_parser = limit::<u32>, group = "limits")]
+    max_running: Option<Limit<u32>>,
+    /// How many may start within --interval; `none` takes the limit away
+    #[arg(long, value_name = "N|none", value_parser = limit::<NonZeroU32>, group = "limits")]
+    max_starts: Option<Limit<NonZeroU32>>,
+    /// In any stretch of time of this length at most --max-starts tasks start
+    #[arg(long, value_name = "DURATION", value_parser = when::duration, requires = "max_starts")]
+    interval: Option<Duration>,
+}
+
+#[derive(Args, Debug)]
+struct CloseArgs {
+    #[command(flatten)]
+    name: Name,
+    /// For so long
+    #[arg(long = "for", id = "span", value_name = "DURATION", value_parser = when::duration, conflicts_with = "until")]
+    span: Option<Duration>,
+    /// Until then
+    #[arg(long, value_name = "MOMENT", value_parser = when::moment)]
+    until: Option<Moment>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Limit<T> {
+    None,
+    At(T),
+}
+
+impl<T> Limit<T> {
+    fn at(self) -> Option<T> {
+        match self {
+            Self::None => None,
+            Self::At(limit) => Some(limit),
+        }
+    }
+}
+
+fn limit<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
+    if text == "none" {
+        return Ok(Limit::None);
+    }
+    text.parse().map(Limit::At).map_err(|_| "it is no number; write a whole number, or none".to_owned())
+}
+
+pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure> {
+    let client = session.client()?;
+    let name = match args.command.as_ref().unwrap_or(&GateCommand::List) {
+        GateCommand::List => return list(session, &client),
+        GateCommand::Show(Name { name }) => name,
+        GateCommand::Set(args) => {
+            client.set_gate(&args.name.name, &limits(args)?)?;
+            &args.name.name
+        }
+        GateCommand::Open(Name { name }) => {
+            client.set_gate(name, &GateChange { closed_until: Some(None), ..GateChange::default() })?;
+            name
+        }
+        GateCommand::Close(args) => {
+            let until = until(args, clock::now().wall);
+            client
+                .set_gate(&args.name.name, &GateChange { closed_until: Some(Some(until)), ..GateChange::default() })?;
+            &args.name.name
+        }
+    };
+    let gate = client.gate(name)?;
+    if session.out.is_json() {
+        session.out.fields(gate.fields());
+    } else {
+        session.out.table(&table(&[gate]));
+    }
+    Ok(0)
+}
+
+fn list(session: &mut Session, client: &Client) -> Result<u8, Failure> {
+    let gates = client.gates()?.rows;
+    if session.out.is_json() {
+        let values: Vec<Value> = gates.iter().map(|gate| to_value(gate.fields())).collect();
+        session.out.value(&json!({ "total": values.len(), "gates": values }));
+    } else {
+        session.out.table(&table(&gates));
+    }
+    Ok(0)
+}
+
+fn limits(args: &SetArgs) -> Result<GateChange, Failure> {
+    let pace = match (args.max_starts, args.interval) {
+        (None, _) => None,
+        (Some(Limit::None), None) => Some(None),
+        (Some(Limit::None), Some(_)) => return Err(Failure::usage("--max-starts none has no --interval")),
+        (Some(Limit::At(starts)), Some(interval)) => Some(Some(Pace { starts: starts.get(), interval })),
+        (Some(Limit::At(starts)), None) => {
+            return Err(Failure::usage(format!("--max-starts {starts} needs --interval, such as --interval 60")));
+        }
+    };
+    Ok(GateChange { running_max: args.max_running.map(Limit::at), pace, closed_until: None })
+}
+
+fn until(args: &CloseArgs, now: Wall) -> Wall {
+    match (args.span, args.until) {
+        (Some(span), _) => now + span,
+        (None, Some(until)) => until.wall(now),
+        (None, None) => UNTIL_OPENED,
+    }
+}
+
+fn table(gates: &[GateRow]) -> Table {
+    let mut table = Table::new(&["GATE", "STATUS", "RUNNING", "STARTS", "WAITING", "CLOSED UNTIL"]);
+    for gate in gates {
+        let running = match gate.running_max() {
+            Some(max) => format!("{} of {max}", gate.running()),
+            None => gate.running().to_string(),
+        };
+        let starts = gate.pace().map(|(starts, interval)| format!("{starts} in {}", times::duration(interval)));
+        let until = gate.closed_until().filter(|_| gate.is_closed()).map(|until| match until {
+            until if until >= UNTIL_OPENED => "somebody opens it".to_owned(),
+            until => times::local(until),
+        });
+        let waiting = gate.waiting().to_string();
+        let cells = [gate.name(), gate.status(), &running, &starts.unwrap_or_default(), &waiting];
+        table.row(cells.into_iter().chain([until.unwrap_or_default().as_str()]));
+    }
+    table
+}

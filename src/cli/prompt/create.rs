@@ -1,0 +1,53 @@
+//! `llts prompt create`: one prompt for each line of a target list.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::super::Session;
+use super::super::exit::Failure;
+use crate::shell::prompt_create::{self, CreateError, Creation};
+
+const TEMPLATE: &str = "\
+A template holds {{prompt}} and {{target}}, in which the text of PROMPT_FILE and one line of TARGET_LIST are put.
+Front matter of PROMPT_FILE comes first in each prompt. Blank lines of the list are passed over. No file is replaced: a name that is there already is an error.";
+
+#[derive(Args, Debug)]
+#[command(after_help = TEMPLATE)]
+pub(in crate::cli) struct CreateArgs {
+    /// The file that says what to do
+    prompt_file: PathBuf,
+    /// The file with one target a line
+    target_list: PathBuf,
+    /// The folder with .tasks/ [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
+    /// Remove what is in .tasks/ first, the finished prompts and their results too
+    #[arg(long)]
+    clear: bool,
+    /// A template of your own for the prompts
+    #[arg(long, value_name = "FILE")]
+    template: Option<PathBuf>,
+}
+
+pub(in crate::cli) fn run(session: &mut Session, args: &CreateArgs) -> Result<u8, Failure> {
+    let CreateArgs { prompt_file, target_list, root_dir, clear, template } = args;
+    let creation = Creation {
+        prompt: prompt_file.clone(),
+        targets: target_list.clone(),
+        template: template.clone(),
+        root: super::root(session, root_dir.as_deref()),
+        clear: *clear,
+    };
+    let created = prompt_create::create(&creation).map_err(|error| match error {
+        CreateError::Write { .. } | CreateError::InUse { .. } => Failure::failed(error),
+        error => Failure::usage(error.to_string()),
+    })?;
+    if session.out.is_json() {
+        session.out.value(&json!({ "pending": created.pending, "created": created.names }));
+    } else {
+        created.names.iter().for_each(|name| session.out.line(created.pending.join(name).display()));
+    }
+    Ok(0)
+}

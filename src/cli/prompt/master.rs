@@ -1,0 +1,64 @@
+//! `llts prompt master`: hands the prompts of a folder out until none is left, or until Ctrl-C.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use serde_json::json;
+
+use super::{port, root};
+use crate::cli::Session;
+use crate::cli::exit::{Failure, INTERRUPTED};
+use crate::cli::output::note;
+use crate::engine::master::Totals;
+use crate::shell::logging;
+use crate::shell::prompt::{Place, PromptMaster};
+use crate::shell::signals::{STOP, Signals};
+
+#[derive(Args, Debug)]
+pub(super) struct MasterArgs {
+    /// TCP port; 0 takes a free one [default: prompt.PORT]
+    port: Option<u16>,
+    /// Folder with .tasks/ [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
+    /// Stay when no prompt is left
+    #[arg(long)]
+    keep_alive: bool,
+}
+
+pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failure> {
+    let config = &session.config;
+    // Before any thread is started, so that all of them leave these signals to the loop.
+    let signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    logging::init(&config.log, None).map_err(Failure::failed)?;
+    let root = root(session, args.root_dir.as_deref());
+    let keep_alive = args.keep_alive || config.prompt.keep_alive;
+    let place = Place { root: &root, port: port(session, args.port), keep_alive };
+    let master = PromptMaster::start(config, place).map_err(Failure::failed)?;
+    let ready = master.ready_line();
+    if session.out.is_json() {
+        note(&ready);
+    } else {
+        session.out.line(ready);
+    }
+    let end = master.run(Some(signals)).map_err(Failure::failed)?;
+    tell(session, &end.totals);
+    Ok(if end.forced { INTERRUPTED } else { 0 })
+}
+
+fn tell(session: &mut Session, totals: &Totals) {
+    let seconds = totals.running_for.as_secs_f64();
+    if session.out.is_json() {
+        session.out.value(&json!({
+            "running_seconds": seconds,
+            "all": totals.all,
+            "succeeded": totals.succeeded,
+            "failed": totals.failed,
+            "left": totals.left(),
+        }));
+        return;
+    }
+    let Totals { all, succeeded, failed, .. } = totals;
+    let left = totals.left();
+    session.out.line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left"));
+}

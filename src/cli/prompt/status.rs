@@ -1,0 +1,242 @@
+//! `llts prompt status`: how many prompts wait, run and are done; who works; how far it all is.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::super::Session;
+use super::super::exit::{self, Failure};
+use super::super::output::{Output, note};
+use super::super::table::Table;
+use super::super::times;
+use crate::protocol::prompt::{Status, WorkerState};
+use crate::shell::prompt_create::TASKS;
+use crate::shell::prompt_status::{self, AskError, Counts};
+use crate::shell::signals::{STOP, Signals};
+
+/// Often enough for people, and nothing for a master.
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The progress bar of a wide terminal, and of a pipe.
+const BAR_COLUMNS_MAX: usize = 60;
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+If no master answers, the files below DIR are counted. With --watch on a terminal, the picture is drawn again each second, else
+a line is written for each change; it ends with Ctrl-C, or with the master.")]
+pub(in crate::cli) struct StatusArgs {
+    /// The master's host
+    #[arg(default_value = "localhost")]
+    host: String,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+    /// The folder with .tasks/ [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
+    /// Go on showing it
+    #[arg(long)]
+    watch: bool,
+}
+
+pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failure> {
+    // Before a signal could come.
+    let mut signals = if args.watch { Some(Signals::install(&STOP).map_err(Failure::failed)?) } else { None };
+    let mut shown = None;
+    loop {
+        let status = match ask(session, args) {
+            Ok(status) => status,
+            Err(error @ AskError::Refused { .. }) => return Err(Failure::new(exit::REFUSED, error.to_string())),
+            Err(error @ AskError::NoMaster { .. }) => return without_master(session, args, &error, shown.is_some()),
+        };
+        let news = Some(Counts::from(&status)) != shown;
+        shown = Some(Counts::from(&status));
+        let Some(signals) = &mut signals else {
+            show(&mut session.out, &status);
+            return Ok(0);
+        };
+        watch(&mut session.out, &status, news);
+        if session.out.is_broken() || (prompt_status::wait(signals, REDRAW_INTERVAL) && !signals.read().is_empty()) {
+            return Ok(0);
+        }
+    }
+}
+
+fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
+    let prompt = &session.config.prompt;
+    let (port, secret) =
+        (super::port(session, args.port), prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()));
+    prompt_status::ask(&args.host, port, secret, session.config.client.reply_timeout)
+}
+
+/// The folders still tell how far it is.
+fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, was_there: bool) -> Result<u8, Failure> {
+    let root = super::root(session, args.root_dir.as_deref());
+    let folder = root.join(TASKS);
+    let counts = match prompt_status::count(&root) {
+        Ok(counts) => counts,
+        // A master on another machine: what it said last stands there already.
+        Err(_) if was_there => {
+            note("the prompt master has ended");
+            return Ok(0);
+        }
+        Err(cause) => {
+            let sentence = format!("{error}; and {}: {cause}", folder.display());
+            return Err(Failure::new(exit::NO_CONTROLLER, sentence));
+        }
+    };
+    if session.out.is_json() {
+        session.out.value(&value(counts, None));
+    } else {
+        let picture = picture(counts, session.out.columns());
+        session.out.redraw(&picture);
+    }
+    // After the picture, which would be drawn over the wrong lines else.
+    let why = if was_there { "the prompt master has ended".to_owned() } else { error.to_string() };
+    note(&format!("{why}; these are the files in {}", folder.display()));
+    Ok(0)
+}
+
+fn show(out: &mut Output, status: &Status) {
+    if out.is_json() {
+        out.value(&value(status.into(), Some(status)));
+    } else {
+        let picture = whole(status, out.columns());
+        out.redraw(&picture);
+    }
+}
+
+/// A terminal shows the present state; a pipe gets what is new.
+fn watch(out: &mut Output, status: &Status, news: bool) {
+    if out.columns().is_some() && !out.is_json() {
+        show(out, status);
+    } else if !news {
+        // Only ages have changed.
+    } else if out.is_json() {
+        show(out, status);
+    } else {
+        out.line(numbers(status.into()));
+    }
+}
+
+fn value(counts: Counts, status: Option<&Status>) -> Value {
+    let Counts { pending, working, done, failed } = counts;
+    let workers = status.map(|status| {
+        let worker = |worker: &crate::protocol::prompt::WorkerStatus| {
+            let seconds = worker.age.as_secs_f64();
+            json!({ "id": worker.id, "state": worker.state, "file": worker.file, "age_seconds": seconds })
+        };
+        status.workers.iter().map(worker).collect::<Vec<_>>()
+    });
+    json!({
+        "master": status.is_some(),
+        "pending": pending,
+        "working": working,
+        "done": done,
+        "failed": failed,
+        "running_seconds": status.map(|status| status.running_for.as_secs_f64()),
+        "workers": workers.unwrap_or_default(),
+    })
+}
+
+fn whole(status: &Status, columns: Option<usize>) -> String {
+    let mut text = picture(status.into(), columns);
+    let busy = status.workers.iter().filter(|worker| worker.state != WorkerState::Idle).count();
+    let (workers, time) = (status.workers.len(), times::duration(status.running_for));
+    let noun = if workers == 1 { "worker" } else { "workers" };
+    text.push_str(&format!("{workers} {noun}, {busy} busy; the master runs for {time}\n"));
+    if workers > 0 {
+        let mut table = Table::new(&["WORKER", "STATE", "FOR", "FILE"]);
+        for worker in &status.workers {
+            let file = worker.file.as_deref().unwrap_or_default();
+            table.row([worker.id.as_str(), word(worker.state), &times::duration(worker.age), file]);
+        }
+        text.push('\n');
+        text.push_str(&table.show(columns));
+    }
+    text
+}
+
+fn picture(counts: Counts, columns: Option<usize>) -> String {
+    format!("{}\n{}\n", bar(counts, columns), numbers(counts))
+}
+
+fn numbers(counts: Counts) -> String {
+    let Counts { pending, working, done, failed } = counts;
+    format!("{pending} pending, {working} working, {done} done, {failed} failed")
+}
+
+/// How much of all has ended. Full only when everything has.
+fn bar(counts: Counts, columns: Option<usize>) -> String {
+    let ended = counts.done.saturating_add(counts.failed);
+    let all = ended.saturating_add(counts.pending).saturating_add(counts.working);
+    let part = |whole: u64| {
+        let part = u128::from(ended) * u128::from(whole) / u128::from(all.max(1));
+        u64::try_from(part).unwrap_or(whole)
+    };
+    let text = format!(" {:3} % of {all}", part(100));
+    let room = columns.unwrap_or(usize::MAX).saturating_sub(text.len() + 2).min(BAR_COLUMNS_MAX);
+    if room < 4 {
+        return text.trim_start().to_owned();
+    }
+    let filled = usize::try_from(part(room as u64)).unwrap_or(room);
+    format!("[{}{}]{text}", "#".repeat(filled), "-".repeat(room - filled))
+}
+
+const fn word(state: WorkerState) -> &'static str {
+    match state {
+        WorkerState::Idle => "idle",
+        WorkerState::Requesting => "requesting",
+        WorkerState::Working => "working",
+        WorkerState::Disconnecting => "disconnecting",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::prompt::WorkerStatus;
+
+    const COUNTS: Counts = Counts { pending: 1, working: 1, done: 5, failed: 1 };
+
+    #[test]
+    fn a_bar_fits_and_is_full_only_at_the_end() {
+        assert_eq!(bar(COUNTS, Some(25)), "[#########---]  75 % of 8");
+        assert_eq!(bar(COUNTS, Some(9)), "75 % of 8");
+        assert_eq!(bar(COUNTS, None).len(), BAR_COLUMNS_MAX + 2 + "  75 % of 8".len());
+        let nearly = Counts { pending: 1, done: 9_999, ..Counts::default() };
+        assert!(bar(nearly, None).contains("#-]  99 %"), "{}", bar(nearly, None));
+        assert!(bar(Counts { done: 3, ..Counts::default() }, None).contains("##] 100 %"));
+        assert!(bar(Counts::default(), None).contains("[--"));
+        let most = Counts { done: u64::MAX, failed: u64::MAX, pending: 0, working: 0 };
+        assert!(bar(most, None).contains("100 %"));
+    }
+
+    #[test]
+    fn the_whole_names_each_worker_with_its_file() {
+        let worker = |id: &str, state, file: Option<&str>| WorkerStatus {
+            id: id.to_owned(),
+            state,
+            file: file.map(str::to_owned),
+            age: Duration::from_secs(3),
+        };
+        let status = Status {
+            pending: 1,
+            working: 1,
+            done: 5,
+            failed: 1,
+            running_for: Duration::from_secs(90),
+            workers: vec![
+                worker("box-1", WorkerState::Working, Some("a.txt")),
+                worker("box-2", WorkerState::Idle, None),
+            ],
+        };
+        let text = whole(&status, Some(60));
+        assert!(text.contains("1 pending, 1 working, 5 done, 1 failed\n2 workers, 1 busy; "), "{text}");
+        assert!(text.contains("\nbox-1   working  3.0 s  a.txt\nbox-2   idle     3.0 s  -\n"), "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 60));
+        let value = value(COUNTS, Some(&status));
+        assert_eq!((&value["workers"][0]["state"], &value["master"]), (&json!("working"), &json!(true)));
+    }
+}

@@ -1,0 +1,122 @@
+//! `llts prompt worker`: run a command for each prompt of a master, until there is no more master, or until Ctrl-C.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use super::super::Session;
+use super::super::exit::{self, Failure};
+use crate::engine::worker::{End, Settings};
+use crate::shell::logging;
+use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
+
+const COMMAND: &str = "\
+The command runs in DIR, once for each prompt. It finds the prompt on its standard input
+and in the file PROMPT_FILE, and the name of the prompt in PROMPT_NAME.
+    exit code 0     DONE
+    exit code 75    USAGE_LIMITED: the prompt waits again, and the worker works again
+                    after a pause; the command may write retry_after=SECONDS to the
+                    file PROMPT_DEFER_FILE
+    anything else   FAILED
+Its output is in DIR/.tasks/done/ or failed/, as NAME.out, NAME.err and NAME.json, before
+the prompt NAME gets there. Ctrl-C ends the command and gives the prompt back; a second
+Ctrl-C gives the command no time to end.
+
+Exits with 0 after Ctrl-C or when the master has ended, 3 if there was none, 4 if it
+refused, 75 with --end-when-limited.";
+
+#[derive(Args, Debug)]
+#[command(after_help = COMMAND)]
+pub(in crate::cli) struct WorkerArgs {
+    /// The master's host
+    #[arg(default_value = "localhost")]
+    host: String,
+    /// The master's port [default: prompt.PORT]
+    port: Option<u16>,
+    /// The folder with .tasks/, in which the command runs [default: prompt.ROOT_DIR]
+    #[arg(long, value_name = "DIR")]
+    root_dir: Option<PathBuf>,
+    /// How long to look for a master that is away; 0 ends with the connection [default: prompt_worker.PATIENCE]
+    #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
+    patience: Option<Patience>,
+    /// End after USAGE_LIMITED, instead of joining again
+    #[arg(long)]
+    end_when_limited: bool,
+    /// What to run for each prompt
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+/// How long a master may be away; `None` is for ever.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Patience(Option<Duration>);
+
+pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Failure> {
+    let config = &session.config;
+    logging::init(&config.log, None).map_err(Failure::failed)?;
+    let section = &config.prompt_worker;
+    let settings = Settings {
+        secret: config.prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()),
+        patience: args.patience.map_or(Some(section.patience), |Patience(time)| time),
+        join_timeout: section.join_timeout,
+        reconnect_interval_max: section.reconnect_interval_max,
+        limited_pause: section.limited_pause,
+        ends_when_limited: args.end_when_limited,
+        kill_interval: section.kill_interval,
+        straggler_grace: section.straggler_grace,
+    };
+    let WorkerArgs { host, port, root_dir, command, .. } = args;
+    let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
+    let master = format!("{host}:{port}");
+    let work = Work { host, port, root, command, settings };
+    let ended = prompt_worker::run(work).map_err(|error| match error {
+        PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
+        error => Failure::failed(error),
+    })?;
+    let end = match ended {
+        Ended::Guard(code) => return Ok(code),
+        Ended::Worker(end) => end,
+    };
+    match end {
+        End::Stopped | End::MasterGone => Ok(0),
+        End::NoMaster(reason) => {
+            let sentence = format!("no prompt master answers at {master}: {reason}");
+            Err(Failure::new(exit::NO_CONTROLLER, sentence))
+        }
+        End::Refused(reason) => {
+            Err(Failure::new(exit::REFUSED, format!("the prompt master at {master} refuses this worker: {reason}")))
+        }
+        End::Limited(pause) => {
+            let sentence = format!("the command is limited for {} s", pause.as_secs_f64());
+            Err(Failure::new(exit::LIMITED, sentence))
+        }
+        End::CannotRun(reason) => Err(Failure::failed(format!("{reason}; its prompt was given back"))),
+    }
+}
+
+fn patience(text: &str) -> Result<Patience, String> {
+    if text == "forever" {
+        return Ok(Patience(None));
+    }
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    seconds
+        .map(|time| Patience(Some(time)))
+        .ok_or_else(|| "it is neither \"forever\" nor a number of seconds".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_is_a_time_or_has_no_end() {
+        assert_eq!(patience("forever"), Ok(Patience(None)));
+        assert_eq!(patience("0"), Ok(Patience(Some(Duration::ZERO))));
+        assert_eq!(patience("0.5"), Ok(Patience(Some(Duration::from_millis(500)))));
+        for text in ["", "ever", "-1", "nan", "inf"] {
+            assert!(patience(text).is_err(), "{text}");
+        }
+    }
+}

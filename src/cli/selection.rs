@@ -1,0 +1,403 @@
+//! Which tasks a command means: ids, `last`, `all`, or those that have certain fields. Shared by every command that takes tasks.
+
+use std::collections::BTreeSet;
+
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+
+use super::exit::{self, Failure};
+use super::parameter::{self, Parameter};
+use crate::client::{Client, ClientError};
+use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::words;
+use crate::types::{Fields, Outcome, Phase, TaskId};
+
+/// Tasks per request.
+const PAGE: u64 = 1000;
+
+#[derive(Args, Clone, Debug, Default)]
+#[group(id = "selection", multiple = true)]
+pub(super) struct Selection {
+    /// Tasks: ids; `last`, the newest, or `last:5`, the five newest; `all`
+    #[arg(value_name = "TASK", value_parser = which)]
+    tasks: Vec<Which>,
+    /// Only those with this id of your own
+    #[arg(long, value_name = "ID", help_heading = "Selection")]
+    given_id: Option<String>,
+    /// Only those that have this field with this value; may be repeated. As for submit: key=value or key:=JSON
+    #[arg(long = "where", id = "filter", value_name = "KEY=VALUE", value_parser = parameter::parse, help_heading = "Selection")]
+    filter: Vec<Parameter>,
+    /// Only those in this phase
+    #[arg(long, value_parser = phase(), ignore_case = true, help_heading = "Selection")]
+    status: Option<Phase>,
+    /// Only those that ended like this
+    #[arg(long, value_parser = outcome(), ignore_case = true, help_heading = "Selection")]
+    outcome: Option<Outcome>,
+}
+
+/// One of the words for tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Which {
+    Id(String),
+    /// So many of the newest.
+    Newest(u64),
+    All,
+}
+
+/// What a selection without ids means: a kill has nothing to do with tasks that have finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Scope {
+    /// All that match.
+    Every,
+    /// Those that have not finished.
+    Unfinished,
+    /// Those that ended in one of these ways.
+    Ended(&'static [Outcome]),
+}
+
+impl Scope {
+    const fn of_which(self) -> &'static str {
+        match self {
+            Self::Every => "",
+            Self::Unfinished => "that has not finished ",
+            Self::Ended(_) => "that has ended so ",
+        }
+    }
+}
+
+/// A task that is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Chosen {
+    /// Its id, or what was given as one.
+    pub(super) id: String,
+    /// How it stands; or that there is no such task.
+    pub(super) state: Result<State, Failure>,
+}
+
+/// As much of a task as decides what a command does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct State {
+    pub(super) finished: bool,
+    pub(super) held: bool,
+}
+
+impl From<&TaskView> for Chosen {
+    fn from(task: &TaskView) -> Self {
+        let state = State { finished: task.is_finished(), held: task.held_at().is_some() };
+        Self { id: task.id().to_owned(), state: Ok(state) }
+    }
+}
+
+impl Selection {
+    /// Whether it names no task in particular.
+    pub(super) fn is_everything(&self) -> bool {
+        self.tasks.contains(&Which::All) && !self.has_filters()
+    }
+
+    /// Whether it is right that nothing matches: who says `all` does not say that there is one.
+    pub(super) fn may_be_empty(&self) -> bool {
+        self.tasks.contains(&Which::All)
+    }
+
+    /// Whether it can mean but one task, so that its answer is one and no list.
+    pub(super) fn is_single(&self) -> bool {
+        match self.tasks.as_slice() {
+            [] => true,
+            [Which::Id(_) | Which::Newest(1)] => true,
+            [_, ..] => false,
+        }
+    }
+
+    /// Whether it has no words, so that its fields alone decide.
+    pub(super) const fn has_words(&self) -> bool {
+        !self.tasks.is_empty()
+    }
+
+    /// Whether it has an id among its words.
+    pub(super) fn has_ids(&self) -> bool {
+        self.tasks.iter().any(|which| matches!(which, Which::Id(_)))
+    }
+
+    /// The same; all tasks that its fields allow, if it has no words.
+    pub(super) fn or_all(mut self) -> Self {
+        if self.tasks.is_empty() {
+            self.tasks.push(Which::All);
+        }
+        self
+    }
+
+    const fn has_filters(&self) -> bool {
+        self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some()
+    }
+
+    /// The fields that each of its tasks must have.
+    pub(super) fn selector(&self) -> Result<Selector, Failure> {
+        let fields: Fields = parameter::filter(&self.filter)?;
+        let mut selector = fields.iter().fold(Selector::all(), |all, (name, value)| all.and(name, value.clone()));
+        if let Some(id) = &self.given_id {
+            selector = selector.and_given_id(id);
+        }
+        if let Some(phase) = self.status {
+            selector = selector.and_phase(phase);
+        }
+        if let Some(outcome) = self.outcome {
+            selector = selector.and_outcome(outcome);
+        }
+        Ok(selector)
+    }
+
+    /// The tasks that it means, each once. `all` and fields alone mean those of the scope.
+    pub(super) fn resolve(&self, client: &Client, scope: Scope) -> Result<Vec<Chosen>, Failure> {
+        let selector = self.selector()?;
+        let mut found = Found::default();
+        if self.tasks.is_empty() {
+            self.sweep(client, &selector, scope, &mut found)?;
+        }
+        for which in &self.tasks {
+            match which {
+                Which::Id(id) => found.take(look_up(client, &selector, id)?),
+                Which::Newest(count) => {
+                    pages(client, &selector, 0, *count)?.rows.iter().for_each(|task| found.add(task));
+                }
+                Which::All => self.sweep(client, &selector, scope, &mut found)?,
+            }
+        }
+        if found.tasks.is_empty() && !self.may_be_empty() {
+            return Err(Failure::new(exit::NO_SUCH_TASK, format!("no task {}matches", scope.of_which())));
+        }
+        Ok(found.tasks)
+    }
+
+    /// A part of its tasks as they are, newest first.
+    pub(super) fn list(&self, client: &Client, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
+        let selector = self.selector()?;
+        if !self.tasks.iter().any(|which| *which != Which::All) {
+            return Ok(pages(client, &selector, offset, limit)?);
+        }
+        let mut tasks: Vec<TaskView> = Vec::new();
+        for which in &self.tasks {
+            match which {
+                Which::Id(id) => tasks.push(client.query(&selector.clone().and(words::TASK_ID, id.as_str()))?),
+                Which::Newest(count) => tasks.extend(pages(client, &selector, 0, *count)?.rows),
+                Which::All => return Ok(pages(client, &selector, offset, limit)?),
+            }
+        }
+        tasks.sort_by(|one, other| other.id().cmp(one.id()));
+        tasks.dedup_by(|one, other| one.id() == other.id());
+        let (total, size) = (tasks.len() as u64, |count| usize::try_from(count).unwrap_or(usize::MAX));
+        Ok(Listing { total, rows: tasks.into_iter().skip(size(offset)).take(size(limit)).collect() })
+    }
+
+    /// Adds all tasks of the scope that match.
+    fn sweep(&self, client: &Client, selector: &Selector, scope: Scope, found: &mut Found) -> Result<(), ClientError> {
+        let selectors: Vec<Selector> = match scope {
+            // Those that wait come first: ending one that runs would start one that waits.
+            Scope::Unfinished if self.status.is_none() => {
+                let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
+                phases.map(|phase| selector.clone().and_phase(phase)).collect()
+            }
+            Scope::Ended(outcomes) if self.outcome.is_none() => {
+                outcomes.iter().map(|outcome| selector.clone().and_outcome(*outcome)).collect()
+            }
+            Scope::Every | Scope::Unfinished | Scope::Ended(_) => vec![selector.clone()],
+        };
+        selectors.iter().try_for_each(|selector| sweep(|offset| client.tasks(selector, offset, PAGE), found))
+    }
+}
+
+/// What has been found so far, each task once.
+#[derive(Debug, Default)]
+struct Found {
+    tasks: Vec<Chosen>,
+    ids: BTreeSet<String>,
+}
+
+impl Found {
+    fn add(&mut self, task: &TaskView) {
+        self.take(task.into());
+    }
+
+    fn take(&mut self, task: Chosen) {
+        if self.ids.insert(task.id.clone()) {
+            self.tasks.push(task);
+        }
+    }
+}
+
+fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, ClientError> {
+    if id.parse::<TaskId>().is_err() {
+        let sentence = format!("{id:?} is no task: name an id, which begins with TASK_, or last, last:5 or all");
+        return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
+    }
+    match client.query(&selector.clone().and(words::TASK_ID, id)) {
+        Ok(task) => Ok(Chosen::from(&task)),
+        Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
+        Err(error) => Err(error),
+    }
+}
+
+/// All tasks that match and were there when this began, page by page.
+///
+/// A task that leaves the selection between two pages moves all older ones up, past the page that would show them. So the pages
+/// are read again until nothing new is among them.
+fn sweep(
+    mut page: impl FnMut(u64) -> Result<Listing<TaskView>, ClientError>,
+    found: &mut Found,
+) -> Result<(), ClientError> {
+    let id = |task: &TaskView| task.id().parse::<TaskId>().ok();
+    let mut newest = None;
+    loop {
+        let (before, mut offset, mut pages) = (found.tasks.len(), 0, 0);
+        loop {
+            let Listing { total, rows } = page(offset)?;
+            newest = newest.or_else(|| rows.first().and_then(id));
+            rows.iter().filter(|task| id(task) <= newest).for_each(|task| found.add(task));
+            (offset, pages) = (offset + rows.len() as u64, pages + 1);
+            if rows.is_empty() || offset >= total {
+                break;
+            }
+        }
+        if pages == 1 || found.tasks.len() == before {
+            return Ok(());
+        }
+    }
+}
+
+/// Some tasks, newest first. Asks page by page: the controller ends a page where it becomes too long.
+fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
+    let mut listing = client.tasks(selector, offset, limit)?;
+    loop {
+        let count = listing.rows.len() as u64;
+        let next = offset.saturating_add(count);
+        if count >= limit || next >= listing.total {
+            return Ok(listing);
+        }
+        let page = client.tasks(selector, next, limit - count)?;
+        if page.rows.is_empty() {
+            return Ok(listing);
+        }
+        listing.total = page.total;
+        listing.rows.extend(page.rows);
+    }
+}
+
+fn which(text: &str) -> Result<Which, String> {
+    match text.split_once(':') {
+        _ if text == "all" => Ok(Which::All),
+        _ if text == "last" => Ok(Which::Newest(1)),
+        Some(("last", count)) => match count.parse() {
+            Ok(count) if count > 0 => Ok(Which::Newest(count)),
+            _ => Err(format!("{count:?} is no number of tasks; write last:5 for the five newest")),
+        },
+        _ => Ok(Which::Id(text.to_owned())),
+    }
+}
+
+fn phase() -> impl TypedValueParser<Value = Phase> {
+    word(Phase::ALL.map(words::phase), words::phase_of)
+}
+
+fn outcome() -> impl TypedValueParser<Value = Outcome> {
+    word(Outcome::ALL.map(words::outcome), words::outcome_of)
+}
+
+/// One of the words of the wire, in capitals or not.
+fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
+where
+    T: Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(words)
+        .try_map(move |word| of(&word.to_ascii_uppercase()).ok_or_else(|| format!("{word} is none of them")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Wall;
+    use clap::Parser;
+
+    #[derive(Debug, Parser)]
+    #[command(mut_group("selection", |group| group.required(true)))]
+    struct Line {
+        #[command(flatten)]
+        selection: Selection,
+    }
+
+    fn parsed(line: &str) -> Result<Selection, clap::Error> {
+        Line::try_parse_from(format!("x {line}").split_whitespace()).map(|line| line.selection)
+    }
+
+    #[test]
+    fn words_and_fields_are_read() {
+        let selection =
+            parsed("T1 last last:3 all --where n:=5 --status running --outcome timed_out --given-id g").unwrap();
+        let words = [Which::Id("T1".into()), Which::Newest(1), Which::Newest(3), Which::All];
+        assert_eq!(selection.tasks, words);
+        let selector = Selector::all().and("n", 5u32).and_given_id("g").and_phase(Phase::Running);
+        assert_eq!(selection.selector(), Ok(selector.and_outcome(Outcome::TimedOut)));
+    }
+
+    #[test]
+    fn what_names_no_task_is_refused() {
+        for line in ["", "last:0", "last:x", "--status x", "--outcome x", "--where x"] {
+            assert!(parsed(line).is_err(), "{line}");
+        }
+    }
+
+    fn task(number: u64) -> TaskView {
+        let id = TaskId::new(Wall::from_micros(1_480_000_000_000_000 + number), [0; 5]);
+        Fields::new().with(words::TASK_ID, id.to_string()).into()
+    }
+
+    /// Two tasks a page; after each, `change` does something to the list.
+    fn swept(tasks: impl IntoIterator<Item = u64>, mut change: impl FnMut(&mut Vec<u64>)) -> Vec<u64> {
+        let mut tasks: Vec<u64> = tasks.into_iter().collect();
+        let mut found = Found::default();
+        let page = |offset: u64| {
+            let from = usize::try_from(offset).unwrap();
+            let rows = tasks.iter().skip(from).take(2).map(|number| task(*number)).collect();
+            let page = Listing { total: tasks.len() as u64, rows };
+            change(&mut tasks);
+            Ok(page)
+        };
+        sweep(page, &mut found).unwrap();
+        let number = |task: &Chosen| task.id.parse::<TaskId>().unwrap().wall().micros() - 1_480_000_000_000_000;
+        found.tasks.iter().map(number).collect()
+    }
+
+    #[test]
+    fn tasks_that_leave_while_pages_are_read_hide_no_others() {
+        assert_eq!(swept((1..=5).rev(), |_| {}), [5, 4, 3, 2, 1]);
+        let mut seen = swept((1..=7).rev(), |tasks| {
+            tasks.retain(|number| *number != 7 && *number != 6);
+        });
+        seen.sort_unstable();
+        assert_eq!(seen, [1, 2, 3, 4, 5, 6, 7]);
+    }
+
+    #[test]
+    fn tasks_that_come_while_pages_are_read_are_not_meant() {
+        let mut next = 5;
+        let seen = swept((1..=5).rev(), |tasks| {
+            next += 1;
+            tasks.insert(0, next);
+        });
+        assert_eq!(seen, [5, 4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn everything_is_only_what_nothing_narrows() {
+        for (line, everything, single) in [
+            ("all", true, false),
+            ("T1 all", true, false),
+            ("all --status waiting", false, false),
+            ("last", false, true),
+            ("last:2", false, false),
+            ("T1", false, true),
+            ("--given-id g", false, true),
+        ] {
+            let selection = parsed(line).unwrap();
+            assert_eq!((selection.is_everything(), selection.is_single()), (everything, single), "{line}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! Durations and moments as people write them.
+
+use std::time::Duration;
+
+use chrono::{DateTime, Days, Local, NaiveDateTime, NaiveTime, TimeZone as _};
+
+use crate::types::Wall;
+
+/// How both are written, for --help.
+pub(super) const HELP: &str = "\
+A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m. \
+A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as 2026-01-31T18:30, \
+one with a zone such as 2026-01-31T18:30:00Z, or unix seconds.";
+
+/// Reads a duration.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    let time = seconds.or_else(|| humantime::parse_duration(text).ok());
+    time.ok_or_else(|| "it is no duration; write seconds, such as 90 or 0.5, or units, such as 10m or 1h30m".to_owned())
+}
+
+/// A moment, as far as it is known without a clock.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Moment {
+    /// So long from now.
+    In(Duration),
+    /// The next time that clocks show this.
+    Next(NaiveTime),
+    At(Wall),
+}
+
+/// Reads a moment.
+pub(super) fn moment(text: &str) -> Result<Moment, String> {
+    if let Some(ahead) = text.strip_prefix('+') {
+        return duration(ahead).map(Moment::In);
+    }
+    let date = |format| NaiveDateTime::parse_from_str(text, format).ok();
+    let time = |format| NaiveTime::parse_from_str(text, format).ok();
+    let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"];
+    let known = unix_seconds(text)
+        .or_else(|| DateTime::parse_from_rfc3339(text).ok().and_then(|date| wall(&date)))
+        .or_else(|| formats.into_iter().find_map(date).and_then(local))
+        .map(Moment::At);
+    known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
+        "it is no moment; write +10m, 18:30, 2026-01-31T18:30, 2026-01-31T18:30:00Z or unix seconds".to_owned()
+    })
+}
+
+impl Moment {
+    /// Which one it is, seen from `now`.
+    pub(super) fn wall(self, now: Wall) -> Wall {
+        match self {
+            Self::In(ahead) => now + ahead,
+            Self::At(wall) => wall,
+            Self::Next(time) => next(time, now),
+        }
+    }
+}
+
+/// A small number is rather a duration without its sign.
+fn unix_seconds(text: &str) -> Option<Wall> {
+    let seconds = text.parse().ok().filter(|seconds| *seconds >= 1e9)?;
+    Wall::from_unix_seconds(seconds)
+}
+
+fn wall<Zone: chrono::TimeZone>(date: &DateTime<Zone>) -> Option<Wall> {
+    u64::try_from(date.timestamp_micros()).ok().map(Wall::from_micros)
+}
+
+/// The earlier one of two equal times when clocks are set back; none where they are set forward.
+fn local(date: NaiveDateTime) -> Option<Wall> {
+    Local.from_local_datetime(&date).earliest().and_then(|date| wall(&date))
+}
+
+fn next(time: NaiveTime, now: Wall) -> Wall {
+    let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
+    let today = DateTime::from_timestamp_micros(micros).unwrap_or_default().with_timezone(&Local).date_naive();
+    // A time that clocks skip on one day is there on the day after it.
+    let days = (0..=2).filter_map(|days| today.checked_add_days(Days::new(days)));
+    days.filter_map(|day| local(day.and_time(time))).find(|at| *at > now).unwrap_or(now)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Wall = Wall::from_micros(1_480_000_000_000_000);
+    const DAY: Duration = Duration::from_secs(86_400);
+
+    fn at(text: &str) -> Wall {
+        moment(text).unwrap().wall(NOW)
+    }
+
+    #[test]
+    fn a_duration_is_seconds_or_has_units() {
+        for (text, millis) in [("90", 90_000), ("0.5", 500), ("250ms", 250), ("10m", 600_000), ("1h30m", 5_400_000)] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
+        }
+        for text in ["", "x", "-1", "inf", "nan", "1e30", "1 x", "m"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_moment_is_relative_absolute_or_a_time_of_day() {
+        assert_eq!(at("+90"), NOW + Duration::from_secs(90));
+        assert_eq!(at("+1h30m"), NOW + Duration::from_secs(5_400));
+        assert_eq!(at("1480000001.5"), NOW + Duration::from_millis(1_500));
+        assert_eq!(at("2016-11-24T15:06:41Z"), NOW + Duration::from_secs(1));
+        assert_eq!(at("2016-11-24T16:06:41.5+01:00"), NOW + Duration::from_millis(1_500));
+        for text in ["2016-11-25T12:00", "2016-11-25 12:00:00"] {
+            assert_eq!(super::super::times::local(at(text)), "2016-11-25 12:00:00", "{text}");
+        }
+    }
+
+    #[test]
+    fn a_time_of_day_is_the_next_one() {
+        for text in ["00:00", "15:06", "23:59:59"] {
+            let found = at(text);
+            assert!(found > NOW && found <= NOW + DAY + Duration::from_secs(3600), "{text}: {found}");
+            assert!(super::super::times::local(found).contains(text), "{text}: {found}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_moment_is_refused() {
+        for text in ["", "x", "10m", "600", "+", "-10m", "25:00", "2026-13-01T00:00", "1e30", "tomorrow"] {
+            assert!(moment(text).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! The section of the prompt worker. `config.toml` explains every key.
+
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::reader::Reader;
+
+const DAY: u64 = 86_400_000;
+
+/// Whoever runs a command for each prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PromptWorkerSection {
+    /// How long a master may be away.
+    pub patience: Duration,
+    /// How long a master may take to answer a JOIN.
+    pub join_timeout: Duration,
+    /// The longest pause between two attempts to reach the master.
+    pub reconnect_interval_max: Duration,
+    /// How long the worker stays away if its command is limited and does not say for how long.
+    pub limited_pause: Duration,
+    /// Between SIGTERM and SIGKILL to a command.
+    pub kill_interval: Duration,
+    /// Between SIGTERM and SIGKILL to what a command has left behind.
+    pub straggler_grace: Duration,
+}
+
+impl PromptWorkerSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            patience: reader.millis("prompt_worker.PATIENCE", 0..=DAY)?,
+            join_timeout: reader.millis("prompt_worker.JOIN_TIMEOUT", 1..=DAY)?,
+            // The first pause is 100 ms.
+            reconnect_interval_max: reader.millis("prompt_worker.RECONNECT_INTERVAL_MAX", 100..=DAY)?,
+            limited_pause: reader.millis("prompt_worker.LIMITED_PAUSE", 1..=DAY)?,
+            kill_interval: reader.millis("prompt_worker.KILL_INTERVAL", 1..=DAY)?,
+            straggler_grace: reader.millis("prompt_worker.STRAGGLER_GRACE", 0..=DAY)?,
+        })
+    }
+}

@@ -1,0 +1,140 @@
+//! What people are told: why a task waits, why it ended as it did, and its log.
+#![cfg(test)]
+
+use super::*;
+
+fn lines(log: &str) -> Vec<String> {
+    let text = |line: &str| line.split_once(' ').map(|(_, text)| text.to_owned()).unwrap_or_default();
+    log.lines().map(text).collect()
+}
+
+#[test]
+fn each_reason_to_wait_has_its_sentence() {
+    let mut world = World::new();
+    let later = world.submitted(&Fields::new().with(words::START_AFTER, world.moment(10.0)));
+    assert!(world.why(later).contains("__START_AFTER__"), "{}", world.why(later));
+    world.set_gate("full", Fields::new().with(words::MAX_RUNNING, 0u32));
+    let gated = world.submitted(&Fields::new().with(words::GATE, "full"));
+    assert!(world.why(gated).contains("gate full is full"), "{}", world.why(gated));
+    let gone = world.task();
+    assert!(world.why(gone).contains("no agent"), "{}", world.why(gone));
+    world.kill(gone);
+    let retried = world.submitted(&Fields::new().with(words::MAX_FAILS, 1u32).with(words::RETRY_DELAY, 10u32));
+    world.exits("a", retried, 0, 1);
+    assert!(world.why(retried).contains("the run failed"), "{}", world.why(retried));
+    let busy = world.task();
+    world.apply("a");
+    assert!(world.why(busy).contains("agent a has it"), "{}", world.why(busy));
+    let next = world.task();
+    assert!(world.why(next).contains("it is the next one"), "{}", world.why(next));
+}
+
+#[test]
+fn each_end_has_its_reason() {
+    let mut world = World::new();
+    let failed = world.task();
+    world.exits("a", failed, 0, 3);
+    assert!(world.why(failed).contains("FAILED: exit code 3"), "{}", world.why(failed));
+    let killed = world.task();
+    world.ask(Request::Kill(killed, Some("enough of it".into())));
+    assert!(world.why(killed).contains("enough of it"), "{}", world.why(killed));
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.report("a", father, Round(0), Phase::Finished);
+    assert!(world.why(child).contains(&father.to_string()), "{}", world.why(child));
+    let lost = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", lost, Round(0));
+    world.pass(INTERVAL * 2);
+    assert!(world.why(lost).contains("lost"), "{}", world.why(lost));
+    let done = world.task();
+    world.exits("b", done, 0, 0);
+    assert!(world.why(done).contains("SUCCEEDED"), "{}", world.why(done));
+}
+
+#[test]
+fn a_task_is_explained_by_its_given_id() {
+    let mut world = World::new();
+    world.submitted(&Fields::new().with(words::GIVEN_ID, "mine"));
+    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "mine"));
+    assert!(matches!(reply, Reply::Explained { .. }), "{reply:?}");
+    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "yours"));
+    assert_eq!(refused(&reply), Code::InvalidTaskId);
+    assert_eq!(refused(&world.send(words::kind::TASK_EXPLAIN, &Fields::new())), Code::InvalidTaskId);
+}
+
+#[test]
+fn the_log_has_a_line_for_each_transition() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_FAILS, 1u32).with(words::TIMEOUT, 5u32));
+    world.pass(seconds(1.0));
+    world.exits("a", task, 0, 3);
+    world.runs("b", task, Round(1));
+    world.pass(seconds(5.0));
+    world.ends("b", task, Round(1), result(-15));
+    let log = world.log(task);
+    let expected = [
+        "WAITING: submitted",
+        "DISPATCHED: to agent a",
+        "PREPARING",
+        "RUNNING",
+        "ENDED: exit code 3",
+        "WAITING: the run failed; round 1 follows",
+        "DISPATCHED: to agent b",
+        "PREPARING",
+        "RUNNING",
+        "to be ended: the run took too long",
+        "ENDED: signal 15",
+        "FINISHED: TIMED_OUT",
+    ];
+    assert_eq!(lines(&log), expected, "{log}");
+    let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+    assert!(times.is_sorted(), "{log}");
+}
+
+/// Priority is a reason to wait, whatever else those before it require.
+#[test]
+fn whoever_is_before_it_counts_whatever_it_requires() {
+    let mut world = World::new();
+    world.beat("a", None);
+    let low = world.submitted(&Fields::new().with(words::PRIORITY, -1i32));
+    for number in 0..3u32 {
+        world.submitted(&Fields::new().with(words::PRIORITY, number));
+    }
+    world.submitted(&Fields::new().with(words::GATE, "g"));
+    assert!(world.why(low).contains("4 tasks are before it"), "{}", world.why(low));
+}
+
+/// Who ended it counts, not how its agent put it.
+#[test]
+fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Preparing);
+    world.ask(Request::Kill(task, Some("by the operator".into())));
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
+    world.ends("a", task, Round(0), killed);
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
+    assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
+}
+
+/// Also where the run came to nothing: who had it, and how far it got.
+#[test]
+fn the_log_of_a_lost_task_names_its_agent() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", task, Round(0));
+    world.pass(INTERVAL * 2);
+    let expected = ["WAITING: submitted", "DISPATCHED: to agent a", "PREPARING", "RUNNING", "FINISHED: LOST"];
+    assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
+    let told = world.told(words::kind::TASK_QUERY, task);
+    assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
+    assert_eq!(told.get(words::EXIT_CODE), None);
+    let before = world.record(task);
+    world.restart();
+    assert_eq!(world.record(task), before);
+    world.do_to(words::kind::TASK_RETRY, task);
+    assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+}

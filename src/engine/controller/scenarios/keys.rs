@@ -1,0 +1,149 @@
+//! Stories of submits that come twice (HAZARDS row F7).
+#![cfg(test)]
+
+use super::*;
+
+fn keyed(key: &str) -> Fields {
+    Fields::new().with(words::OPERATION, "t").with(words::SUBMIT_KEY, key).with("a", 1u32).with("b", "x")
+}
+
+fn submitted(reply: &Reply) -> (TaskId, bool) {
+    match reply {
+        Reply::Submitted { task, duplicate, .. } => (*task, *duplicate),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_same_submit_again_is_the_same_task() {
+    let mut world = World::new();
+    let first = submitted(&world.submit(&keyed("k")));
+    assert!(!first.1);
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (first.0, true));
+    let told = fields_of("TASK/SUBMIT", &world.submit(&keyed("k")));
+    assert_eq!(told.get(words::DUPLICATE).and_then(crate::types::Scalar::as_bool), Some(true));
+    let another_order =
+        Fields::new().with("b", "x").with(words::SUBMIT_KEY, "k").with("a", 1u32).with(words::OPERATION, "t");
+    assert_eq!(submitted(&world.submit(&another_order)), (first.0, true), "the order of fields means nothing");
+    assert_ne!(submitted(&world.submit(&keyed("other"))).0, first.0);
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([2, 0, 0, 0, 0, 0]));
+}
+
+/// A key holds as long as the task is known, whatever has become of it.
+#[test]
+fn a_key_holds_over_the_end_of_its_task_and_a_restart() {
+    let mut world = World::new();
+    let (task, _) = submitted(&world.submit(&keyed("k")));
+    world.restart();
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    world.exits("a", task, 1, 0);
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    world.restart();
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    assert_eq!(world.apply("a"), None, "no second run");
+    world.pass(seconds(3700.0));
+    let (next, duplicate) = submitted(&world.submit(&keyed("k")));
+    assert!(next != task && !duplicate, "within the retention");
+}
+
+/// What does not fit any more is no reason to refuse what was accepted before.
+#[test]
+fn a_duplicate_is_found_before_anything_is_refused() {
+    let mut world = World::with(|settings| settings.waiting_max = 1);
+    let fields = keyed("k").with(words::END_BEFORE, world.moment(5.0));
+    let (task, _) = submitted(&world.submit(&fields));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true), "no room is needed");
+    world.pass(seconds(6.0));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true), "its end is over, and it is told so by its state");
+    world.controller.handle_store(Some("full".to_owned()));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
+
+#[test]
+fn a_child_that_is_submitted_twice_is_one_child() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let fields = keyed("k").with(words::FATHER_ID, father.to_string());
+    let (child, _) = submitted(&world.submit(&fields));
+    assert_eq!(submitted(&world.submit(&fields)), (child, true));
+    world.report("a", father, Round(0), Phase::Finished);
+    assert_eq!(submitted(&world.submit(&fields)), (child, true), "also when its father has ended meanwhile");
+    assert_eq!(refused(&world.submit(&keyed("k"))), Code::BadField, "a task without a father is another one");
+    world.submit(&keyed("l"));
+    let other = keyed("l").with(words::FATHER_ID, father.to_string());
+    assert_eq!(refused(&world.submit(&other)), Code::BadField, "and the other way round");
+    assert_eq!(world.outcome(child), Outcome::Killed);
+}
+
+/// The first submit could not be stored: whoever asks again has a new chance.
+#[test]
+fn a_submit_that_was_not_stored_leaves_its_key_free() {
+    let mut world = World::new();
+    let (task, _) = submitted(&world.submit(&keyed("k")));
+    assert!(world.controller.handle_unstored(world.now, task, false));
+    world.settle();
+    let (next, duplicate) = submitted(&world.submit(&keyed("k")));
+    assert!(next != task && !duplicate);
+}
+
+#[test]
+fn a_key_is_a_text() {
+    let mut world = World::new();
+    for key in [crate::types::Scalar::from(""), 7u32.into(), true.into(), crate::types::Scalar::Null] {
+        assert_eq!(refused(&world.submit(&Fields::new().with(words::SUBMIT_KEY, key))), Code::BadField);
+    }
+    // Texts that look alike as JSON are different keys.
+    let keys = ["k", "K", "k ", "\"k\"", "ключ", "a\\u0062", "ab", "[1]"];
+    let tasks: BTreeSet<_> = keys.iter().map(|key| submitted(&world.submit(&keyed(key))).0).collect();
+    assert_eq!(tasks.len(), keys.len());
+    world.restart();
+    for key in keys {
+        let (task, duplicate) = submitted(&world.submit(&keyed(key)));
+        assert!(duplicate && tasks.contains(&task), "{key}");
+    }
+}
+
+#[test]
+fn the_same_key_for_another_task_is_refused() {
+    let mut world = World::new();
+    world.submit(&keyed("k"));
+    for other in [
+        keyed("k").with("a", 2u32),
+        keyed("k").with("a", "1"),
+        keyed("k").with("a", true),
+        keyed("k").with("c", 1u32),
+        keyed("k").with(words::OPERATION, "u"),
+        keyed("k").with(words::PRIORITY, 1u32),
+        Fields::new().with(words::OPERATION, "t").with(words::SUBMIT_KEY, "k").with("a", 1u32),
+    ] {
+        let reply = world.submit(&other);
+        assert_eq!(refused(&reply), Code::BadField, "{other:?}");
+        assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([1, 0, 0, 0, 0, 0]));
+}
+
+/// Fields that the service sets itself, and a father that nobody knows, are dropped; both times.
+#[test]
+fn what_was_dropped_from_the_first_submit_does_not_count() {
+    let mut world = World::new();
+    let fields = keyed("k").with(words::FATHER_ID, "TASK_1480000000.120000_AZazA").with(words::STATUS, "mine");
+    let (task, _) = submitted(&world.submit(&fields));
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+    world.restart();
+    assert_eq!(submitted(&world.submit(&fields)), (task, true));
+}
+
+/// Promise 1: what was accepted is kept, also when the store fails just as somebody asks for it again.
+#[test]
+fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
+    let mut world = World::new();
+    let (task, _) = submitted(&world.submit(&keyed("k")));
+    assert_eq!(submitted(&world.submit(&keyed("k"))), (task, true));
+    assert!(!world.controller.handle_unstored(world.now, task, true), "its answer waits for the store");
+    world.settle();
+    assert_eq!(world.phase(task), Phase::Waiting);
+    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
+    assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
+}

@@ -1,0 +1,313 @@
+//! Stories of people: hold, release and retry.
+#![cfg(test)]
+
+use super::*;
+use crate::protocol::words::kind::{TASK_HOLD, TASK_RELEASE, TASK_RETRY};
+
+#[test]
+fn a_held_task_waits_until_it_is_released() {
+    let mut world = World::new();
+    let (held, other) = (world.task(), world.task());
+    assert_eq!(world.do_to(TASK_HOLD, held), Reply::Done);
+    assert_eq!(world.do_to(TASK_HOLD, held), Reply::Done, "twice is harmless");
+    assert_eq!(world.apply("a"), Some((other, Round(0))));
+    let ticket = world.park("b");
+    world.restart();
+    assert_eq!(world.apply("b"), None);
+    let ticket = Ticket(ticket.0.max(world.park("b").0));
+    assert!(world.why(held).contains("held"), "{}", world.why(held));
+    assert_eq!(world.do_to(TASK_RELEASE, held), Reply::Done);
+    let assigned = |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r) if r.id == held);
+    assert!(world.replies.iter().any(assigned), "{:?}", world.replies);
+    assert_eq!(world.do_to(TASK_RELEASE, held), Reply::Done);
+}
+
+#[test]
+fn a_held_task_keeps_its_place() {
+    let mut world = World::new();
+    let (first, second) = (world.task(), world.task());
+    world.do_to(TASK_HOLD, first);
+    world.do_to(TASK_RELEASE, first);
+    assert_eq!(world.apply("a"), Some((first, Round(0))));
+    assert_eq!(world.apply("a2"), Some((second, Round(0))));
+}
+
+/// It does not shorten what the task waits for anyway.
+#[test]
+fn a_released_task_waits_for_its_time_and_its_gate() {
+    let mut world = World::new();
+    world.set_gate("g", Fields::new().with(words::MAX_RUNNING, 0u32));
+    let later = world.submitted(&Fields::new().with(words::START_AFTER, world.moment(10.0)));
+    let gated = world.submitted(&Fields::new().with(words::GATE, "g"));
+    for task in [later, gated] {
+        world.do_to(TASK_HOLD, task);
+        world.do_to(TASK_RELEASE, task);
+    }
+    assert_eq!(world.apply("a"), None);
+    world.do_to(TASK_HOLD, later);
+    world.pass(seconds(10.0));
+    assert_eq!(world.apply("a"), None);
+    world.do_to(TASK_RELEASE, later);
+    assert_eq!(world.apply("a"), Some((later, Round(0))));
+}
+
+/// One that runs goes on; its next round is held.
+#[test]
+fn a_task_is_held_in_each_phase() {
+    for phase in [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended] {
+        let mut world = World::new();
+        let task = world.submitted(&Fields::new().with(words::MAX_FAILS, 1u32));
+        world.apply("a");
+        if phase > Phase::Dispatched {
+            let (times, result) = (PhaseTimes::default(), (phase == Phase::Ended).then(|| result(1)));
+            let report = Report { task, round: Some(Round(0)), phase, times, result, wait: None };
+            let _ = world.say("a", FromAgent::Report(Box::new(report)));
+        }
+        assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);
+        assert_eq!(world.phase(task), phase);
+        assert_eq!(world.ends("a", task, Round(0), result(1)), None, "{phase:?}");
+        assert_eq!((world.phase(task), world.record(task).round), (Phase::Waiting, Round(1)));
+        assert_eq!(world.apply("a"), None, "{phase:?}");
+        world.do_to(TASK_RELEASE, task);
+        assert_eq!(world.apply("a"), Some((task, Round(1))));
+    }
+    let mut world = World::new();
+    let task = world.task();
+    world.exits("a", task, 0, 0);
+    for kind in [TASK_HOLD, TASK_RELEASE] {
+        assert_eq!(refused(&world.do_to(kind, task)), Code::NotAllowed);
+    }
+}
+
+#[test]
+fn a_held_task_can_be_killed_and_ends_with_its_father() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let (child, other) = (world.child(father), world.task());
+    for task in [child, other] {
+        world.do_to(TASK_HOLD, task);
+    }
+    world.kill(other);
+    world.report("a", father, Round(0), Phase::Finished);
+    assert_eq!((world.outcome(child), world.outcome(other)), (Outcome::Killed, Outcome::Killed));
+}
+
+/// A dispatch that met nobody comes back into the state in which it was held.
+#[test]
+fn a_held_task_that_was_not_delivered_waits() {
+    let mut world = World::new();
+    let task = world.task();
+    world.apply("a");
+    world.do_to(TASK_HOLD, task);
+    world.controller.handle_undelivered(world.now, task, Round(0));
+    world.settle();
+    assert_eq!(world.apply("b"), None);
+    world.do_to(TASK_RELEASE, task);
+    assert_eq!(world.apply("b"), Some((task, Round(0))));
+}
+
+#[test]
+fn only_what_has_finished_can_be_retried() {
+    let mut world = World::new();
+    let task = world.task();
+    assert_eq!(refused(&world.do_to(TASK_RETRY, task)), Code::NotAllowed);
+    world.runs("a", task, Round(0));
+    assert_eq!(refused(&world.do_to(TASK_RETRY, task)), Code::NotAllowed);
+    let unknown = Fields::new().with(words::TASK_ID, "TASK_1480000000.120000_AZazA");
+    for kind in [TASK_RETRY, TASK_HOLD, TASK_RELEASE] {
+        assert_eq!(refused(&world.send(kind, &unknown)), Code::InvalidTaskId);
+    }
+}
+
+/// Its budgets are new, and what it achieved before is kept.
+#[test]
+fn a_task_is_retried_with_new_budgets() {
+    let mut world = World::new();
+    let task = world.submitted(&Fields::new().with(words::MAX_FAILS, 1u32));
+    world.exits("a", task, 0, 1);
+    world.exits("a", task, 1, 2);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+    assert_eq!(world.do_to(TASK_RETRY, task), Reply::Done);
+    let record = world.record(task);
+    assert_eq!((record.phase(), record.round, record.counts.fails), (Phase::Waiting, Round(2), 0));
+    world.exits("a", task, 2, 3);
+    assert_eq!(world.phase(task), Phase::Waiting, "one failure is allowed again");
+    world.exits("a", task, 3, 0);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+    let told = world.told(words::kind::TASK_QUERY, task);
+    let codes: Vec<_> = (0..3).map(|round| text(&told, &format!("{round}:__EXIT_CODE__"))).collect();
+    assert_eq!(codes, ["1", "2", "3"]);
+    assert_eq!(text(&told, "1:__ROUND_END__"), "RETRIED");
+    let seqs: Vec<_> = world.pushes.iter().map(|record| record.pushes).collect();
+    assert!(seqs.is_sorted_by(|one, next| one < next), "{seqs:?}");
+}
+
+#[test]
+fn whatever_has_finished_can_be_retried_again_and_again() {
+    let mut world = World::new();
+    let killed = world.task();
+    world.kill(killed);
+    let lost = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.apply("z");
+    world.pass(INTERVAL * 2);
+    let expired = world.submitted(&Fields::new().with(words::END_BEFORE, world.moment(1.0)));
+    let done = world.task();
+    world.do_to(TASK_HOLD, expired);
+    world.exits("a", done, 0, 0);
+    world.pass(seconds(1.0));
+    let refusal = world.do_to(TASK_RETRY, expired);
+    assert_eq!((refused(&refusal), world.outcome(expired)), (Code::NotAllowed, Outcome::Expired));
+    for round in 1..4 {
+        for task in [killed, lost, done] {
+            assert_eq!(world.do_to(TASK_RETRY, task), Reply::Done);
+            let record = world.record(task);
+            assert_eq!((record.phase(), record.round, record.kill), (Phase::Waiting, Round(round), None));
+            world.exits("a", task, round, 0);
+            assert_eq!(world.outcome(task), Outcome::Succeeded);
+        }
+    }
+}
+
+#[test]
+fn a_child_whose_father_has_ended_cannot_be_retried() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.kill(child);
+    assert_eq!(world.do_to(TASK_RETRY, child), Reply::Done, "its father runs");
+    world.kill(child);
+    world.report("a", father, Round(0), Phase::Finished);
+    assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
+    assert_eq!(world.do_to(TASK_RETRY, father), Reply::Done);
+    assert_eq!(world.do_to(TASK_RETRY, child), Reply::Done, "it waits with its father");
+    world.runs("a", father, Round(1));
+    world.ends("a", father, Round(1), result(0));
+    assert_eq!(world.outcome(child), Outcome::Killed);
+}
+
+/// A family is kept from its last end on, also when that end comes again.
+#[test]
+fn a_retried_task_is_kept_from_its_new_end_on() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.report("a", father, Round(0), Phase::Finished);
+    world.pass(seconds(3000.0));
+    world.do_to(TASK_RETRY, father);
+    // TASK_KEEP_HOURS is one hour here; a task that lives is never forgotten.
+    world.pass(seconds(3000.0));
+    assert_eq!((world.phase(father), world.phase(child)), (Phase::Waiting, Phase::Finished));
+    world.restart();
+    world.exits("b", father, 1, 0);
+    world.pass(seconds(3500.0));
+    assert_eq!(world.phase(father), Phase::Finished);
+    world.pass(seconds(200.0));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    assert!(world.stored.is_empty());
+}
+
+/// What is kept is counted once, however often a task was retried.
+#[test]
+fn retries_do_not_fill_the_room_for_results() {
+    let mut world = World::with(|settings| settings.keep_bytes_max = 100_000);
+    let task = world.task();
+    world.exits("a", task, 0, 0);
+    for round in 1..200 {
+        assert_eq!(world.do_to(TASK_RETRY, task), Reply::Done);
+        world.exits("a", task, round, 0);
+    }
+    world.pass_with(seconds(120.0), &[("a", None)]);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+}
+
+/// Whoever waits for the end of a task waits for the next one.
+#[test]
+fn a_retried_task_can_be_awaited_again() {
+    let mut world = World::new();
+    let task = world.task();
+    world.exits("a", task, 0, 1);
+    world.do_to(TASK_RETRY, task);
+    let query = Request::Query(filter(words::TASK_ID, &task.to_string()), Some(INTERVAL));
+    let (ticket, answer) = world.ask_later(query);
+    assert_eq!(answer, Answer::Later);
+    world.exits("a", task, 1, 0);
+    assert!(world.replies.iter().any(|(t, reply)| *t == ticket && matches!(reply, Reply::Task { .. })));
+}
+
+#[test]
+fn a_retry_of_a_task_with_a_start_and_an_end() {
+    let mut world = World::new();
+    let fields = Fields::new().with(words::START_AFTER, world.moment(10.0)).with(words::END_BEFORE, world.moment(20.0));
+    let task = world.submitted(&fields);
+    world.kill(task);
+    world.do_to(TASK_RETRY, task);
+    assert_eq!(world.apply("a"), None, "not before");
+    world.pass(seconds(10.0));
+    world.runs("a", task, Round(1));
+    world.pass_with(seconds(10.0), &[("a", Some((task, Round(1))))]);
+    assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Wanted::Kill));
+}
+
+/// A father that is being ended gets no more children, new or old.
+#[test]
+fn a_child_whose_father_is_ending_cannot_be_retried() {
+    let mut world = World::new();
+    let father = world.task();
+    world.runs("a", father, Round(0));
+    let child = world.child(father);
+    world.kill(child);
+    world.kill(father);
+    assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
+}
+
+/// A limit is a limit, also for what comes back.
+#[test]
+fn a_retry_counts_among_those_that_wait() {
+    let mut world = World::with(|settings| settings.waiting_max = 2);
+    let done = world.task();
+    world.exits("a", done, 0, 1);
+    world.task();
+    world.task();
+    assert_eq!(refused(&world.do_to(TASK_RETRY, done)), Code::LimitReached);
+    assert_eq!(world.outcome(done), Outcome::Failed, "and it is as it was");
+}
+
+/// Who was told that the task is killed does not want another round of it, although there was nothing left to be ended.
+#[test]
+fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
+    for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {
+        let mut world = World::new();
+        let father = world.task();
+        world.runs("a", father, Round(0));
+        let fields = Fields::new().with(words::MAX_FAILS, 1u32);
+        let (task, child) =
+            (world.submitted(&fields), world.submitted(&fields.with(words::FATHER_ID, father.to_string())));
+        for (agent, task) in [("b", task), ("c", child)] {
+            world.runs(agent, task, Round(0));
+            let (phase, times) = (Phase::Ended, PhaseTimes::default());
+            let result = Some(result(exit_code));
+            let report = Report { task, round: Some(Round(0)), phase, times, result, wait: None };
+            let _ = world.say(agent, FromAgent::Report(Box::new(report)));
+        }
+        assert_eq!(world.kill(task), Reply::Done);
+        world.report("a", father, Round(0), Phase::Finished);
+        world.ends("b", task, Round(0), result(exit_code));
+        world.ends("c", child, Round(0), result(exit_code));
+        assert_eq!((world.outcome(task), world.outcome(child)), (outcome, outcome), "exit code {exit_code}");
+    }
+}
+
+/// In order, also when the end and the retry come in one turn and the end must be stored first.
+#[test]
+fn the_push_of_a_retry_does_not_overtake_that_of_the_end() {
+    let mut world = World::new();
+    let task = world.task();
+    world.kill(task);
+    world.do_to(TASK_RETRY, task);
+    let again = Effect::Push(Box::new(world.pushes[1].clone()));
+    assert_eq!((world.pushes[0].phase(), world.pushes[1].phase()), (Phase::Finished, Phase::Waiting));
+    assert!(again.is_promise());
+}

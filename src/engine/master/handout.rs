@@ -1,0 +1,185 @@
+//! The way of a file: from `pending/` to a worker, and from there to `done/`, to `failed/` or back.
+
+use super::files::{Held, Leaving, Waiting};
+use super::peers::{Asked, State};
+use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
+use crate::protocol::prompt::{FromMaster, Request};
+use crate::types::Now;
+
+/// A file that is on its way to `working/`.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) connection: Connection,
+    file: FileName,
+    waiting: Waiting,
+}
+
+impl Master {
+    /// The document's rule after each event: while a worker is idle and a file waits, bring them together.
+    pub(super) fn hand_out(&mut self, now: Now) {
+        if !self.may_claim() {
+            return;
+        }
+        let Some(connection) = self.peers.next_idle() else { return };
+        let Some((file, waiting)) = self.files.take_next(|gates| self.gates.may_start(gates)) else { return };
+        self.peers.set(connection, State::Claiming, now.mono);
+        self.effects.push_back(Effect::Claim(file.clone()));
+        self.claim = Some(Claim { connection, file, waiting });
+    }
+
+    /// Whether the next file may be chosen. One that comes back is waited for: it may be more urgent than all that wait.
+    pub(super) fn may_claim(&self) -> bool {
+        let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
+        !self.stopping && self.claim.is_none() && has_room && !self.files.is_returning()
+    }
+
+    /// What became of the last [`Effect::Claim`].
+    pub fn handle_claimed(&mut self, now: Now, claimed: Result<Claimed, ClaimError>) {
+        let Some(Claim { connection, file, waiting }) = self.claim.take() else {
+            debug_assert!(false, "nothing was claimed");
+            return;
+        };
+        let is_waiting = self.peers.get(connection).is_some_and(|peer| peer.state == State::Claiming);
+        match claimed {
+            Ok(Claimed { file, front, prompt }) => {
+                let held = Held { file, front, fails: waiting.fails };
+                // The file may have changed since it was looked at, and now needs other gates.
+                if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
+                    self.request(now, connection, held, prompt);
+                } else {
+                    self.be_idle(now, connection);
+                    self.release(held, Destination::Pending);
+                }
+            }
+            Err(error) => {
+                self.be_idle(now, connection);
+                match error {
+                    ClaimError::Vanished => log::info!("{file} is gone from pending/"),
+                    ClaimError::Stuck(reason) => {
+                        log::error!("{file} cannot be moved to working/ and is left where it is: {reason}");
+                        self.files.set_aside(file);
+                    }
+                    ClaimError::Unfit(file, reason) => {
+                        log::warn!("{file} goes to failed/: {reason}");
+                        let (fails, front) = (waiting.fails, waiting.front());
+                        let held = Held { file, front, fails };
+                        self.release(held, Destination::Failed { reason: Some(reason) });
+                    }
+                }
+            }
+        }
+        self.hand_out(now);
+    }
+
+    fn request(&mut self, now: Now, connection: Connection, held: Held, prompt: String) {
+        let id = self.ask(now, connection, Asked::Request);
+        let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
+        log::debug!("{} goes to {connection:?}", held.file);
+        self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
+        self.effects.push_back(Effect::Send(connection, FromMaster::Request(Request { id, prompt, file, timeout })));
+    }
+
+    /// A claim has come to nothing, or a rest is over: the worker takes the next file. One that is being cut stays so.
+    pub(super) fn be_idle(&mut self, now: Now, connection: Connection) {
+        let waits = |state: &State| matches!(state, State::Claiming | State::Resting);
+        if self.peers.get(connection).is_some_and(|peer| waits(&peer.state)) {
+            let end = self.peers.end_of_queue();
+            self.peers.set(connection, end, now.mono);
+        }
+    }
+
+    /// A file leaves `working/`; whoever had it has it no more.
+    pub(super) fn release(&mut self, held: Held, destination: Destination) {
+        let Held { file, front, fails } = held;
+        let waiting = Waiting { priority: front.priority, gates: front.gates, fails };
+        self.effects.push_back(Effect::Move(file.clone(), destination.clone()));
+        self.files.leaving.insert(file, Leaving { waiting, destination, under_way: true });
+    }
+
+    /// A run has failed: the file waits again as often as it allows.
+    pub(super) fn fail(&mut self, mut held: Held, reason: Option<String>) {
+        held.fails = held.fails.saturating_add(1);
+        let again = held.fails <= held.front.max_fails;
+        self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
+    }
+
+    /// The time that a file allows for its run is over: that is a failure, and the worker cannot be trusted to stop.
+    pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
+        let Some(held) = self.end_run(now, connection) else { return };
+        let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
+        log::warn!("{} took longer than its {seconds} s; cutting its worker", held.file);
+        self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
+        self.disconnect(now, connection);
+    }
+
+    /// What became of an [`Effect::Move`].
+    pub fn handle_moved(&mut self, now: Now, file: &FileName, moved: Moved) {
+        let Some(leaving) = self.files.leaving.get_mut(file) else {
+            debug_assert!(false, "{file} was not moved");
+            return;
+        };
+        if let Moved::Stuck(reason) = &moved {
+            // It is safe where it is, and counts as work until it is moved.
+            log::error!("{file} cannot be moved out of working/ and is tried again: {reason}");
+            leaving.under_way = false;
+            return self.hand_out(now);
+        }
+        let Some(Leaving { waiting, destination, .. }) = self.files.leaving.remove(file) else { return };
+        match (moved, destination) {
+            (Moved::To(file), Destination::Pending) => self.files.insert(file, waiting),
+            (Moved::To(_), Destination::Done) => {
+                self.files.done += 1;
+                self.files.succeeded_here += 1;
+            }
+            (Moved::To(_), Destination::Failed { .. }) => {
+                self.files.failed += 1;
+                self.files.failed_here += 1;
+            }
+            (Moved::Vanished | Moved::Stuck(_), _) => log::warn!("{file} is gone from working/"),
+        }
+        self.hand_out(now);
+    }
+
+    /// Moves that have failed are tried again with each TIMER.
+    pub(super) fn retry_moves(&mut self) {
+        for (file, leaving) in &mut self.files.leaving {
+            if !std::mem::replace(&mut leaving.under_way, true) {
+                self.effects.push_back(Effect::Move(file.clone(), leaving.destination.clone()));
+            }
+        }
+    }
+
+    /// The document's disconnection of a worker: what it has waits again, and its connection is closed. A second call does
+    /// nothing.
+    pub(super) fn disconnect(&mut self, now: Now, connection: Connection) {
+        if self.peers.get(connection).is_none_or(|peer| peer.state == State::Disconnecting) {
+            return;
+        }
+        self.take_back(now, connection);
+        self.timers.set(Timer::Disconnect(connection), now.mono + self.settings.disconnect_timeout);
+        self.effects.push_back(Effect::Close(connection));
+    }
+
+    /// From here on nothing that the worker says counts.
+    pub(super) fn take_back(&mut self, now: Now, connection: Connection) {
+        let old = self.peers.set(connection, State::Disconnecting, now.mono);
+        for timer in [Timer::Join(connection), Timer::Run(connection), Timer::Rest(connection)] {
+            self.timers.clear(&timer);
+        }
+        let outstanding = self.peers.get_mut(connection).map(|peer| std::mem::take(&mut peer.outstanding));
+        for request in outstanding.unwrap_or_default().into_keys() {
+            self.timers.clear(&Timer::Acknowledge(connection, request));
+        }
+        match old {
+            Some(State::Requesting(held, _) | State::Working(held)) => self.release(*held, Destination::Pending),
+            // A file that is being claimed comes back in `handle_claimed`.
+            Some(State::Stranger | State::Idle(_) | State::Resting | State::Claiming | State::Disconnecting) | None => {
+            }
+        }
+    }
+
+    pub(super) fn forget(&mut self, connection: Connection) {
+        self.timers.clear(&Timer::Disconnect(connection));
+        self.peers.remove(connection);
+    }
+}

@@ -1,0 +1,330 @@
+//! The prompt master: hands the files of `pending/` to workers, one each, and moves them on as the workers report.
+//!
+//! | event | enters by | what it may cause |
+//! |---|---|---|
+//! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
+//! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
+//! | a connection comes or goes | [`Master::handle_connected`], [`Master::handle_closed`] | what its worker had waits again |
+//! | a message, or what is none | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
+//! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
+//! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
+//!
+//! Who owns what: [`files`] the files that wait or leave, [`peers`] the connections and the states of their workers, [`gates`]
+//! which files may not start, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when.
+//!
+//! ```text
+//! stranger --JOIN--> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
+//!                     ^                                                                     |
+//!                     +------------------------ DONE, FAILED, USAGE_LIMITED ----------------+
+//! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
+//! ```
+//!
+//! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left; DISCONNECT is
+//! [`Master::handle_closed`], or its time-out. A worker is its connection: two may call themselves the same. A file is in one place at
+//! any time: a worker that is cut, in whatever state, gives its file back before it is forgotten, and says nothing that counts
+//! afterwards. What a worker says of a prompt counts only after it has acknowledged it: a second DONE for the file before never
+//! ends the next one.
+
+mod effect;
+mod file;
+mod files;
+mod gates;
+mod handout;
+mod peers;
+mod talk;
+
+#[cfg(test)]
+mod scenarios;
+
+use std::collections::{BTreeSet, VecDeque};
+use std::time::Duration;
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+
+pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, Timer, Totals};
+pub use file::{FileName, REASON_ENDING, count_prompts};
+
+use crate::engine::timers::Timers;
+use crate::protocol::prompt::{FromMaster, Front, RequestId, Status, WorkerStatus};
+use crate::types::{Mono, Now};
+
+use files::Files;
+use gates::Gates;
+use handout::Claim;
+use peers::{Asked, Peers, State};
+
+/// What the engine must know of the configuration, section `[prompt]`.
+#[derive(Clone)]
+pub struct Settings {
+    /// Between two TIMERs: `TIMER_INTERVAL`.
+    pub timer_interval: Duration,
+    /// For an acknowledgement: `REQUEST_TIMEOUT`.
+    pub request_timeout: Duration,
+    /// For JOIN: `JOIN_TIMEOUT`.
+    pub join_timeout: Duration,
+    /// For a connection to close: `DISCONNECT_TIMEOUT`.
+    pub disconnect_timeout: Duration,
+    /// For all of them at the end: `SHUTDOWN_TIMEOUT`.
+    pub shutdown_timeout: Duration,
+    /// How long the gates of a file stay closed when nobody has said it: `RETRY_AFTER`.
+    pub retry_after: Duration,
+    /// Whether the master stays when no file is left: `KEEP_ALIVE`.
+    pub keep_alive: bool,
+    /// Workers at once: `WORKERS_MAX`.
+    pub workers_max: usize,
+    /// Bytes of prompts on their way at once: `SENDING_BYTES_MAX`.
+    pub sending_bytes_max: usize,
+    /// What a worker must show: `SECRET`.
+    pub secret: Option<String>,
+}
+
+/// Connections beyond those of all workers: those that ask for the status, and those that have not said JOIN yet.
+const STRANGERS_MAX: usize = 64;
+
+/// The state of a prompt master. See the module for what it does.
+pub struct Master {
+    settings: Settings,
+    random: Xoshiro256PlusPlus,
+    started: Mono,
+    files: Files,
+    peers: Peers,
+    gates: Gates,
+    /// The file that is on its way to `working/`: one at a time, so that the bytes in memory are known before the next.
+    claim: Option<Claim>,
+    timers: Timers<Timer>,
+    effects: VecDeque<Effect>,
+    /// Messages that had no meaning when they came.
+    ignored: u64,
+    /// Whether a TIMER has asked for the [`Effect::Scan`] that is under way, so that its end may be COMPLETED.
+    ticked: bool,
+    stopping: bool,
+    exited: bool,
+}
+
+impl Master {
+    /// A master without workers, which looks for files at once. `done` and `failed` are the prompts in these folders; the seed decides all request ids.
+    #[must_use]
+    pub fn new(settings: Settings, seed: u64, now: Now, done: u64, failed: u64) -> Self {
+        let mut timers = Timers::default();
+        timers.set(Timer::Tick, now.mono + settings.timer_interval);
+        Self {
+            settings,
+            random: Xoshiro256PlusPlus::seed_from_u64(seed),
+            started: now.mono,
+            files: Files::new(done, failed),
+            peers: Peers::default(),
+            gates: Gates::default(),
+            claim: None,
+            timers,
+            effects: VecDeque::from([Effect::Scan]),
+            ignored: 0,
+            ticked: false,
+            stopping: false,
+            exited: false,
+        }
+    }
+
+    /// The next thing to do. When there is none, the turn is over.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        let effect = self.effects.pop_front();
+        if effect.is_none() && self.is_over() {
+            self.exited = true;
+            return Some(Effect::Exit);
+        }
+        effect
+    }
+
+    /// Whether a stopping master has nothing left to wait for.
+    fn is_over(&self) -> bool {
+        let files_rest = self.claim.is_none() && self.files.leaving.values().all(|leaving| !leaving.under_way);
+        self.stopping && !self.exited && self.peers.is_empty() && files_rest
+    }
+
+    /// The next deadline, and why.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
+        self.timers.next()
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        while let Some(timer) = self.timers.pop_due(now.mono) {
+            match timer {
+                Timer::Tick => self.tick(now),
+                Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
+                Timer::Run(connection) => self.run_too_long(now, connection),
+                Timer::Rest(connection) => self.be_idle(now, connection),
+                Timer::Gate(gate) => self.gates.open(&gate),
+                Timer::Disconnect(connection) => {
+                    self.effects.push_back(Effect::Abort(connection));
+                    self.forget(connection);
+                }
+                Timer::Shutdown => {
+                    log::warn!("{} connections do not close", self.peers.len());
+                    self.exited = true;
+                    self.effects.push_back(Effect::Exit);
+                }
+            }
+        }
+        self.hand_out(now);
+    }
+
+    /// A file is in `pending/`: it is new there, or its content has changed.
+    pub fn handle_found(&mut self, now: Now, file: FileName, front: &Front) {
+        self.files.found(file, front);
+        self.hand_out(now);
+    }
+
+    /// Whether this file of `pending/` needs no [`Master::handle_found`].
+    #[must_use]
+    pub fn is_known(&self, file: &FileName) -> bool {
+        self.files.is_known(file)
+    }
+
+    /// All names in `pending/`, after an [`Effect::Scan`].
+    pub fn handle_scanned(&mut self, now: Now, present: &BTreeSet<FileName>) {
+        self.files.keep_only(present);
+        self.retry_moves();
+        let is_counted = std::mem::take(&mut self.ticked);
+        // Files count that were not found yet, because somebody is writing them; not those that can never be moved.
+        let waits = present.len() as u64 > self.files.set_aside_count();
+        if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
+            // The document's COMPLETED.
+            log::info!("no file is left in pending/ and working/");
+            self.tell_workers(&FromMaster::Completed);
+            self.handle_stop(now);
+        }
+        self.hand_out(now);
+    }
+
+    fn tell_workers(&mut self, message: &FromMaster) {
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker());
+        self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
+    }
+
+    /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time for it.
+    pub fn handle_stop(&mut self, now: Now) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        self.timers.clear(&Timer::Tick);
+        self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
+        let all: Vec<Connection> = self.peers.iter().map(|(connection, _)| connection).collect();
+        for connection in all {
+            self.disconnect(now, connection);
+        }
+    }
+
+    /// What has been worked off, for the end.
+    #[must_use]
+    pub fn totals(&self, now: Now) -> Totals {
+        let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
+        let left = self.files.pending() + self.files.set_aside_count() + self.working();
+        Totals { running_for: now.mono.since(self.started), all: succeeded + failed + left, succeeded, failed }
+    }
+
+    /// Messages that had no meaning when they came: DONE of an idle worker, an acknowledgement of nothing.
+    #[must_use]
+    pub const fn ignored(&self) -> u64 {
+        self.ignored
+    }
+
+    /// How everything stands.
+    #[must_use]
+    pub fn status(&self, now: Now) -> Status {
+        let joined = self.peers.iter().filter_map(|(_, peer)| Some((peer, peer.label.as_ref()?)));
+        let workers = joined.map(|(peer, label)| WorkerStatus {
+            id: label.clone(),
+            state: peer.shown_state(),
+            file: peer.held().map(|held| held.file.to_string()),
+            age: now.mono.since(peer.since),
+        });
+        Status {
+            pending: self.files.pending() + self.files.set_aside_count(),
+            working: self.working(),
+            done: self.files.done,
+            failed: self.files.failed,
+            running_for: now.mono.since(self.started),
+            workers: workers.collect(),
+        }
+    }
+
+    fn working(&self) -> u64 {
+        let held = self.peers.iter().filter(|(_, peer)| peer.held().is_some()).count() + self.files.leaving.len();
+        held as u64 + u64::from(self.claim.is_some())
+    }
+
+    /// The document's TIMER: count files, check workers.
+    fn tick(&mut self, now: Now) {
+        self.timers.set(Timer::Tick, now.mono + self.settings.timer_interval);
+        self.ticked = true;
+        self.effects.push_back(Effect::Scan);
+        let workers: Vec<Connection> =
+            self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
+        for connection in workers {
+            let request = self.ask(now, connection, Asked::Check);
+            self.effects.push_back(Effect::Send(connection, FromMaster::Check(request)));
+        }
+    }
+
+    /// Notes that a message with a new id must be acknowledged.
+    fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
+        let request = RequestId::from_random(self.random.random());
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.outstanding.insert(request.clone(), asked);
+            let timer = Timer::Acknowledge(connection, request.clone());
+            self.timers.set(timer, now.mono + self.settings.request_timeout);
+        }
+        request
+    }
+
+    /// The document's TIMEOUT_CHECK, for an id that is still outstanding: an acknowledged one has no timer.
+    fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
+        let Some(peer) = self.peers.get(connection) else { return };
+        let Some(asked) = peer.outstanding.get(request) else { return };
+        let label = peer.label.as_deref().unwrap_or_default();
+        log::warn!("worker {label} ({connection:?}) has not acknowledged a {asked:?} in time; cutting it");
+        self.disconnect(now, connection);
+    }
+
+    /// Checks every invariant.
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn sanity_check(&self) {
+        self.files.sanity_check();
+        self.peers.sanity_check();
+        let mut names = BTreeSet::new();
+        for (connection, peer) in self.peers.iter() {
+            let is = |timer| self.timers.is_set(&timer);
+            for request in peer.outstanding.keys() {
+                assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
+            }
+            assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
+            assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
+            assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
+            if !matches!(peer.state, State::Working(_)) {
+                assert!(!is(Timer::Run(connection)), "{connection:?} runs nothing");
+            }
+            if peer.state == State::Claiming {
+                let claims = self.claim.as_ref().is_some_and(|claim| claim.connection == connection);
+                assert!(claims, "{connection:?} waits for a claim that nobody makes");
+            }
+            if let Some(held) = peer.held() {
+                assert!(names.insert(&held.file), "{} is held twice", held.file);
+            }
+        }
+        for file in self.files.leaving.keys() {
+            assert!(names.insert(file), "{file} is held and leaves");
+        }
+        for gate in self.gates.closed() {
+            assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed for ever");
+        }
+        if self.may_claim() {
+            let waits = self.files.has_next(|gates| self.gates.may_start(gates));
+            assert!(!waits || self.peers.next_idle().is_none(), "a worker is idle while a file waits");
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! The connections, and what the worker behind each of them is doing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::effect::Connection;
+use super::files::Held;
+use crate::protocol::prompt::{RequestId, WorkerState};
+use crate::types::Mono;
+
+/// What a worker's id is cut to: a port number or a name, for people.
+const LABEL_CHARS_MAX: usize = 128;
+
+/// What a connection is about.
+#[derive(Debug, PartialEq)]
+pub(super) enum State {
+    /// It has not said JOIN.
+    Stranger,
+    /// It waits for a prompt; the number is its place in the queue.
+    Idle(u64),
+    /// It waits until its service lets it work again.
+    Resting,
+    /// A file is on its way to `working/` for it.
+    Claiming,
+    /// The prompt is sent, with so many bytes.
+    Requesting(Box<Held>, usize),
+    /// The prompt is acknowledged.
+    Working(Box<Held>),
+    /// It is being closed.
+    Disconnecting,
+}
+
+/// What an unanswered message has asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    Request,
+    Check,
+}
+
+#[derive(Debug)]
+pub(super) struct Peer {
+    /// What it calls itself; `None` until it has joined.
+    pub(super) label: Option<String>,
+    pub(super) state: State,
+    /// Since when it is in this state.
+    pub(super) since: Mono,
+    /// What it has not acknowledged. Each has a [`super::Timer::Acknowledge`].
+    pub(super) outstanding: BTreeMap<RequestId, Asked>,
+}
+
+impl Peer {
+    pub(super) const fn new(since: Mono) -> Self {
+        Self { label: None, state: State::Stranger, since, outstanding: BTreeMap::new() }
+    }
+
+    pub(super) fn name_itself(&mut self, label: &str) {
+        self.label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
+    }
+
+    pub(super) fn held(&self) -> Option<&Held> {
+        match &self.state {
+            State::Requesting(held, _) | State::Working(held) => Some(held),
+            State::Stranger | State::Idle(_) | State::Resting | State::Claiming | State::Disconnecting => None,
+        }
+    }
+
+    /// Whether it has joined and is not being closed.
+    pub(super) const fn is_worker(&self) -> bool {
+        !matches!(self.state, State::Stranger | State::Disconnecting)
+    }
+
+    /// The state in the document's words.
+    pub(super) const fn shown_state(&self) -> WorkerState {
+        match self.state {
+            State::Stranger | State::Idle(_) | State::Resting => WorkerState::Idle,
+            State::Claiming | State::Requesting(..) => WorkerState::Requesting,
+            State::Working(_) => WorkerState::Working,
+            State::Disconnecting => WorkerState::Disconnecting,
+        }
+    }
+}
+
+/// All connections. Every change of a state goes through [`Peers::set`], which keeps the queue and the sums.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    all: BTreeMap<Connection, Peer>,
+    /// Who waits for a prompt, longest first.
+    idle: BTreeMap<u64, Connection>,
+    turns: u64,
+    sending_bytes: usize,
+    workers: usize,
+}
+
+impl Peers {
+    pub(super) fn get(&self, connection: Connection) -> Option<&Peer> {
+        self.all.get(&connection)
+    }
+
+    pub(super) fn get_mut(&mut self, connection: Connection) -> Option<&mut Peer> {
+        self.all.get_mut(&connection)
+    }
+
+    /// Changes the state, and returns the one before.
+    pub(super) fn set(&mut self, connection: Connection, state: State, since: Mono) -> Option<State> {
+        let mut peer = self.remove(connection)?;
+        let old = std::mem::replace(&mut peer.state, state);
+        self.insert(connection, Peer { since, ..peer });
+        Some(old)
+    }
+
+    /// A worker has acknowledged its prompt.
+    pub(super) fn start_run(&mut self, connection: Connection, since: Mono) {
+        let Some(mut peer) = self.remove(connection) else { return };
+        peer.state = match peer.state {
+            State::Requesting(held, _) => State::Working(held),
+            state => unreachable!("{connection:?} has acknowledged a request in {state:?}"),
+        };
+        self.insert(connection, Peer { since, ..peer });
+    }
+
+    pub(super) fn insert(&mut self, connection: Connection, peer: Peer) {
+        self.workers += usize::from(peer.is_worker());
+        match &peer.state {
+            State::Idle(turn) => {
+                self.idle.insert(*turn, connection);
+            }
+            State::Requesting(_, bytes) => self.sending_bytes += bytes,
+            State::Stranger | State::Resting | State::Claiming | State::Working(_) | State::Disconnecting => {}
+        }
+        self.all.insert(connection, peer);
+    }
+
+    pub(super) fn remove(&mut self, connection: Connection) -> Option<Peer> {
+        let peer = self.all.remove(&connection)?;
+        self.workers -= usize::from(peer.is_worker());
+        match &peer.state {
+            State::Idle(turn) => {
+                self.idle.remove(turn);
+            }
+            State::Requesting(_, bytes) => self.sending_bytes -= bytes,
+            State::Stranger | State::Resting | State::Claiming | State::Working(_) | State::Disconnecting => {}
+        }
+        Some(peer)
+    }
+
+    /// The end of the queue of those who wait for a prompt.
+    pub(super) fn end_of_queue(&mut self) -> State {
+        self.turns += 1;
+        State::Idle(self.turns)
+    }
+
+    /// Who has waited longest for a prompt.
+    pub(super) fn next_idle(&self) -> Option<Connection> {
+        self.idle.first_key_value().map(|(_, connection)| *connection)
+    }
+
+    /// Bytes of prompts that are sent and not acknowledged.
+    pub(super) const fn sending_bytes(&self) -> usize {
+        self.sending_bytes
+    }
+
+    /// How many have joined and are not being closed.
+    pub(super) const fn workers(&self) -> usize {
+        self.workers
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Connection, &Peer)> {
+        self.all.iter().map(|(connection, peer)| (*connection, peer))
+    }
+
+    pub(super) fn sanity_check(&self) {
+        let mut held = BTreeSet::new();
+        for (connection, peer) in self.iter() {
+            if let State::Idle(turn) = &peer.state {
+                assert_eq!(self.idle.get(turn), Some(&connection), "{connection:?} is idle and not in the queue");
+            }
+            if let Some(file) = peer.held().map(|held| &held.file) {
+                assert!(held.insert(file), "{file} is held twice");
+            }
+            let requests = peer.outstanding.values().filter(|asked| **asked == Asked::Request).count();
+            let requesting = matches!(peer.state, State::Requesting(..));
+            assert_eq!(requests, usize::from(requesting), "{connection:?}: {:?}", peer.state);
+            assert!(peer.is_worker() || peer.outstanding.is_empty(), "{connection:?} is asked in vain");
+            assert!(peer.label.is_some() || !peer.is_worker(), "{connection:?} works and has not joined");
+        }
+        let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
+        assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");
+        assert_eq!(count(Peer::is_worker), self.workers);
+        let sending =
+            self.all.values().map(|peer| if let State::Requesting(_, bytes) = peer.state { bytes } else { 0 });
+        assert_eq!(sending.sum::<usize>(), self.sending_bytes);
+    }
+}

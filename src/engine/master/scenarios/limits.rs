@@ -1,0 +1,148 @@
+//! What strangers and broken workers can do: nothing to the others.
+#![cfg(test)]
+
+use super::*;
+
+fn refusal(world: &mut World, connection: Connection) -> String {
+    match world.heard(connection).pop() {
+        Some(FromMaster::Refused(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_does_not_join_in_time_is_cut() {
+    let mut world = World::new(&["a"]);
+    let stranger = world.connect();
+    world.wait(4.9);
+    assert!(!world.closing.contains(&stranger));
+    world.wait(0.1);
+    assert!(world.closing.contains(&stranger));
+    assert!(refusal(&mut world, stranger).contains("JOIN"));
+    assert_eq!(world.counts(), [1, 0, 0, 0]);
+}
+
+#[test]
+fn who_goes_on_asking_for_the_status_may_stay() {
+    let mut world = World::new(&["a"]);
+    let asker = world.connect();
+    for _ in 0..5 {
+        world.wait(4.0);
+        world.says(asker, FromWorker::Status { secret: None });
+        assert!(matches!(world.heard(asker)[..], [FromMaster::StatusAck(_)]));
+    }
+    world.wait(5.0);
+    assert!(world.closing.contains(&asker));
+}
+
+#[test]
+fn a_stranger_must_begin_with_join() {
+    for message in [FromWorker::Done { text: String::new() }, FromWorker::RequestAck("x".into())] {
+        let mut world = World::new(&["a"]);
+        let stranger = world.connect();
+        world.says(stranger, message);
+        assert!(refusal(&mut world, stranger).contains("JOIN"));
+        assert!(world.closing.contains(&stranger));
+    }
+}
+
+#[test]
+fn what_cannot_be_read_cuts_only_its_sender() {
+    let mut world = World::new(&["a", "b"]);
+    let [bad, good] = [world.join(), world.join()];
+    world.takes(bad);
+    world.takes(good);
+    let error = MessageError::Malformed("not JSON".into());
+    world.master.handle_bad_message(world.now, bad, &error);
+    world.settle();
+    assert_eq!(refusal(&mut world, bad), "not JSON");
+    assert_eq!((world.state(bad), world.state(good)), (Some(WorkerState::Disconnecting), Some(WorkerState::Working)));
+    assert_eq!(world.counts(), [1, 1, 0, 0]);
+    world.done(good);
+    assert_eq!(world.takes(good), "a");
+}
+
+#[test]
+fn an_unknown_type_is_passed_over() {
+    let mut world = World::new(&["a"]);
+    let worker = world.join();
+    world.takes(worker);
+    let error = MessageError::UnknownType("PROGRESS".into());
+    world.master.handle_bad_message(world.now, worker, &error);
+    world.settle();
+    world.done(worker);
+    assert_eq!((world.counts(), world.master.ignored()), ([0, 0, 1, 0], 1));
+    let stranger = world.connect();
+    world.master.handle_bad_message(world.now, stranger, &error);
+    world.settle();
+    assert!(world.closing.contains(&stranger));
+}
+
+#[test]
+fn a_secret_is_asked_for() {
+    let mut world = World::with(Settings { secret: Some("open".into()), ..settings() }, &["a"]);
+    for secret in [None, Some(""), Some("opem"), Some("ope"), Some("opened")] {
+        let secret = secret.map(str::to_owned);
+        let joiner = world.connect();
+        world.says(joiner, FromWorker::Join { worker: "w".into(), secret: secret.clone() });
+        assert!(refusal(&mut world, joiner).contains("secret"));
+        let asker = world.connect();
+        world.says(asker, FromWorker::Status { secret });
+        assert!(refusal(&mut world, asker).contains("secret"));
+    }
+    let worker = world.connect();
+    world.says(worker, FromWorker::Join { worker: "w".into(), secret: Some("open".into()) });
+    assert_eq!(world.heard(worker).first(), Some(&FromMaster::JoinAck));
+}
+
+#[test]
+fn there_are_no_more_workers_than_allowed() {
+    let mut world = World::new(&[]);
+    let workers: Vec<_> = (0..10).map(|_| world.join()).collect();
+    let extra = world.connect();
+    world.says(extra, FromWorker::Join { worker: "w".into(), secret: None });
+    assert!(refusal(&mut world, extra).contains("WORKERS_MAX"));
+    world.closed(extra);
+    world.closed(workers[0]);
+    world.join();
+}
+
+#[test]
+fn strangers_are_bounded() {
+    let mut world = World::new(&[]);
+    let all: Vec<_> = (0..200).map(|_| world.connect()).collect();
+    assert_eq!(world.aborted.len(), 200 - 10 - STRANGERS_MAX);
+    for connection in all {
+        world.closed(connection);
+    }
+    world.join();
+}
+
+#[test]
+fn prompts_on_their_way_are_bounded() {
+    let mut world = World::with(Settings { sending_bytes_max: 5, ..settings() }, &["a", "b", "c"]);
+    let workers = [world.join(), world.join(), world.join()];
+    assert_eq!(world.counts(), [1, 2, 0, 0], "after two of 4 bytes none is sent");
+    world.takes(workers[0]);
+    assert_eq!(world.takes(workers[2]), "c");
+}
+
+#[test]
+fn a_long_label_is_cut() {
+    let mut world = World::new(&[]);
+    let worker = world.connect();
+    world.says(worker, FromWorker::Join { worker: "あ".repeat(10_000), secret: None });
+    assert_eq!(world.master.status(world.now).workers[0].id, "あ".repeat(128));
+}
+
+#[test]
+fn the_same_seed_makes_the_same_ids() {
+    let ids = || {
+        let mut world = World::new(&["a", "b"]);
+        let workers = [world.join(), world.join()];
+        workers.map(|worker| world.request(worker).id)
+    };
+    let [first, second] = ids();
+    assert_ne!(first, second);
+    assert_eq!(ids(), [first, second]);
+}

@@ -1,0 +1,284 @@
+//! Stories of the prompt master, each on virtual time, with folders made of names and every invariant checked after every step.
+#![cfg(test)]
+
+mod chaos;
+mod checks;
+mod ends;
+mod limits;
+mod rules;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use super::*;
+use crate::protocol::prompt::{FromWorker, MessageError, Request, WorkerState};
+
+/// What a file in `pending/` is.
+#[derive(Clone, Debug)]
+enum Content {
+    Prompt(Front, String),
+    Unfit,
+    Unmovable,
+}
+
+/// A master, its folders, and what it has said to whom.
+struct World {
+    master: Master,
+    now: Now,
+    pending: BTreeMap<FileName, Content>,
+    working: BTreeMap<FileName, Content>,
+    done: BTreeSet<FileName>,
+    failed: BTreeSet<FileName>,
+    reasons: BTreeMap<FileName, Option<String>>,
+    said: BTreeMap<Connection, Vec<FromMaster>>,
+    closing: BTreeSet<Connection>,
+    aborted: BTreeSet<Connection>,
+    connections: u64,
+    /// Moves out of `working/` fail.
+    stuck: bool,
+    exited: bool,
+}
+
+fn settings() -> Settings {
+    Settings {
+        timer_interval: Duration::from_secs(10),
+        request_timeout: Duration::from_secs(3),
+        join_timeout: Duration::from_secs(5),
+        disconnect_timeout: Duration::from_secs(5),
+        shutdown_timeout: Duration::from_secs(10),
+        retry_after: Duration::from_secs(60),
+        keep_alive: false,
+        workers_max: 10,
+        sending_bytes_max: 1000,
+        secret: None,
+    }
+}
+
+impl World {
+    fn new(files: &[&str]) -> Self {
+        Self::with(settings(), files)
+    }
+
+    fn with(settings: Settings, files: &[&str]) -> Self {
+        let now = Now::default();
+        let mut world = Self {
+            master: Master::new(settings, 7, now, 0, 0),
+            now,
+            pending: BTreeMap::new(),
+            working: BTreeMap::new(),
+            done: BTreeSet::new(),
+            failed: BTreeSet::new(),
+            reasons: BTreeMap::new(),
+            said: BTreeMap::new(),
+            closing: BTreeSet::new(),
+            aborted: BTreeSet::new(),
+            connections: 0,
+            stuck: false,
+            exited: false,
+        };
+        for file in files {
+            world.pending.insert((*file).into(), Content::Prompt(Front::default(), format!("do {file}")));
+        }
+        world.settle();
+        world
+    }
+
+    /// A file appears, and is noticed at once.
+    fn appears(&mut self, name: &str, content: Content) {
+        let front = if let Content::Prompt(front, _) = &content { front.clone() } else { Front::default() };
+        self.pending.insert(name.into(), content);
+        self.master.handle_found(self.now, name.into(), &front);
+        self.settle();
+    }
+
+    fn prompt(&mut self, name: &str, front: Front) {
+        self.appears(name, Content::Prompt(front, format!("do {name}")));
+    }
+
+    fn connect(&mut self) -> Connection {
+        self.connections += 1;
+        let connection = Connection(self.connections);
+        self.master.handle_connected(self.now, connection);
+        self.settle();
+        connection
+    }
+
+    fn join(&mut self) -> Connection {
+        let connection = self.connect();
+        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret: None });
+        assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
+        connection
+    }
+
+    fn says(&mut self, connection: Connection, message: FromWorker) {
+        self.master.handle_message(self.now, connection, message);
+        self.settle();
+    }
+
+    fn done(&mut self, connection: Connection) {
+        self.says(connection, FromWorker::Done { text: "not looked at".into() });
+    }
+
+    fn fails(&mut self, connection: Connection) {
+        self.says(connection, FromWorker::Failed { reason: "x".into() });
+    }
+
+    fn limited(&mut self, connection: Connection, seconds: Option<u64>) {
+        let retry_after = seconds.map(Duration::from_secs);
+        self.says(connection, FromWorker::UsageLimited { retry_after, reason: String::new() });
+    }
+
+    /// The REQUEST that a connection has just got.
+    #[track_caller]
+    fn request(&mut self, connection: Connection) -> Request {
+        match self.heard(connection).as_slice() {
+            [FromMaster::Request(request)] => request.clone(),
+            other => panic!("{connection:?} got {other:?}"),
+        }
+    }
+
+    /// Acknowledges the REQUEST that a connection has just got, and returns its file.
+    #[track_caller]
+    fn takes(&mut self, connection: Connection) -> String {
+        let request = self.request(connection);
+        self.says(connection, FromWorker::RequestAck(request.id));
+        assert_eq!(self.state(connection), Some(WorkerState::Working));
+        request.file.unwrap()
+    }
+
+    /// Everything that a connection got since the last look.
+    fn heard(&mut self, connection: Connection) -> Vec<FromMaster> {
+        self.said.remove(&connection).unwrap_or_default()
+    }
+
+    fn closed(&mut self, connection: Connection) {
+        self.closing.remove(&connection);
+        self.master.handle_closed(self.now, connection);
+        self.settle();
+    }
+
+    fn state(&self, connection: Connection) -> Option<WorkerState> {
+        self.master.peers.get(connection).map(peers::Peer::shown_state)
+    }
+
+    /// Lets time pass, deadline by deadline, while workers answer their CHECKs.
+    fn wait(&mut self, seconds: f64) {
+        self.wait_while(seconds, |_| true);
+    }
+
+    fn wait_while(&mut self, seconds: f64, answers: impl Fn(Connection) -> bool) {
+        let end = self.now.mono + Duration::from_secs_f64(seconds);
+        while let Some(at) = self.master.poll_timeout().map(|(at, _)| at).filter(|at| *at <= end) {
+            self.now.mono = at.max(self.now.mono);
+            self.master.handle_timeout(self.now);
+            self.settle();
+            let checks: Vec<_> =
+                self.said.iter().flat_map(|(to, all)| all.iter().map(|one| (*to, one.clone()))).collect();
+            for (connection, message) in checks {
+                if let FromMaster::Check(id) = message {
+                    self.said.get_mut(&connection).unwrap().retain(|one| !matches!(one, FromMaster::Check(_)));
+                    if answers(connection) {
+                        self.says(connection, FromWorker::CheckAck(id));
+                    }
+                }
+            }
+        }
+        self.now.mono = end;
+    }
+
+    fn stop(&mut self) {
+        self.master.handle_stop(self.now);
+        self.settle();
+    }
+
+    /// Does what the master wants, until it wants nothing more.
+    fn settle(&mut self) {
+        while let Some(effect) = self.master.poll_effect() {
+            self.apply(effect);
+        }
+        self.master.sanity_check();
+        let all = self.pending.len() + self.working.len() + self.done.len() + self.failed.len();
+        let names: BTreeSet<_> =
+            self.pending.keys().chain(self.working.keys()).chain(&self.done).chain(&self.failed).collect();
+        assert_eq!(names.len(), all, "a file is in two folders");
+    }
+
+    fn apply(&mut self, effect: Effect) {
+        match effect {
+            Effect::Send(connection, message) => self.said.entry(connection).or_default().push(message),
+            Effect::Close(connection) => {
+                self.closing.insert(connection);
+            }
+            Effect::Abort(connection) => {
+                self.closing.remove(&connection);
+                self.aborted.insert(connection);
+            }
+            Effect::Claim(file) => {
+                let claimed = self.claim(&file);
+                self.master.handle_claimed(self.now, claimed);
+            }
+            Effect::Move(file, destination) => {
+                let moved = self.move_out(&file, &destination);
+                self.master.handle_moved(self.now, &file, moved);
+            }
+            Effect::Scan => {
+                for (file, content) in &self.pending {
+                    if !self.master.is_known(file) {
+                        let front =
+                            if let Content::Prompt(front, _) = content { front.clone() } else { Front::default() };
+                        self.master.handle_found(self.now, file.clone(), &front);
+                    }
+                }
+                self.master.handle_scanned(self.now, &self.pending.keys().cloned().collect());
+            }
+            Effect::Exit => self.exited = true,
+        }
+    }
+
+    fn claim(&mut self, file: &FileName) -> Result<Claimed, ClaimError> {
+        match self.pending.remove(file) {
+            None => Err(ClaimError::Vanished),
+            Some(Content::Unmovable) => {
+                self.pending.insert(file.clone(), Content::Unmovable);
+                Err(ClaimError::Stuck("no".into()))
+            }
+            Some(Content::Unfit) => {
+                self.working.insert(file.clone(), Content::Unfit);
+                Err(ClaimError::Unfit(file.clone(), "not UTF-8".into()))
+            }
+            Some(Content::Prompt(front, prompt)) => {
+                self.working.insert(file.clone(), Content::Prompt(front.clone(), prompt.clone()));
+                Ok(Claimed { file: file.clone(), front, prompt })
+            }
+        }
+    }
+
+    fn move_out(&mut self, file: &FileName, destination: &Destination) -> Moved {
+        if self.stuck {
+            return Moved::Stuck("no".into());
+        }
+        let Some(content) = self.working.remove(file) else { return Moved::Vanished };
+        match destination {
+            Destination::Pending => {
+                self.pending.insert(file.clone(), content);
+            }
+            Destination::Done => {
+                self.done.insert(file.clone());
+            }
+            Destination::Failed { reason } => {
+                self.failed.insert(file.clone());
+                self.reasons.insert(file.clone(), reason.clone());
+            }
+        }
+        Moved::To(file.clone())
+    }
+
+    /// Pending, working, done, failed.
+    fn counts(&self) -> [usize; 4] {
+        [self.pending.len(), self.working.len(), self.done.len(), self.failed.len()]
+    }
+}
+
+fn gated(gates: &[&str]) -> Front {
+    Front { gates: gates.iter().map(|gate| (*gate).to_owned()).collect(), ..Front::default() }
+}

@@ -1,0 +1,196 @@
+//! What a connection may say when, and what follows.
+
+use std::time::Duration;
+
+use super::files::Held;
+use super::peers::{Asked, Peer, State};
+use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
+use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
+use crate::types::Now;
+
+impl Master {
+    /// Somebody has connected.
+    pub fn handle_connected(&mut self, now: Now, connection: Connection) {
+        if self.stopping || self.peers.len() >= self.settings.workers_max.saturating_add(STRANGERS_MAX) {
+            return self.effects.push_back(Effect::Abort(connection));
+        }
+        self.peers.insert(connection, Peer::new(now.mono));
+        self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
+    }
+
+    /// A connection is gone: closed by its peer, broken, or closed as [`Effect::Close`] asked for.
+    pub fn handle_closed(&mut self, now: Now, connection: Connection) {
+        let Some(peer) = self.peers.get(connection) else { return };
+        if peer.state != State::Disconnecting {
+            if let Some(label) = &peer.label {
+                log::info!("worker {label} is gone");
+            }
+            self.take_back(now, connection);
+        }
+        self.forget(connection);
+        self.hand_out(now);
+    }
+
+    /// A message has come.
+    pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
+        let Some(peer) = self.peers.get(connection) else { return };
+        match (&peer.state, message) {
+            // Whatever it has had waits for another worker already.
+            (State::Disconnecting, _) => self.ignored += 1,
+            (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
+            (State::Stranger, FromWorker::Join { worker, secret }) => {
+                self.join(now, connection, &worker, secret.as_deref());
+            }
+            (_, FromWorker::Leave) => self.disconnect(now, connection),
+            (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
+            (_, FromWorker::Join { .. }) => {
+                // It is a worker already. It may wait for the answer, so it gets one.
+                self.ignored += 1;
+                self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
+            }
+            (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
+            (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
+            (State::Working(_), FromWorker::Done { .. }) => {
+                if let Some(held) = self.end_run(now, connection) {
+                    self.release(held, Destination::Done);
+                }
+            }
+            (State::Working(_), FromWorker::Failed { .. }) => {
+                if let Some(held) = self.end_run(now, connection) {
+                    self.fail(held, None);
+                }
+            }
+            (State::Working(_), FromWorker::UsageLimited { retry_after, .. }) => {
+                self.usage_limited(now, connection, retry_after);
+            }
+            // A worker without a prompt, or that has not acknowledged the one it gets, speaks of one that it has reported
+            // already.
+            (_, FromWorker::Done { .. } | FromWorker::Failed { .. } | FromWorker::UsageLimited { .. }) => {
+                self.ignored += 1;
+            }
+        }
+        self.hand_out(now);
+    }
+
+    /// What has come is no message that a worker may send.
+    pub fn handle_bad_message(&mut self, now: Now, connection: Connection, error: &MessageError) {
+        let Some(peer) = self.peers.get(connection) else { return };
+        match (error, &peer.state) {
+            // A later version of a worker may say more than is known here.
+            (MessageError::UnknownType(_), State::Idle(_) | State::Resting | State::Claiming)
+            | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
+            | (_, State::Disconnecting) => self.ignored += 1,
+            (MessageError::UnknownType(_), State::Stranger) | (MessageError::Malformed(_), _) => {
+                self.refuse(now, connection, &error.to_string());
+            }
+        }
+        self.hand_out(now);
+    }
+
+    fn join(&mut self, now: Now, connection: Connection, label: &str, secret: Option<&str>) {
+        if !self.is_admitted(secret) {
+            return self.refuse(
+                now,
+                connection,
+                "the secret is missing or wrong; it is SECRET of [prompt] at the master",
+            );
+        }
+        if self.peers.workers() >= self.settings.workers_max {
+            let max = self.settings.workers_max;
+            return self.refuse(now, connection, &format!("there are {max} workers already (WORKERS_MAX)"));
+        }
+        self.timers.clear(&Timer::Join(connection));
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.name_itself(label);
+        }
+        let end = self.peers.end_of_queue();
+        self.peers.set(connection, end, now.mono);
+        log::info!("worker {label} has joined as {connection:?}");
+        self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
+    }
+
+    fn is_admitted(&self, shown: Option<&str>) -> bool {
+        let Some(secret) = &self.settings.secret else { return true };
+        let shown = shown.unwrap_or_default();
+        // Takes as long for a secret that is almost right as for any other.
+        let differ = secret.bytes().zip(shown.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
+        secret.len() == shown.len() && differ == 0
+    }
+
+    fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
+        if !self.is_admitted(secret) {
+            return self.refuse(
+                now,
+                connection,
+                "the secret is missing or wrong; it is SECRET of [prompt] at the master",
+            );
+        }
+        if self.timers.is_set(&Timer::Join(connection)) {
+            // Whoever goes on asking may stay.
+            self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
+        }
+        let status = Box::new(self.status(now));
+        self.effects.push_back(Effect::Send(connection, FromMaster::StatusAck(status)));
+    }
+
+    /// Says why, and closes the connection.
+    pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
+        let label = self.peers.get(connection).and_then(|peer| peer.label.as_deref()).unwrap_or("a stranger");
+        log::warn!("{label} ({connection:?}) is refused: {reason}");
+        self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
+        self.disconnect(now, connection);
+    }
+
+    fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
+        let Some(peer) = self.peers.get_mut(connection) else { return };
+        if peer.outstanding.get(request) != Some(&asked) {
+            self.ignored += 1;
+            return;
+        }
+        peer.outstanding.remove(request);
+        self.timers.clear(&Timer::Acknowledge(connection, request.clone()));
+        if asked == Asked::Request {
+            self.start_run(now, connection);
+        }
+    }
+
+    fn start_run(&mut self, now: Now, connection: Connection) {
+        let timeout = self.peers.get(connection).and_then(|peer| peer.held()?.front.timeout);
+        if let Some(timeout) = timeout {
+            self.timers.set(Timer::Run(connection), now.mono + timeout);
+        }
+        self.peers.start_run(connection, now.mono);
+    }
+
+    /// The worker is idle again; returns what it has worked on.
+    pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
+        self.timers.clear(&Timer::Run(connection));
+        let end = self.peers.end_of_queue();
+        match self.peers.set(connection, end, now.mono)? {
+            State::Working(held) => Some(*held),
+            state => unreachable!("a run ends in {state:?}"),
+        }
+    }
+
+    /// The service behind a worker is used up. The file waits again. Its gates are closed for a while; if it has none, only the
+    /// worker rests. A worker that does not know how long is cut, as the document of that message has it.
+    fn usage_limited(&mut self, now: Now, connection: Connection, retry_after: Option<Duration>) {
+        let Some(held) = self.end_run(now, connection) else { return };
+        let until = now.mono + retry_after.unwrap_or(self.settings.retry_after);
+        for gate in &held.front.gates {
+            let until = self.gates.close(gate, until);
+            self.timers.set(Timer::Gate(gate.clone()), until);
+            log::info!("gate {gate} is closed for {:?}", until.since(now.mono));
+        }
+        let has_gates = !held.front.gates.is_empty();
+        self.release(held, Destination::Pending);
+        match retry_after {
+            None => self.disconnect(now, connection),
+            Some(_) if has_gates => {}
+            Some(_) => {
+                self.peers.set(connection, State::Resting, now.mono);
+                self.timers.set(Timer::Rest(connection), until);
+            }
+        }
+    }
+}

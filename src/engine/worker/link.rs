@@ -1,0 +1,209 @@
+//! Whether there is a master, and when to look for one again.
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | Away | its timer; the run that was cut off is over | Connecting |
+//! | Connecting | connected; unreachable | Joining; Away, or the end of patience |
+//! | Joining | JOIN_ACK; closed, or no answer; REFUSED | Joined; as above; the end |
+//! | Joined | closed; USAGE_LIMITED was said | Away; Limited |
+//! | Limited | closed; REQUEST | Resting; Joined |
+//! | Resting | its timer | Connecting |
+//!
+//! A master may close the connection of a limited worker, which then joins again when the command may work again, or keep it and
+//! decide itself what the worker can do meanwhile: both are fine.
+//!
+//! Our master says COMPLETED when its work is done. The document's master says it by closing the connection, and a
+//! master that is restarted closes it as well. So a worker looks for the master again, but not for ever: [`Settings::patience`](super::Settings::patience).
+
+use std::time::Duration;
+
+use super::{Effect, End, Timer, Worker};
+use crate::protocol::prompt::FromWorker;
+use crate::types::{Mono, Now};
+
+/// The pause after the first failed attempt; it doubles with each.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+#[derive(Debug)]
+pub(super) enum Link {
+    Away(Search),
+    Connecting(Search),
+    Joining(Search),
+    Joined,
+    /// Joined, and the command can do nothing more until then.
+    Limited(Mono),
+    Resting,
+    Ended,
+}
+
+/// A search for the master.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Search {
+    since: Mono,
+    /// After the next failure.
+    pause: Duration,
+    /// There has been a master.
+    known: bool,
+}
+
+impl Link {
+    pub(super) const fn new(now: Now) -> Self {
+        Self::Away(Search::new(now, false))
+    }
+
+    pub(super) const fn is_joined(&self) -> bool {
+        matches!(self, Self::Joined | Self::Limited(_))
+    }
+
+    /// There is a connection.
+    pub(super) const fn is_open(&self) -> bool {
+        matches!(self, Self::Joining(_) | Self::Joined | Self::Limited(_))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn is_joining(&self) -> bool {
+        matches!(self, Self::Joining(_))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn is_connecting(&self) -> bool {
+        matches!(self, Self::Connecting(_))
+    }
+}
+
+impl Search {
+    const fn new(now: Now, known: bool) -> Self {
+        Self { since: now.mono, pause: FIRST_PAUSE, known }
+    }
+}
+
+impl Worker {
+    /// Looks for the master, if it is away and nothing of the last connection is left to end.
+    pub(super) fn connect(&mut self) {
+        if let Link::Away(search) = self.link
+            && self.run.is_free()
+        {
+            self.timers.clear(&Timer::Reconnect);
+            self.link = Link::Connecting(search);
+            self.effects.push_back(Effect::Connect);
+        }
+    }
+
+    /// The connection is there; the worker calls itself `id` on it.
+    pub fn handle_connected(&mut self, now: Now, id: &str) {
+        let Link::Connecting(search) = self.link else { return };
+        self.link = Link::Joining(search);
+        self.timers.set(Timer::Join, now.mono + self.settings.join_timeout);
+        self.send(FromWorker::Join { worker: id.to_owned(), secret: self.settings.secret.clone() });
+    }
+
+    /// The connection cannot be had.
+    pub fn handle_unreachable(&mut self, now: Now, reason: &str) {
+        if let Link::Connecting(search) = self.link {
+            self.search_on(now, search, reason);
+        }
+    }
+
+    pub(super) fn joined(&mut self) {
+        if matches!(self.link, Link::Joining(_)) {
+            self.timers.clear(&Timer::Join);
+            self.link = Link::Joined;
+        }
+    }
+
+    /// There is nothing left to do, and no reason to look for the master again.
+    pub(super) fn completed(&mut self, now: Now) {
+        if self.link.is_joined() && self.run.is_free() {
+            self.exit(End::MasterGone);
+        } else {
+            // It knows nothing of our prompt: as after any other end of the connection.
+            log::warn!("the master says that everything is worked off");
+            self.effects.push_back(Effect::Close);
+            self.handle_closed(now, "the master has ended");
+        }
+    }
+
+    pub(super) fn refused(&mut self, now: Now, reason: String) {
+        if matches!(self.link, Link::Joining(_)) {
+            self.exit(End::Refused(reason));
+        } else {
+            log::warn!("the master closes the connection: {reason}");
+            self.effects.push_back(Effect::Close);
+            self.handle_closed(now, &reason);
+        }
+    }
+
+    /// The connection has ended.
+    pub fn handle_closed(&mut self, now: Now, reason: &str) {
+        self.timers.clear(&Timer::Join);
+        match self.link {
+            Link::Joining(search) => self.search_on(now, search, reason),
+            Link::Joined => {
+                log::info!("the connection to the master has ended: {reason}");
+                self.link = Link::Away(Search::new(now, true));
+                self.void(now);
+                if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
+                    self.exit(End::MasterGone);
+                } else {
+                    self.timers.set(Timer::Reconnect, now.mono + FIRST_PAUSE);
+                }
+            }
+            Link::Limited(until) => self.rest(now, until),
+            Link::Away(_) | Link::Connecting(_) | Link::Resting | Link::Ended => {}
+        }
+    }
+
+    /// Goes on searching after a failed attempt, or gives up.
+    fn search_on(&mut self, now: Now, search: Search, reason: &str) {
+        if self.settings.patience.is_some_and(|patience| now.mono.since(search.since) >= patience) {
+            self.exit(if search.known { End::MasterGone } else { End::NoMaster(reason.to_owned()) });
+            return;
+        }
+        log::debug!("no master yet: {reason}");
+        let pause = (search.pause * 2).min(self.settings.reconnect_interval_max);
+        self.link = Link::Away(Search { pause, ..search });
+        self.timers.set(Timer::Reconnect, now.mono + search.pause);
+    }
+
+    /// USAGE_LIMITED was said.
+    pub(super) fn limited(&mut self, now: Now, pause: Duration) {
+        if self.stopping || !self.link.is_joined() {
+            return;
+        }
+        self.link = Link::Limited(now.mono + pause);
+        if self.settings.ends_when_limited {
+            self.exit(End::Limited(pause));
+        }
+    }
+
+    fn rest(&mut self, now: Now, until: Mono) {
+        self.link = Link::Resting;
+        log::info!("the command is limited; joining again in {:.0} s", until.since(now.mono).as_secs_f64());
+        self.timers.set(Timer::Resume, until);
+    }
+
+    pub(super) fn link_timer(&mut self, now: Now, timer: Timer) {
+        match (timer, &self.link) {
+            (Timer::Reconnect, Link::Away(_)) => self.connect(),
+            (Timer::Resume, Link::Resting) => {
+                self.link = Link::Away(Search::new(now, true));
+                self.connect();
+            }
+            (Timer::Join, &Link::Joining(search)) => {
+                self.effects.push_back(Effect::Close);
+                self.search_on(now, search, "it does not answer a JOIN");
+            }
+            _ => {}
+        }
+    }
+
+    /// The run is over: whoever waited for it goes on.
+    pub(super) fn after_run(&mut self) {
+        self.leave_if_stopping();
+        if self.settings.patience == Some(Duration::ZERO) && matches!(self.link, Link::Away(Search { known: true, .. }))
+        {
+            self.exit(End::MasterGone);
+        }
+        self.connect();
+    }
+}

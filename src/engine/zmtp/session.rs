@@ -1,0 +1,89 @@
+//! Traffic under CURVE: each frame, a command too, is the box of a frame of ours.
+
+use std::fmt;
+
+use crypto_box::SalsaBox;
+use crypto_box::aead::{AeadInPlace as _, Nonce};
+
+use super::cut::Cut;
+use super::frame::{COMMAND, Frame, MORE, write_header};
+
+const MESSAGE: &[u8; 8] = b"\x07MESSAGE";
+const TAG: std::ops::Range<usize> = 16..32;
+
+/// Bytes that a box adds to a frame: the name, the number, the tag, the flags.
+pub(super) const OVERHEAD_BYTES: usize = 33;
+
+/// The flags inside a box; they are not those of a frame.
+const BOXED_MORE: u8 = 1;
+const BOXED_COMMAND: u8 = 2;
+
+/// The two directions of a secured connection.
+pub(super) struct Session {
+    with: SalsaBox,
+    ours: [u8; 16],
+    theirs: [u8; 16],
+    /// The numbers that were used last. They grow, so that nothing can be said twice.
+    sent: u64,
+    heard: u64,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Session").field("sent", &self.sent).field("heard", &self.heard).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub(super) const fn new(with: SalsaBox, ours: [u8; 16], theirs: [u8; 16], sent: u64, heard: u64) -> Self {
+        Self { with, ours, theirs, sent, heard }
+    }
+
+    /// Writes a frame in its box.
+    pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, flags: u8, body: &[u8]) {
+        self.sent += 1;
+        let number = self.sent.to_be_bytes();
+        write_header(out, 0, OVERHEAD_BYTES + body.len());
+        let start = out.len();
+        out.extend_from_slice(MESSAGE);
+        out.extend_from_slice(&number);
+        out.extend_from_slice(&[0; TAG.end - TAG.start]);
+        let more = if flags & MORE == 0 { 0 } else { BOXED_MORE };
+        let command = if flags & COMMAND == 0 { 0 } else { BOXED_COMMAND };
+        out.push(more | command);
+        out.extend_from_slice(body);
+        let sealed = &mut out[start..];
+        match self.with.encrypt_in_place_detached(&nonce(self.ours, number), b"", &mut sealed[TAG.end..]) {
+            Ok(tag) => sealed[TAG].copy_from_slice(&tag),
+            Err(_) => unreachable!("nothing is associated with the text, and it is not 256 GiB long"),
+        }
+    }
+
+    /// Opens the box that came as a frame.
+    pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, Cut> {
+        let mut body = frame.body;
+        if body.len() < OVERHEAD_BYTES || !body.starts_with(MESSAGE) {
+            return Err(Cut::Protocol("a frame is not in a box of CURVE"));
+        }
+        let (head, text) = body.split_at_mut(TAG.end);
+        let (number, tag) = head[MESSAGE.len()..].split_at(8);
+        let number: [u8; 8] = number.try_into().unwrap_or_default();
+        if u64::from_be_bytes(number) <= self.heard {
+            return Err(Cut::Protocol("a box of CURVE comes a second time"));
+        }
+        let tag: &[u8] = tag;
+        let opened = self.with.decrypt_in_place_detached(&nonce(self.theirs, number), b"", text, tag.into());
+        opened.map_err(|_| Cut::Keys("a box cannot be opened"))?;
+        self.heard = u64::from_be_bytes(number);
+        let flags = text[0];
+        body.drain(..OVERHEAD_BYTES);
+        Ok(Frame { is_command: flags & BOXED_COMMAND != 0, has_more: flags & BOXED_MORE != 0, body })
+    }
+}
+
+fn nonce(purpose: [u8; 16], number: [u8; 8]) -> Nonce<SalsaBox> {
+    let mut nonce = [0; 24];
+    nonce[..16].copy_from_slice(&purpose);
+    nonce[16..].copy_from_slice(&number);
+    nonce.into()
+}

@@ -1,0 +1,356 @@
+//! The messages of the prompt master and its workers: TCP, one JSON object each.
+//!
+//! | from | type | what it holds |
+//! |---|---|---|
+//! | worker | `JOIN` | `msg`: the worker's id; we add `secret` |
+//! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as it came |
+//! | worker | `DONE`, `FAILED` | `msg`: any text; which file is meant is known from the worker |
+//! | worker | `USAGE_LIMITED` | we add `retry_after`, in seconds |
+//! | worker | `LEAVE` | |
+//! | master | `JOIN_ACK` | |
+//! | master | `REQUEST` | `req_id`, `msg`: the prompt; we add `file`, its name, and `timeout`, in seconds |
+//! | master | `CHECK` | `req_id` |
+//! | anyone | `STATUS` | ours, and asked without a `JOIN`; `secret` |
+//! | master | `STATUS_ACK` | ours: a [`Status`] |
+//! | master | `REFUSED` | ours: `msg` says why the connection is closed right after it |
+//! | master | `COMPLETED` | ours: no prompt is left, and the connection is closed right after it |
+//!
+//! Every message is written with a newline behind it. What is read may be separated by newlines, by other white space or by
+//! nothing at all: [`Splitter`] finds the objects. Names that we do not know are passed over, whatever they hold.
+
+mod front;
+mod split;
+mod status;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::time::Duration;
+
+pub use front::{FRONT_BYTES_MAX, Front};
+pub use split::{FrameError, Splitter};
+pub use status::{Status, WorkerState, WorkerStatus};
+
+use super::code::Code;
+use super::json::{self, FieldLimits, ObjectWriter, Rejected};
+use crate::types::{Fields, Scalar};
+
+/// Bytes of one message of a worker: its longest text is a reason for people.
+pub const WORKER_FRAME_BYTES_MAX: usize = 64 << 10;
+
+/// Bytes of one message of the master, which holds a whole prompt.
+pub const MASTER_FRAME_BYTES_MAX: usize = 16 << 20;
+
+/// Nobody waits longer than a year; it keeps sums of times inside their type.
+const SECONDS_MAX: f64 = 366.0 * 86_400.0;
+
+mod kind {
+    pub(super) const JOIN: &str = "JOIN";
+    pub(super) const JOIN_ACK: &str = "JOIN_ACK";
+    pub(super) const REQUEST: &str = "REQUEST";
+    pub(super) const REQUEST_ACK: &str = "REQUEST_ACK";
+    pub(super) const DONE: &str = "DONE";
+    pub(super) const FAILED: &str = "FAILED";
+    pub(super) const USAGE_LIMITED: &str = "USAGE_LIMITED";
+    pub(super) const CHECK: &str = "CHECK";
+    pub(super) const CHECK_ACK: &str = "CHECK_ACK";
+    pub(super) const LEAVE: &str = "LEAVE";
+    pub(super) const STATUS: &str = "STATUS";
+    pub(super) const STATUS_ACK: &str = "STATUS_ACK";
+    pub(super) const REFUSED: &str = "REFUSED";
+    pub(super) const COMPLETED: &str = "COMPLETED";
+}
+
+const TYPE: &str = "type";
+const MSG: &str = "msg";
+const REQ_ID: &str = "req_id";
+const SECRET: &str = "secret";
+const FILE: &str = "file";
+const TIMEOUT: &str = "timeout";
+const RETRY_AFTER: &str = "retry_after";
+
+/// Bytes of a REQUEST beside its prompt, at the most.
+const REQUEST_FRAME_BYTES: usize = 4 << 10;
+
+/// Whether a prompt fits into a message of the master. Line ends and quotes take two bytes there.
+#[must_use]
+pub fn prompt_fits(prompt: &str) -> bool {
+    let bytes = |byte: u8| match byte {
+        b'"' | b'\\' | b'\n' | b'\r' | b'\t' => 2,
+        0..b' ' => 6,
+        _ => 1,
+    };
+    prompt.bytes().map(bytes).sum::<usize>() <= MASTER_FRAME_BYTES_MAX - REQUEST_FRAME_BYTES
+}
+
+/// The id of a request, which its acknowledgement repeats. The master makes it; to a worker it is any text.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(String);
+
+impl RequestId {
+    /// An id of 128 random bits, so that two never meet and nobody guesses one.
+    #[must_use]
+    pub fn from_random(bits: u128) -> Self {
+        Self(format!("{bits:032x}"))
+    }
+
+    /// The text on the wire.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for RequestId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl From<&str> for RequestId {
+    fn from(text: &str) -> Self {
+        Self(text.to_owned())
+    }
+}
+
+/// What a worker says to the master.
+#[derive(Clone, PartialEq)]
+pub enum FromWorker {
+    /// It wants to work.
+    Join {
+        /// How it calls itself; not unique.
+        worker: String,
+        /// What the master's configuration asks for.
+        secret: Option<String>,
+    },
+    /// It has taken a prompt.
+    RequestAck(RequestId),
+    /// It is alive.
+    CheckAck(RequestId),
+    /// Its prompt is worked off.
+    Done {
+        /// For people.
+        text: String,
+    },
+    /// Its prompt could not be worked off.
+    Failed {
+        /// For people.
+        reason: String,
+    },
+    /// The service behind the worker lets it do nothing more for a while.
+    UsageLimited {
+        /// How long, if the service has said it.
+        retry_after: Option<Duration>,
+        /// For people.
+        reason: String,
+    },
+    /// It goes.
+    Leave,
+    /// Asks how everything stands.
+    Status {
+        /// As in [`FromWorker::Join`].
+        secret: Option<String>,
+    },
+}
+
+/// What the master says.
+#[derive(Clone, Debug, PartialEq)]
+pub enum FromMaster {
+    /// The worker is welcome.
+    JoinAck,
+    /// Work this off.
+    Request(Request),
+    /// Say that you are alive.
+    Check(RequestId),
+    /// How everything stands.
+    StatusAck(Box<Status>),
+    /// Why the connection is closed.
+    Refused(String),
+    /// Everything is worked off, and the master ends. It tells a worker that it need not look for the master again.
+    Completed,
+}
+
+/// A prompt on its way to a worker.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Request {
+    /// What the acknowledgement repeats.
+    pub id: RequestId,
+    /// The prompt.
+    pub prompt: String,
+    /// The name of its file; a master of the document does not tell it.
+    pub file: Option<String>,
+    /// How long the master gives it.
+    pub timeout: Option<Duration>,
+}
+
+/// Why an object says nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// Not a flat object with what its type needs. Whoever sends it cannot be understood.
+    #[error("{0}")]
+    Malformed(String),
+    /// A type of another program or of a later version; nothing is wrong with the rest of what it sends.
+    #[error("the type {0:?} is not known")]
+    UnknownType(String),
+}
+
+impl FromWorker {
+    /// Writes the message, with its newline.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Join { worker, secret } => {
+                message(kind::JOIN, worker, |out| optional(out, SECRET, secret.as_deref()))
+            }
+            Self::RequestAck(id) => message(kind::REQUEST_ACK, "", |out| out.text(REQ_ID, id.as_str())),
+            Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
+            Self::Done { text } => message(kind::DONE, text, |_| {}),
+            Self::Failed { reason } => message(kind::FAILED, reason, |_| {}),
+            Self::UsageLimited { retry_after, reason } => {
+                message(kind::USAGE_LIMITED, reason, |out| seconds(out, RETRY_AFTER, *retry_after))
+            }
+            Self::Leave => message(kind::LEAVE, "", |_| {}),
+            Self::Status { secret } => message(kind::STATUS, "", |out| optional(out, SECRET, secret.as_deref())),
+        }
+    }
+
+    /// Reads what a [`Splitter`] has found.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn parse(frame: &[u8]) -> Result<Self, MessageError> {
+        let (kind, fields) = read(frame)?;
+        Ok(match kind.as_str() {
+            kind::JOIN => Self::Join { worker: needed(&fields, MSG, &kind)?, secret: text(&fields, SECRET) },
+            kind::REQUEST_ACK => Self::RequestAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
+            kind::CHECK_ACK => Self::CheckAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
+            kind::DONE => Self::Done { text: text(&fields, MSG).unwrap_or_default() },
+            kind::FAILED => Self::Failed { reason: text(&fields, MSG).unwrap_or_default() },
+            kind::USAGE_LIMITED => Self::UsageLimited {
+                retry_after: duration(&fields, RETRY_AFTER),
+                reason: text(&fields, MSG).unwrap_or_default(),
+            },
+            kind::LEAVE => Self::Leave,
+            kind::STATUS => Self::Status { secret: text(&fields, SECRET) },
+            _ => return Err(MessageError::UnknownType(kind)),
+        })
+    }
+}
+
+impl FromMaster {
+    /// Writes the message, with its newline.
+    #[must_use]
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::JoinAck => message(kind::JOIN_ACK, "", |_| {}),
+            Self::Request(request) => message(kind::REQUEST, &request.prompt, |out| {
+                out.text(REQ_ID, request.id.as_str());
+                optional(out, FILE, request.file.as_deref());
+                seconds(out, TIMEOUT, request.timeout);
+            }),
+            Self::Check(id) => message(kind::CHECK, "", |out| out.text(REQ_ID, id.as_str())),
+            Self::StatusAck(status) => message(kind::STATUS_ACK, "", |out| status.write(out)),
+            Self::Refused(reason) => message(kind::REFUSED, reason, |_| {}),
+            Self::Completed => message(kind::COMPLETED, "", |_| {}),
+        }
+    }
+
+    /// Reads what a [`Splitter`] has found.
+    ///
+    /// # Errors
+    /// [`MessageError`].
+    pub fn parse(frame: &[u8]) -> Result<Self, MessageError> {
+        let (kind, fields) = read(frame)?;
+        Ok(match kind.as_str() {
+            kind::JOIN_ACK => Self::JoinAck,
+            kind::REQUEST => Self::Request(Request {
+                id: RequestId(needed(&fields, REQ_ID, &kind)?),
+                prompt: needed(&fields, MSG, &kind)?,
+                file: text(&fields, FILE),
+                timeout: duration(&fields, TIMEOUT),
+            }),
+            kind::CHECK => Self::Check(RequestId(needed(&fields, REQ_ID, &kind)?)),
+            kind::STATUS_ACK => Self::StatusAck(Box::new(Status::parse(frame)?)),
+            kind::REFUSED => Self::Refused(text(&fields, MSG).unwrap_or_default()),
+            kind::COMPLETED => Self::Completed,
+            _ => return Err(MessageError::UnknownType(kind)),
+        })
+    }
+}
+
+/// The secret is for the master only, not for logs.
+impl fmt::Debug for FromWorker {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Join { worker, .. } => f.debug_struct("Join").field("worker", worker).finish_non_exhaustive(),
+            Self::RequestAck(id) => f.debug_tuple("RequestAck").field(id).finish(),
+            Self::CheckAck(id) => f.debug_tuple("CheckAck").field(id).finish(),
+            Self::Done { text } => f.debug_struct("Done").field("text", text).finish(),
+            Self::Failed { reason } => f.debug_struct("Failed").field("reason", reason).finish(),
+            Self::UsageLimited { retry_after, reason } => {
+                f.debug_struct("UsageLimited").field("retry_after", retry_after).field("reason", reason).finish()
+            }
+            Self::Leave => f.write_str("Leave"),
+            Self::Status { .. } => f.write_str("Status"),
+        }
+    }
+}
+
+fn message(kind: &str, msg: &str, rest: impl FnOnce(&mut ObjectWriter<'_>)) -> Vec<u8> {
+    let mut out = Vec::with_capacity(64 + msg.len());
+    let mut writer = ObjectWriter::new(&mut out);
+    writer.text(TYPE, kind);
+    writer.text(MSG, msg);
+    rest(&mut writer);
+    writer.end();
+    out.push(b'\n');
+    out
+}
+
+fn optional(out: &mut ObjectWriter<'_>, name: &str, value: Option<&str>) {
+    if let Some(value) = value {
+        out.text(name, value);
+    }
+}
+
+fn seconds(out: &mut ObjectWriter<'_>, name: &str, value: Option<Duration>) {
+    if let Some(value) = value {
+        out.literal(name, value.as_secs_f64());
+    }
+}
+
+/// The type and the fields of an object. The splitter has bounded its bytes; fields beyond these limits and nested ones are
+/// none of ours.
+fn read(frame: &[u8]) -> Result<(String, Fields), MessageError> {
+    const LIMITS: FieldLimits =
+        FieldLimits { message_bytes: usize::MAX, fields: 64, name_bytes: 64, value_bytes: usize::MAX };
+    let fields = match json::parse(frame, &LIMITS) {
+        Ok(fields) => fields,
+        Err(Rejected { refusal, .. }) if refusal.code == Code::NotJson => {
+            return Err(MessageError::Malformed(refusal.message));
+        }
+        Err(Rejected { fields, .. }) => fields,
+    };
+    match fields.get(TYPE) {
+        Some(Scalar::Text(kind)) => Ok((kind.clone(), fields)),
+        _ => Err(MessageError::Malformed(format!("the message has no text {TYPE:?}"))),
+    }
+}
+
+/// A text, or what stands there in its place as a text: an id may be sent as a number.
+fn text(fields: &Fields, name: &str) -> Option<String> {
+    match fields.get(name)? {
+        Scalar::Null => None,
+        scalar => Some(scalar.to_string()),
+    }
+}
+
+fn needed(fields: &Fields, name: &str, kind: &str) -> Result<String, MessageError> {
+    text(fields, name).ok_or_else(|| MessageError::Malformed(format!("{kind} has no text {name:?}")))
+}
+
+fn duration(fields: &Fields, name: &str) -> Option<Duration> {
+    let seconds = fields.get(name)?.as_f64().filter(|seconds| *seconds >= 0.0)?;
+    Duration::try_from_secs_f64(seconds.min(SECONDS_MAX)).ok()
+}

@@ -1,0 +1,136 @@
+//! The keys of CURVE in files: one key each, 40 letters of Z85, with or without a newline.
+//!
+//! A secret key that others may read is refused, as ssh does: it is no secret.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read as _};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use crate::config::{CurveClientFiles, CurveServerFiles};
+use crate::engine::zmtp::{ClientKeys, KeyPair, PublicKey, ServerKeys};
+
+/// A file with more in it is no key.
+const FILE_BYTES_MAX: u64 = 4096;
+
+/// Why there are no keys.
+#[derive(Debug, thiserror::Error)]
+pub enum KeyError {
+    /// The file cannot be read.
+    #[error("cannot read the key file {}: {source}", .path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is readable for others than its owner.
+    #[error("{} holds a secret key and others may read it (mode {mode:03o}); say chmod 600 {}", .path.display(), .path.display())]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// There is something else in it.
+    #[error("{} does not hold a CURVE key, which is 40 letters of Z85", .0.display())]
+    NoKey(PathBuf),
+    /// Nobody could connect.
+    #[error("there is no key in {}, so nobody could connect; put a file with a public key there for each agent and client", .0.display())]
+    Nobody(PathBuf),
+}
+
+/// Reads the keys of a controller. Files whose name begins with a point are passed over.
+///
+/// # Errors
+/// [`KeyError`], for the first file that is not as it should be.
+pub fn server(files: &CurveServerFiles) -> Result<ServerKeys, KeyError> {
+    let pair = secret(&files.secret_key)?;
+    let folder = &files.authorised_keys;
+    let fail = |source| KeyError::Read { path: folder.clone(), source };
+    let mut authorised = BTreeSet::new();
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
+        if !is_hidden {
+            authorised.insert(public(&entry.path())?);
+        }
+    }
+    if authorised.is_empty() {
+        return Err(KeyError::Nobody(folder.clone()));
+    }
+    Ok(ServerKeys { pair, authorised })
+}
+
+/// Reads the keys of an agent or a client.
+///
+/// # Errors
+/// [`KeyError`], for the first file that is not as it should be.
+pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
+    Ok(ClientKeys { pair: secret(&files.secret_key)?, server: public(&files.server_key)? })
+}
+
+fn secret(path: &Path) -> Result<KeyPair, KeyError> {
+    let (text, mode) = read(path)?;
+    if mode & 0o077 != 0 {
+        return Err(KeyError::Open { path: path.to_owned(), mode });
+    }
+    KeyPair::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
+}
+
+fn public(path: &Path) -> Result<PublicKey, KeyError> {
+    let (text, _) = read(path)?;
+    PublicKey::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
+}
+
+fn read(path: &Path) -> Result<(String, u32), KeyError> {
+    let fail = |source| KeyError::Read { path: path.to_owned(), source };
+    let file = fs::File::open(path).map_err(fail)?;
+    let mode = file.metadata().map_err(fail)?.mode() & 0o777;
+    let mut bytes = Vec::new();
+    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(fail)?;
+    String::from_utf8(bytes).map(|text| (text, mode)).map_err(|_| KeyError::NoKey(path.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    fn write(path: &Path, text: &str, mode: u32) {
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn keys_are_read_and_everything_else_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (secret_key, authorised_keys) = (folder.path().join("secret"), folder.path().join("authorised"));
+        let (ours, theirs) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
+        let files = CurveServerFiles { secret_key: secret_key.clone(), authorised_keys: authorised_keys.clone() };
+        let says = || server(&files).map(|_| String::new()).unwrap_or_else(|error| error.to_string());
+
+        assert!(says().starts_with("cannot read the key file") && says().contains("secret"), "{}", says());
+        write(&secret_key, &ours.secret_text(), 0o640);
+        assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
+        write(&secret_key, "not a key", 0o600);
+        assert!(says().ends_with("does not hold a CURVE key, which is 40 letters of Z85"), "{}", says());
+        write(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
+        assert!(says().contains("authorised"), "{}", says());
+        fs::create_dir(&authorised_keys).unwrap();
+        assert!(says().starts_with("there is no key in"), "{}", says());
+        write(&authorised_keys.join(".hidden"), "x", 0o644);
+        write(&authorised_keys.join("agent-1"), &format!("{}\n", theirs.public()), 0o644);
+        let keys = server(&files).unwrap();
+        assert_eq!((keys.pair.public(), keys.authorised), (ours.public(), [theirs.public()].into_iter().collect()));
+        write(&authorised_keys.join("bad"), "", 0o644);
+        assert!(says().contains("bad does not hold"), "{}", says());
+
+        let server_key = folder.path().join("server");
+        write(&server_key, &ours.public().to_string(), 0o644);
+        let keys = client(&CurveClientFiles { secret_key, server_key }).unwrap();
+        assert_eq!((keys.pair.public(), keys.server), (ours.public(), ours.public()));
+    }
+}

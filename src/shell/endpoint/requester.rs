@@ -1,0 +1,87 @@
+//! A client's connection: one request at a time, and its answer.
+//!
+//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an earlier
+//! request is not taken for that to the present one. A request that finds nobody waits until somebody is there.
+
+use std::os::fd::BorrowedFd;
+
+use super::lines::{Lines, LinkSettings};
+use crate::engine::zmtp::{Event, Kind};
+use crate::shell::clock;
+use crate::shell::transport::SocketError;
+use crate::types::Mono;
+
+/// What a wait for an answer has come to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The frames behind the delimiter.
+    Answer(Vec<Vec<u8>>),
+    /// The time is over.
+    Silence,
+    /// The interrupt is readable.
+    Interrupted,
+}
+
+/// See the [module](self).
+#[derive(Debug)]
+pub struct Requester {
+    lines: Lines,
+    number: u32,
+    /// The present request, until it has left.
+    waiting: Option<Vec<u8>>,
+}
+
+impl Requester {
+    /// Begins to connect.
+    ///
+    /// # Errors
+    /// When the endpoint is malformed, or descriptors have run out.
+    pub fn connect(endpoint: &str, settings: LinkSettings) -> Result<Self, SocketError> {
+        Ok(Self { lines: Lines::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
+    }
+
+    /// Sends a request and waits for its answer, for `until` or until `interrupt` is readable. An earlier request without an
+    /// answer is forgotten.
+    pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
+        self.number = self.number.wrapping_add(1);
+        self.waiting = Some(body);
+        self.send();
+        let interrupts: Vec<BorrowedFd<'_>> = interrupt.into_iter().collect();
+        loop {
+            let now = clock::now().mono;
+            let (ready, events) = self.lines.wait(now, Some(until), &interrupts);
+            for (_, event) in events {
+                match event {
+                    Event::Opened(_) => self.send(),
+                    Event::Message(parts) => {
+                        if let Some(answer) = self.answer(parts) {
+                            return Outcome::Answer(answer);
+                        }
+                    }
+                    Event::Subscribed(_) | Event::Cancelled(_) => {}
+                }
+            }
+            if ready.contains(&true) {
+                return Outcome::Interrupted;
+            }
+            if until <= clock::now().mono {
+                return Outcome::Silence;
+            }
+        }
+    }
+
+    fn send(&mut self) {
+        let Some(peer) = self.lines.open(0) else { return };
+        let Some(body) = self.waiting.take() else { return };
+        let parts = [self.number.to_be_bytes().to_vec(), Vec::new(), body];
+        if let Err(why) = self.lines.endpoint.send(peer, &parts) {
+            log::debug!("a request is lost: {why:?}");
+        }
+        self.lines.endpoint.flush();
+    }
+
+    fn answer(&self, mut parts: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {
+        let is_ours = parts.len() > 2 && parts[0] == self.number.to_be_bytes() && parts[1].is_empty();
+        is_ours.then(|| parts.split_off(2))
+    }
+}

@@ -1,0 +1,196 @@
+//! Starting a command that a user has named, as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
+
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Access, Mode, OFlags};
+use rustix::io::Errno;
+
+use super::child::RunningChild;
+use super::spawn::{Source, arguments, environment};
+use super::sys::{self, NewProcess};
+
+const SHELL_PATH: &CStr = c"/bin/sh";
+
+/// A program that was found, and what it is called with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Command {
+    /// Where it is; absolute.
+    program: PathBuf,
+    /// Its name as the user has written it, then its arguments.
+    words: Vec<OsString>,
+}
+
+/// How to start a [`Command`].
+#[derive(Debug)]
+pub struct CommandPlan<'a> {
+    /// What.
+    pub command: &'a Command,
+    /// Its working directory.
+    pub folder: &'a Path,
+    /// Its whole environment: nothing of our own is added.
+    pub environment: Vec<(OsString, OsString)>,
+    /// Its standard input. A file never has to be fed, so that one that does not read holds nobody up.
+    pub stdin: File,
+    /// Where its standard output goes.
+    pub stdout: File,
+    /// Where its standard error goes.
+    pub stderr: File,
+}
+
+/// Why a command was not found or not started.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// No word at all.
+    #[error("there is no command")]
+    Empty,
+    /// No such program.
+    #[error("there is no program {name:?}{}", if *searched { " in any folder of PATH" } else { "" })]
+    NotFound {
+        /// As the user has written it.
+        name: OsString,
+        /// The name has no slash, so PATH was searched.
+        searched: bool,
+    },
+    /// It is there, but it is no program.
+    #[error("{} is not an executable file", .0.display())]
+    NotExecutable(PathBuf),
+    /// The working directory cannot be opened.
+    #[error("cannot open the folder {}: {error}", folder.display())]
+    Folder {
+        /// Which.
+        folder: PathBuf,
+        /// Why.
+        error: Errno,
+    },
+    /// An argument or an entry of the environment that cannot be handed to a process.
+    #[error("{0} holds a NUL byte or is no name")]
+    Unpassable(String),
+    /// Anything else: no interpreter, too many processes.
+    #[error("cannot start {}: {error}", program.display())]
+    Start {
+        /// What.
+        program: PathBuf,
+        /// Why.
+        error: Errno,
+    },
+}
+
+impl Command {
+    /// Finds the program that the first word names: with a slash in it a path from the present folder, else a name in `path`,
+    /// which has the form of the variable PATH.
+    ///
+    /// # Errors
+    /// When there is no such program.
+    pub fn find(words: &[OsString], path: Option<&OsStr>) -> Result<Self, CommandError> {
+        let name = words.first().filter(|name| !name.is_empty()).ok_or(CommandError::Empty)?;
+        let searched = !name.as_bytes().contains(&b'/');
+        let folders: Vec<PathBuf> = match path {
+            Some(path) if searched => std::env::split_paths(path).collect(),
+            _ => vec![PathBuf::new()],
+        };
+        let mut present = None;
+        for folder in folders {
+            let Ok(program) = std::path::absolute(folder.join(name)) else { continue };
+            if is_executable(&program) {
+                return Ok(Self { program, words: words.to_vec() });
+            }
+            if present.is_none() && program.exists() {
+                present = Some(program);
+            }
+        }
+        Err(present
+            .map_or_else(|| CommandError::NotFound { name: name.clone(), searched }, CommandError::NotExecutable))
+    }
+
+    /// The words, for people.
+    #[must_use]
+    pub fn words(&self) -> Vec<String> {
+        self.words.iter().map(|word| word.to_string_lossy().into_owned()).collect()
+    }
+}
+
+fn is_executable(path: &Path) -> bool {
+    path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
+}
+
+/// Runs the command in a process group of its own, with no descriptor of ours but the three that are named. Never blocks.
+///
+/// A script without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would.
+///
+/// # Errors
+/// See [`CommandError`]; nothing is left running after one.
+pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandError> {
+    let Command { program, words } = plan.command;
+    let failed = |error| CommandError::Start { program: program.clone(), error };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let folder = rustix::fs::open(plan.folder, flags, Mode::empty())
+        .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), error })?;
+    let environment = environment(&plan.environment).map_err(CommandError::Unpassable)?;
+    let words = arguments(words).map_err(CommandError::Unpassable)?;
+    let path = CString::new(program.as_os_str().as_bytes())
+        .map_err(|_| CommandError::Unpassable("the path of the program".to_owned()))?;
+    let stdin = Source::above_stdio(plan.stdin.as_fd()).map_err(failed)?;
+    let stdout = Source::above_stdio(plan.stdout.as_fd()).map_err(failed)?;
+    let stderr = Source::above_stdio(plan.stderr.as_fd()).map_err(failed)?;
+    sys::close_all_on_exec().map_err(failed)?;
+
+    let start = |program: &CStr, arguments: &[CString]| {
+        sys::posix_spawn(&NewProcess {
+            program,
+            arguments,
+            environment: &environment,
+            folder: folder.as_fd(),
+            stdin: stdin.as_fd(),
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
+        })
+    };
+    let pid = match start(&path, &words) {
+        Err(Errno::NOEXEC) => {
+            let script = [SHELL_PATH.to_owned(), path.clone()].into_iter().chain(words.into_iter().skip(1));
+            start(SHELL_PATH, &script.collect::<Vec<_>>())
+        }
+        other => other,
+    };
+    RunningChild::adopt(pid.map_err(failed)?).map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt as _;
+
+    fn words(text: &str) -> Vec<OsString> {
+        text.split(' ').map(Into::into).collect()
+    }
+
+    fn find(text: &str, path: &Path) -> Result<PathBuf, String> {
+        let found = Command::find(&words(text), Some(path.as_os_str()));
+        found.map(|command| command.program).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_command_is_found_as_a_shell_finds_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = |name: &str, mode| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, "").unwrap();
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            path
+        };
+        let (good, text) = (file("good", 0o755), file("text", 0o644));
+        std::fs::create_dir(folder.path().join("folder")).unwrap();
+        assert_eq!(find("good a b", folder.path()), Ok(good.clone()));
+        assert_eq!(find(&format!("{} a", good.display()), Path::new("")), Ok(good));
+        assert_eq!(find("text", folder.path()), Err(format!("{} is not an executable file", text.display())));
+        assert!(find("folder", folder.path()).unwrap_err().ends_with("is not an executable file"));
+        assert_eq!(find("no", folder.path()), Err("there is no program \"no\" in any folder of PATH".to_owned()));
+        assert_eq!(find("./no", folder.path()), Err("there is no program \"./no\"".to_owned()));
+        assert!(matches!(Command::find(&[], None), Err(CommandError::Empty)));
+        assert!(matches!(Command::find(&words(""), None), Err(CommandError::Empty)));
+    }
+}

@@ -1,0 +1,356 @@
+//! The process of a prompt master: one thread, one wait, sockets and folders around the engine.
+//!
+//! A turn is one wait, then what is ready goes through the engine, event by event, each followed by its effects: a DONE has the
+//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]); [`link`] is one connection,
+//! [`folders`] the files, [`watch`] the news of `pending/`, [`start`] what comes before, [`hosted`] the master inside a controller.
+
+mod error;
+mod folders;
+mod hosted;
+mod link;
+mod start;
+mod sync;
+mod watch;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use mio::net::TcpListener;
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
+
+use super::clock;
+use super::lock::StateLock;
+use super::signals::Signals;
+use crate::engine::master::{Connection, Effect, Master, Totals};
+use crate::types::{Mono, Now, Wall};
+
+pub use error::PromptError;
+use folders::Folders;
+pub use hosted::Hosted;
+use link::{After, Brought, Link};
+use sync::Syncer;
+use watch::{Change, Watch};
+
+const LISTENER: Token = Token(0);
+const SIGNALS: Token = Token(1);
+const WATCH: Token = Token(2);
+const WAKER: Token = Token(3);
+/// Connections are counted from here on; their number is their token.
+const CONNECTIONS: u64 = 16;
+
+/// Events of one wait.
+const EVENTS: usize = 1024;
+
+/// Bytes of one read.
+const BUFFER_BYTES: usize = 64 << 10;
+
+/// After which a listener that had no descriptors left tries again.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// A file that has changed so lately is still being written, unless the watch says that it was closed.
+const SETTLED: Duration = Duration::from_secs(1);
+
+/// How a master has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// What it has done.
+    pub totals: Totals,
+    /// Whether a second signal has ended it before its connections were closed.
+    pub forced: bool,
+}
+
+/// What differs between a master of its own and a hosted one.
+#[derive(Clone, Copy, Debug)]
+pub struct Place<'a> {
+    /// The folder with `.tasks`.
+    pub root: &'a Path,
+    /// The TCP port; 0 takes a free one.
+    pub port: u16,
+    /// Whether it stays when no file is left.
+    pub keep_alive: bool,
+}
+
+/// A master that listens and has its folders, and runs with [`PromptMaster::run`].
+pub struct PromptMaster {
+    engine: Master,
+    folders: Folders,
+    poll: Poll,
+    listener: TcpListener,
+    address: SocketAddr,
+    links: BTreeMap<Connection, Link>,
+    connections: u64,
+    watch: Option<Watch>,
+    syncer: Option<Syncer>,
+    waker: Arc<Waker>,
+    /// Connections that had their turn and may have more.
+    unread: BTreeSet<Connection>,
+    /// The same for the watch, and for the listener.
+    watch_unread: bool,
+    accept_unread: bool,
+    first_scan: bool,
+    /// When files that were being written may be whole.
+    rescan: Option<Mono>,
+    /// Whether the engine has said that all is done.
+    over: bool,
+    buffer: Vec<u8>,
+    /// Until the process ends or the master is dropped.
+    _lock: StateLock,
+}
+
+impl PromptMaster {
+    /// The line that says that it is ready, and where.
+    #[must_use]
+    pub fn ready_line(&self) -> String {
+        format!("llts prompt master ready: {} root {}", self.address, self.folders.root.display())
+    }
+
+    /// Runs until all is worked off, unless it is to stay, or until a signal.
+    ///
+    /// # Errors
+    /// [`PromptError::System`], when it cannot wait for events.
+    pub fn run(mut self, mut signals: Option<Signals>) -> Result<End, PromptError> {
+        if !self.address.ip().is_loopback() {
+            log::warn!("the prompt master listens on {}, which other machines may reach", self.address);
+        }
+        log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());
+        if let Some(signals) = &signals {
+            self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
+        }
+        let mut events = Events::with_capacity(EVENTS);
+        let mut signals_seen = 0;
+        self.settle(clock::now());
+        while !self.over && signals_seen < 2 {
+            match self.poll.poll(&mut events, self.timeout(clock::now())) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                result => result?,
+            }
+            let now = clock::now();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept_unread = true,
+                    WATCH => self.watch_unread = true,
+                    WAKER => self.handle_stop(now, "its host stops"),
+                    SIGNALS => {
+                        for signal in signals.as_mut().map(Signals::read).unwrap_or_default() {
+                            signals_seen += 1;
+                            self.handle_stop(now, signal.as_str());
+                        }
+                    }
+                    Token(number) => self.handle_link(now, Connection(number as u64), event.is_writable()),
+                }
+            }
+            self.go_on(now);
+        }
+        Ok(End { totals: self.engine.totals(clock::now()), forced: !self.over })
+    }
+
+    /// Until when to wait: not at all while something was left unread.
+    fn timeout(&self, now: Now) -> Option<Duration> {
+        if !self.unread.is_empty() || self.watch_unread {
+            return Some(Duration::ZERO);
+        }
+        let deadlines = self.engine.poll_timeout().map(|(at, _)| at).into_iter().chain(self.rescan);
+        let pause = self.accept_unread.then_some(ACCEPT_PAUSE);
+        deadlines.map(|at| at.since(now.mono)).chain(pause).min()
+    }
+
+    /// What is not bound to one event: new connections, what was left unread, deadlines.
+    fn go_on(&mut self, now: Now) {
+        if self.accept_unread {
+            self.accept(now);
+        }
+        for connection in std::mem::take(&mut self.unread) {
+            self.receive(now, connection);
+        }
+        if self.watch_unread {
+            self.read_watch(now);
+        }
+        let now = clock::now();
+        if self.rescan.is_some_and(|at| at <= now.mono) {
+            self.scan(now);
+        }
+        self.engine.handle_timeout(now);
+        self.settle(now);
+    }
+
+    fn handle_stop(&mut self, now: Now, why: &str) {
+        log::info!("{why}: stopping the prompt master");
+        self.engine.handle_stop(now);
+    }
+
+    fn accept(&mut self, now: Now) {
+        loop {
+            match self.listener.accept() {
+                Ok((stream, _)) => self.connect(now, stream),
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.accept_unread = false;
+                    return;
+                }
+                // It was gone before we looked.
+                Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
+                }
+                Err(error) => {
+                    log::warn!("cannot take a connection: {error}; trying again");
+                    return;
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream) {
+        self.connections += 1;
+        let connection = Connection(self.connections);
+        let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
+        let interest = Interest::READABLE | Interest::WRITABLE;
+        let ready = stream.set_nodelay(true).and_then(|()| self.poll.registry().register(&mut stream, token, interest));
+        if let Err(error) = ready {
+            return log::warn!("cannot take a connection: {error}");
+        }
+        self.links.insert(connection, Link::new(stream));
+        self.engine.handle_connected(now, connection);
+        self.settle(now);
+    }
+
+    fn handle_link(&mut self, now: Now, connection: Connection, writable: bool) {
+        let Some(link) = self.links.get_mut(&connection) else { return };
+        if writable && link.flush().is_err() {
+            return self.lose(now, connection);
+        }
+        self.receive(now, connection);
+    }
+
+    fn receive(&mut self, now: Now, connection: Connection) {
+        let mut brought = Vec::new();
+        let Some(link) = self.links.get_mut(&connection) else { return };
+        let after = link.receive(&mut self.buffer, |one| brought.push(one));
+        for one in brought {
+            match one {
+                Brought::Message(message) => self.engine.handle_message(now, connection, message),
+                Brought::Bad(error) => self.engine.handle_bad_message(now, connection, &error),
+            }
+            self.settle(now);
+        }
+        match after {
+            After::Drained => {}
+            After::More => {
+                self.unread.insert(connection);
+            }
+            After::Closed => self.lose(now, connection),
+        }
+    }
+
+    fn lose(&mut self, now: Now, connection: Connection) {
+        self.drop_link(connection);
+        self.engine.handle_closed(now, connection);
+        self.settle(now);
+    }
+
+    fn drop_link(&mut self, connection: Connection) {
+        if let Some(mut link) = self.links.remove(&connection) {
+            // Closing it takes it out of the wait, too; this only says so before.
+            let _ = self.poll.registry().deregister(&mut link.stream);
+        }
+    }
+
+    fn read_watch(&mut self, now: Now) {
+        let changes = self.watch.as_ref().and_then(Watch::read);
+        self.watch_unread = changes.is_some();
+        for change in changes.unwrap_or_default() {
+            match change {
+                Change::File(file) => {
+                    // One that is gone has been handed out already.
+                    if let Some(metadata) = self.folders.look(&file) {
+                        let front = self.folders.peek(&file, &metadata);
+                        self.engine.handle_found(now, file, &front);
+                    }
+                }
+                Change::Everything => self.scan(now),
+            }
+            self.settle(now);
+        }
+    }
+
+    /// Does what the engine has decided.
+    fn settle(&mut self, now: Now) {
+        while let Some(effect) = self.engine.poll_effect() {
+            match effect {
+                Effect::Send(connection, message) => {
+                    let Some(link) = self.links.get_mut(&connection) else { continue };
+                    if let Err(error) = link.send(message.encode()) {
+                        log::debug!("{connection:?}: {error}");
+                        self.drop_link(connection);
+                        self.engine.handle_closed(now, connection);
+                    }
+                }
+                Effect::Close(connection) => {
+                    let closed = self.links.get_mut(&connection).is_none_or(|link| link.close().is_err());
+                    if closed {
+                        self.drop_link(connection);
+                        self.engine.handle_closed(now, connection);
+                    }
+                }
+                Effect::Abort(connection) => self.drop_link(connection),
+                Effect::Claim(file) => {
+                    let claimed = self.folders.claim(&file);
+                    self.engine.handle_claimed(now, claimed);
+                    self.note_move();
+                }
+                Effect::Move(file, destination) => {
+                    let moved = self.folders.move_out(&file, &destination);
+                    self.engine.handle_moved(now, &file, moved);
+                    self.note_move();
+                }
+                Effect::Scan => self.scan(now),
+                Effect::Exit => self.over = true,
+            }
+        }
+    }
+
+    fn note_move(&self) {
+        if let Some(syncer) = &self.syncer {
+            syncer.note();
+        }
+    }
+
+    /// Looks through `pending/` for what the watch has not told.
+    fn scan(&mut self, now: Now) {
+        let present = match self.folders.waiting() {
+            Ok(present) => present,
+            Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
+        };
+        self.rescan = None;
+        // The folder may be another one than before.
+        if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
+            log::warn!("cannot watch {}: {error}", self.folders.pending.display());
+        }
+        // What is there at the start is taken as it is: whoever starts a master has put it there before.
+        let all = std::mem::take(&mut self.first_scan);
+        for file in &present {
+            if self.engine.is_known(file) {
+                continue;
+            }
+            let Some(metadata) = self.folders.look(file) else { continue };
+            if all || is_settled(&metadata, now) {
+                let front = self.folders.peek(file, &metadata);
+                self.engine.handle_found(now, file.clone(), &front);
+            } else {
+                self.rescan = Some(now.mono + SETTLED);
+            }
+        }
+        self.engine.handle_scanned(now, &present);
+    }
+}
+
+/// Whether nobody has touched the file for a while. A moment in the future is one of another clock, and says nothing.
+fn is_settled(metadata: &std::fs::Metadata, now: Now) -> bool {
+    use std::os::unix::fs::MetadataExt as _;
+    let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;
+    let changed = Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
+    changed > now.wall || now.wall.since(changed) >= SETTLED
+}

@@ -1,0 +1,283 @@
+//! The four folders `.tasks/{pending,working,done,failed}` and the moves between them.
+//!
+//! A move is one atomic rename that replaces nothing, so that a file is in exactly one folder whenever the master is killed; what
+//! a power cut undoes is a move, never a file. Folders are named by their paths: whoever clears them and makes them anew while a
+//! master runs finds it going on.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use super::PromptError;
+use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, count_prompts};
+use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
+use crate::shell::prompt_create::TASKS;
+
+/// Names that are tried before a folder is taken for a broken one.
+const NAMES_MAX: u32 = 10_000;
+
+/// The folders of one root.
+#[derive(Clone, Debug)]
+pub(super) struct Folders {
+    pub(super) root: PathBuf,
+    pub(super) tasks: PathBuf,
+    pub(super) pending: PathBuf,
+    working: PathBuf,
+    done: PathBuf,
+    failed: PathBuf,
+    prompt_bytes_max: usize,
+}
+
+impl Folders {
+    /// Makes the folders that are missing.
+    pub(super) fn open(root: &Path, prompt_bytes_max: usize) -> Result<Self, PromptError> {
+        if !root.is_dir() {
+            return Err(PromptError::NoRoot(root.to_owned()));
+        }
+        // Where it is now: a relative path would lead elsewhere for whoever reads it.
+        let root = root.canonicalize().map_err(|source| PromptError::Folder { path: root.to_owned(), source })?;
+        let tasks = root.join(TASKS);
+        let [pending, working, done, failed] = ["pending", "working", "done", "failed"].map(|name| tasks.join(name));
+        let folders = Self { root, tasks, pending, working, done, failed, prompt_bytes_max };
+        folders.make().map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
+        folders.check_device()?;
+        Ok(folders)
+    }
+
+    pub(super) fn all(&self) -> [&Path; 4] {
+        [&self.pending, &self.working, &self.done, &self.failed]
+    }
+
+    fn make(&self) -> io::Result<()> {
+        self.all().into_iter().try_for_each(fs::create_dir_all)
+    }
+
+    /// A rename does not go from one file system to another.
+    fn check_device(&self) -> Result<(), PromptError> {
+        let device = |path: &Path| match path.metadata() {
+            Ok(metadata) => Ok(metadata.dev()),
+            Err(source) => Err(PromptError::Folder { path: path.to_owned(), source }),
+        };
+        let pending = device(&self.pending)?;
+        for path in self.all() {
+            if device(path)? != pending {
+                return Err(PromptError::OtherDevice(path.to_owned(), self.pending.clone()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts back what a dead master has left in `working/`; returns how many files that are.
+    pub(super) fn recover(&self) -> Result<usize, PromptError> {
+        let failed = |source| PromptError::Folder { path: self.working.clone(), source };
+        let left = names(&self.working).map_err(failed)?;
+        for file in &left {
+            rename_free(&self.working.join(file.as_os_str()), &self.pending, file).map_err(failed)?;
+        }
+        Ok(left.len())
+    }
+
+    /// The prompts in `done/` and `failed/`.
+    pub(super) fn counts(&self) -> Result<(u64, u64), PromptError> {
+        let count = |path: &PathBuf| match names(path) {
+            Ok(names) => Ok(count_prompts(&names)),
+            Err(source) => Err(PromptError::Folder { path: path.clone(), source }),
+        };
+        Ok((count(&self.done)?, count(&self.failed)?))
+    }
+
+    /// The names of the prompts that wait. A folder that is gone is made again.
+    pub(super) fn waiting(&self) -> io::Result<BTreeSet<FileName>> {
+        match names(&self.pending) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.make()?;
+                names(&self.pending)
+            }
+            names => names,
+        }
+    }
+
+    /// The metadata of what waits under this name; `None` when nothing does.
+    pub(super) fn look(&self, file: &FileName) -> Option<fs::Metadata> {
+        self.pending.join(file.as_os_str()).symlink_metadata().ok()
+    }
+
+    /// The front matter of a file that waits. One that cannot be read has none; what is wrong shows when it is claimed.
+    pub(super) fn peek(&self, file: &FileName, metadata: &fs::Metadata) -> Front {
+        if !metadata.is_file() {
+            return Front::default();
+        }
+        let mut head = Vec::new();
+        let read = open(&self.pending.join(file.as_os_str()))
+            .and_then(|file| file.take(FRONT_BYTES_MAX as u64).read_to_end(&mut head));
+        if read.is_ok() { Front::peek(&head) } else { Front::default() }
+    }
+
+    /// Moves a file to `working/` and reads it. It gets a name that is free in all folders it may come to, so that results
+    /// that a worker puts there have the name of their prompt.
+    pub(super) fn claim(&self, file: &FileName) -> Result<Claimed, ClaimError> {
+        let from = self.pending.join(file.as_os_str());
+        let moved = self.rename_everywhere_free(&from, file);
+        let name = match moved {
+            Ok(name) => name,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Err(ClaimError::Vanished),
+            Err(error) => return Err(ClaimError::Stuck(error.to_string())),
+        };
+        let text = read(&self.working.join(name.as_os_str()), self.prompt_bytes_max);
+        let split = text.and_then(|text| {
+            let (front, prompt) = Front::split(&text)?;
+            // Most prompts have no front matter: those are not copied.
+            let (front, length) = (front, prompt.len());
+            let prompt = if length == text.len() { text } else { prompt.to_owned() };
+            if prompt_fits(&prompt) {
+                Ok((front, prompt))
+            } else {
+                Err("it does not fit into a message of 16 MiB; line ends and quotes take two bytes there".to_owned())
+            }
+        });
+        match split {
+            Ok((front, prompt)) => Ok(Claimed { file: name, front, prompt }),
+            Err(reason) => Err(ClaimError::Unfit(name, reason)),
+        }
+    }
+
+    fn rename_everywhere_free(&self, from: &Path, file: &FileName) -> io::Result<FileName> {
+        for name in candidates(file) {
+            if [&self.done, &self.failed].iter().any(|folder| folder.join(name.as_os_str()).symlink_metadata().is_ok())
+            {
+                continue;
+            }
+            match rename_new(from, &self.working.join(name.as_os_str())) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound && from.symlink_metadata().is_ok() => {
+                    // It is the folder that is gone.
+                    self.make()?;
+                    return rename_free(from, &self.working, &name);
+                }
+                result => return result.map(|()| name),
+            }
+        }
+        Err(no_name(file))
+    }
+
+    /// Moves a file out of `working/`.
+    pub(super) fn move_out(&self, file: &FileName, destination: &Destination) -> Moved {
+        let from = self.working.join(file.as_os_str());
+        let folder = match destination {
+            Destination::Pending => &self.pending,
+            Destination::Done => &self.done,
+            Destination::Failed { .. } => &self.failed,
+        };
+        let moved = rename_free(&from, folder, file).or_else(|error| {
+            if error.kind() != io::ErrorKind::NotFound || from.symlink_metadata().is_err() {
+                return Err(error);
+            }
+            self.make()?;
+            rename_free(&from, folder, file)
+        });
+        match moved {
+            Ok(name) => {
+                if let Destination::Failed { reason: Some(reason) } = destination {
+                    self.tell(&name, reason);
+                }
+                Moved::To(name)
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Moved::Vanished,
+            Err(error) => Moved::Stuck(error.to_string()),
+        }
+    }
+
+    /// Says beside a file why it is in `failed/`. It is in the log, too.
+    fn tell(&self, file: &FileName, reason: &str) {
+        let path = self.failed.join(file.reason().as_os_str());
+        let mut options = File::options();
+        // A link that somebody has put there must not lead elsewhere.
+        options.write(true).create(true).truncate(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
+        let written =
+            options.open(&path).and_then(|mut out| io::Write::write_all(&mut out, format!("{reason}\n").as_bytes()));
+        if let Err(error) = written {
+            log::warn!("cannot write {}: {error}", path.display());
+        }
+    }
+}
+
+/// The prompts of a folder, and what else has a name like one.
+fn names(folder: &Path) -> io::Result<BTreeSet<FileName>> {
+    let mut names = BTreeSet::new();
+    for entry in fs::read_dir(folder)? {
+        let name = FileName::new(entry?.file_name());
+        if name.is_prompt() {
+            names.insert(name);
+        }
+    }
+    Ok(names)
+}
+
+/// Opens what may be anything, without waiting for a peer and without following a link.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// The text of a prompt file, or one sentence why it has none.
+fn read(path: &Path, bytes_max: usize) -> Result<String, String> {
+    let cannot = |error: io::Error| format!("it cannot be read: {error}");
+    let kind = path.symlink_metadata().map_err(cannot)?.file_type();
+    if !kind.is_file() {
+        let what = if kind.is_symlink() { "a symbolic link, which is not followed" } else { "no regular file" };
+        return Err(format!("it is {what}"));
+    }
+    let file = open(path).map_err(cannot)?;
+    let metadata = file.metadata().map_err(cannot)?;
+    if !metadata.is_file() {
+        return Err("it is no regular file".to_owned());
+    }
+    let too_long = |bytes: u64| format!("it has {bytes} bytes; at most {bytes_max} are taken (PROMPT_BYTES_MAX)");
+    if metadata.len() > bytes_max as u64 {
+        return Err(too_long(metadata.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default() + 1);
+    file.take(bytes_max as u64 + 1).read_to_end(&mut bytes).map_err(cannot)?;
+    if bytes.len() > bytes_max {
+        return Err(too_long(bytes.len() as u64));
+    }
+    String::from_utf8(bytes).map_err(|error| format!("it is not UTF-8: {}", error.utf8_error()))
+}
+
+fn candidates(file: &FileName) -> impl Iterator<Item = FileName> {
+    std::iter::once(file.clone()).chain((2..NAMES_MAX).map(|number| file.numbered(number)))
+}
+
+/// Moves a file to a folder, under its name or one with a number.
+fn rename_free(from: &Path, folder: &Path, file: &FileName) -> io::Result<FileName> {
+    for name in candidates(file) {
+        match rename_new(from, &folder.join(name.as_os_str())) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            result => return result.map(|()| name),
+        }
+    }
+    Err(no_name(file))
+}
+
+fn no_name(file: &FileName) -> io::Error {
+    io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {file} are taken"))
+}
+
+/// Renames, but replaces nothing.
+fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
+    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
+        // The file system knows no such rename (NFS). One master has the folders for itself, so a look will do.
+        Err(Errno::INVAL | Errno::NOSYS) => {
+            if to.symlink_metadata().is_ok() {
+                return Err(io::ErrorKind::AlreadyExists.into());
+            }
+            fs::rename(from, to)
+        }
+        result => Ok(result?),
+    }
+}

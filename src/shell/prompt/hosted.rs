@@ -1,0 +1,58 @@
+//! A prompt master inside another process: on a thread of its own, until its host stops it.
+
+use std::fmt;
+use std::io;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use mio::Waker;
+
+use super::{Place, PromptError, PromptMaster};
+use crate::config::Config;
+
+/// A running master. It stays when no file is left.
+#[derive(Debug)]
+pub struct Hosted {
+    waker: Arc<Waker>,
+    thread: JoinHandle<()>,
+    ready_line: String,
+}
+
+impl Hosted {
+    /// Starts a master with the port and the root of the configuration.
+    ///
+    /// # Errors
+    /// [`PromptError`], when it cannot start.
+    pub fn start(config: &Config) -> Result<Self, PromptError> {
+        let place = Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true };
+        let master = PromptMaster::start(config, place)?;
+        let (waker, ready_line) = (Arc::clone(&master.waker), master.ready_line());
+        let thread = std::thread::Builder::new().name("prompt-master".into()).spawn(move || run(master))?;
+        Ok(Self { waker, thread, ready_line })
+    }
+
+    /// Closes its connections and waits for its end, as long as `SHUTDOWN_TIMEOUT` at the most.
+    ///
+    /// # Errors
+    /// When it cannot be told to stop.
+    pub fn stop(self) -> io::Result<()> {
+        self.waker.wake()?;
+        // Had it panicked, its thread would have said so.
+        let _ = self.thread.join();
+        Ok(())
+    }
+}
+
+/// The line that says that it is ready, and where.
+impl fmt::Display for Hosted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.ready_line)
+    }
+}
+
+fn run(master: PromptMaster) {
+    match master.run(None) {
+        Ok(end) => log::info!("prompt master stopped: {:?}", end.totals),
+        Err(error) => log::error!("{error}"),
+    }
+}

@@ -1,0 +1,198 @@
+//! One connection: bytes in to objects, messages out to bytes. It never blocks, and holds no more than its limits.
+
+use std::collections::VecDeque;
+use std::io::{self, Read as _, Write as _};
+use std::net::Shutdown;
+
+use mio::net::TcpStream;
+
+use crate::protocol::prompt::{
+    FrameError, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, WORKER_FRAME_BYTES_MAX,
+};
+
+/// Bytes that wait for a peer that does not read: one prompt, and more checks than it may leave unanswered.
+const QUEUE_BYTES_MAX: usize = MASTER_FRAME_BYTES_MAX + (1 << 20);
+
+/// Bytes that one connection may bring before others have their turn.
+const TURN_BYTES_MAX: usize = 256 << 10;
+
+/// What a connection has brought.
+#[derive(Debug)]
+pub(super) enum Brought {
+    Message(FromWorker),
+    Bad(MessageError),
+}
+
+/// Whether there may be more to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Nothing until the next event.
+    Drained,
+    /// It had its turn.
+    More,
+    /// The peer has closed it, or it is broken.
+    Closed,
+}
+
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) stream: TcpStream,
+    splitter: Splitter,
+    queue: VecDeque<Vec<u8>>,
+    /// Bytes of the first message that are sent.
+    sent: usize,
+    queued_bytes: usize,
+    /// What is heard has no meaning any more.
+    deaf: bool,
+    /// Nothing more is said.
+    closing: bool,
+}
+
+impl Link {
+    pub(super) const fn new(stream: TcpStream) -> Self {
+        let splitter = Splitter::new(WORKER_FRAME_BYTES_MAX);
+        Self { stream, splitter, queue: VecDeque::new(), sent: 0, queued_bytes: 0, deaf: false, closing: false }
+    }
+
+    /// Reads what is there, up to a turn's worth.
+    pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Brought)) -> After {
+        let mut bytes = 0;
+        while bytes < TURN_BYTES_MAX {
+            match self.stream.read(buffer) {
+                Ok(0) => return After::Closed,
+                Ok(count) => {
+                    bytes += count;
+                    if !self.deaf {
+                        self.understand(&buffer[..count], &mut take);
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return After::Drained,
+                Err(_) => return After::Closed,
+            }
+        }
+        After::More
+    }
+
+    fn understand(&mut self, bytes: &[u8], take: &mut impl FnMut(Brought)) {
+        self.splitter.push(bytes);
+        loop {
+            match self.splitter.next_object() {
+                Ok(Some(object)) => match FromWorker::parse(object) {
+                    Ok(message) => take(Brought::Message(message)),
+                    Err(error) => take(Brought::Bad(error)),
+                },
+                Ok(None) => return,
+                Err(error) => {
+                    // Where the next message begins is not known.
+                    self.deaf = true;
+                    return take(Brought::Bad(malformed(error)));
+                }
+            }
+        }
+    }
+
+    /// Sends a message, or keeps it until the peer reads.
+    ///
+    /// # Errors
+    /// The connection is broken, or its peer has not read for too long.
+    pub(super) fn send(&mut self, message: Vec<u8>) -> io::Result<()> {
+        self.queued_bytes += message.len();
+        if self.queued_bytes > QUEUE_BYTES_MAX {
+            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+        }
+        self.queue.push_back(message);
+        self.flush()
+    }
+
+    /// Sends as much as the peer takes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn flush(&mut self) -> io::Result<()> {
+        while let Some(message) = self.queue.front() {
+            match self.stream.write(&message[self.sent..]) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => {
+                    self.sent += count;
+                    self.queued_bytes -= count;
+                    if self.sent == message.len() {
+                        self.queue.pop_front();
+                        self.sent = 0;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        if self.closing { self.stream.shutdown(Shutdown::Write) } else { Ok(()) }
+    }
+
+    /// Sends what is queued and then the end of the stream. The peer's own end comes as [`After::Closed`].
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(super) fn close(&mut self) -> io::Result<()> {
+        self.deaf = true;
+        self.closing = true;
+        self.flush()
+    }
+}
+
+fn malformed(error: FrameError) -> MessageError {
+    MessageError::Malformed(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn pair() -> (Link, std::net::TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let peer = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        stream.set_nonblocking(true).unwrap();
+        (Link::new(TcpStream::from_std(stream)), peer)
+    }
+
+    #[test]
+    fn a_peer_that_does_not_read_is_given_up() {
+        let (mut link, _peer) = pair();
+        let message = || vec![b' '; 1 << 20];
+        // The system holds some of it as well; a few MiB.
+        let sent = (0..200).take_while(|_| link.send(message()).is_ok()).count();
+        assert!((QUEUE_BYTES_MAX >> 20..200).contains(&sent), "{sent} messages of 1 MiB");
+    }
+
+    #[test]
+    fn what_is_queued_leaves_before_the_end_of_the_stream() {
+        let (mut link, mut peer) = pair();
+        let sent = vec![b'x'; 8 << 20];
+        link.send(sent.clone()).unwrap();
+        link.close().unwrap();
+        let reader = std::thread::spawn(move || {
+            let mut heard = Vec::new();
+            peer.read_to_end(&mut heard).unwrap();
+            heard
+        });
+        while !reader.is_finished() {
+            link.flush().unwrap();
+            std::thread::yield_now();
+        }
+        assert!(reader.join().unwrap() == sent);
+    }
+
+    #[test]
+    fn a_peer_is_heard_until_it_breaks_the_stream_and_not_after() {
+        let (mut link, mut peer) = pair();
+        peer.write_all(b"{\"type\":\"LEAVE\"}x{\"type\":\"LEAVE\"}").unwrap();
+        drop(peer);
+        let (mut brought, mut buffer) = (Vec::new(), [0; 64]);
+        while link.receive(&mut buffer, |one| brought.push(one)) != After::Closed {}
+        let [Brought::Message(FromWorker::Leave), Brought::Bad(MessageError::Malformed(_))] = &brought[..] else {
+            panic!("{brought:?}");
+        };
+    }
+}

@@ -1,0 +1,114 @@
+//! The start of a prompt master: folders, lock, port, watch.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use mio::net::TcpListener;
+use mio::unix::SourceFd;
+use mio::{Interest, Poll, Waker};
+
+use super::folders::Folders;
+use super::sync::Syncer;
+use super::watch::Watch;
+use super::{BUFFER_BYTES, CONNECTIONS, LISTENER, Place, PromptError, PromptMaster, WAKER, WATCH};
+use crate::config::{Config, Durability, Secret};
+use crate::engine::master::{Master, Settings};
+use crate::shell::lock::{LockError, StateLock};
+use crate::shell::{clock, limits};
+
+impl PromptMaster {
+    /// Takes the folders and the port; puts back what a dead master has left in `working/`.
+    ///
+    /// # Errors
+    /// [`PromptError`].
+    pub fn start(config: &Config, place: Place<'_>) -> Result<Self, PromptError> {
+        let folders = Folders::open(place.root, config.prompt.prompt_bytes_max)?;
+        let lock = lock(place.root, &folders.tasks)?;
+        let limit = limits::raise_descriptor_limit()?;
+        if limit < config.prompt.workers_max as u64 {
+            log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
+        }
+        let address = SocketAddr::new(config.prompt.bind, place.port);
+        let refused = |source| PromptError::Listen { address, source };
+        let mut listener = TcpListener::bind(address).map_err(refused)?;
+        let address = listener.local_addr()?;
+        let poll = Poll::new()?;
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let watch = open_watch(&poll, &folders.pending);
+        let left = folders.recover()?;
+        if left > 0 {
+            log::warn!("{left} files were left in working/ and wait again");
+        }
+        let (done, failed) = folders.counts()?;
+        let syncer = match config.controller.durability {
+            Durability::Disk => Some(Syncer::start(folders.all().map(Path::to_owned).to_vec())?),
+            Durability::Process => None,
+        };
+        if let Some(syncer) = &syncer {
+            syncer.note();
+        }
+        let settings = settings(config, place.keep_alive);
+        Ok(Self {
+            engine: Master::new(settings, rand::random(), clock::now(), done, failed),
+            folders,
+            poll,
+            listener,
+            address,
+            links: BTreeMap::new(),
+            connections: CONNECTIONS,
+            watch,
+            syncer,
+            waker,
+            unread: BTreeSet::new(),
+            watch_unread: true,
+            accept_unread: false,
+            first_scan: true,
+            rescan: None,
+            over: false,
+            buffer: vec![0; BUFFER_BYTES],
+            _lock: lock,
+        })
+    }
+}
+
+fn lock(root: &Path, tasks: &Path) -> Result<StateLock, PromptError> {
+    StateLock::acquire(tasks, "master").map_err(|error| match error {
+        LockError::Held { pid, .. } => PromptError::InUse { path: root.to_owned(), pid },
+        error @ LockError::Io { .. } => PromptError::Lock(error),
+    })
+}
+
+fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
+    let open = || {
+        let mut watch = Watch::open()?;
+        watch.follow(pending)?;
+        let fd = watch.raw_fd();
+        poll.registry().register(&mut SourceFd(&fd), WATCH, Interest::READABLE)?;
+        Ok::<_, io::Error>(watch)
+    };
+    let watch = open();
+    if let Err(error) = &watch {
+        log::warn!("cannot watch {}: {error}; new files are found with each TIMER", pending.display());
+    }
+    watch.ok()
+}
+
+fn settings(config: &Config, keep_alive: bool) -> Settings {
+    let prompt = &config.prompt;
+    Settings {
+        timer_interval: prompt.timer_interval,
+        request_timeout: prompt.request_timeout,
+        join_timeout: prompt.join_timeout,
+        disconnect_timeout: prompt.disconnect_timeout,
+        shutdown_timeout: prompt.shutdown_timeout,
+        retry_after: prompt.retry_after,
+        keep_alive,
+        workers_max: prompt.workers_max,
+        sending_bytes_max: prompt.sending_bytes_max,
+        secret: prompt.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+    }
+}

@@ -1,0 +1,88 @@
+//! Brings moves to the disk on a thread of its own, so that no hand-out waits for it.
+//!
+//! Nothing is promised to a worker that would have to wait for a move: a power cut that undoes one lets a prompt run again, as a
+//! worker that dies does. So many moves share one sync, and it comes after them.
+
+use std::fs::File;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Between two syncs: a folder that is synced all the time is slow to move files in.
+const PAUSE: Duration = Duration::from_millis(50);
+
+#[derive(Debug, Default)]
+struct Wanted {
+    sync: bool,
+    stop: bool,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    wanted: Mutex<Wanted>,
+    changed: Condvar,
+}
+
+impl Shared {
+    /// A thread that panics here leaves two flags, which are good in any state.
+    fn lock(&self) -> MutexGuard<'_, Wanted> {
+        self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread. Dropping it syncs what is left.
+#[derive(Debug)]
+pub(super) struct Syncer {
+    shared: Arc<Shared>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Syncer {
+    pub(super) fn start(folders: Vec<PathBuf>) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
+        let theirs = Arc::clone(&shared);
+        let thread = std::thread::Builder::new().name("prompt-sync".into()).spawn(move || run(&theirs, &folders))?;
+        Ok(Self { shared, thread: Some(thread) })
+    }
+
+    /// A file was moved.
+    pub(super) fn note(&self) {
+        if !std::mem::replace(&mut self.shared.lock().sync, true) {
+            self.shared.changed.notify_one();
+        }
+    }
+}
+
+impl Drop for Syncer {
+    fn drop(&mut self) {
+        self.shared.lock().stop = true;
+        self.shared.changed.notify_one();
+        if let Some(thread) = self.thread.take() {
+            // What it could not sync is in the log.
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run(shared: &Shared, folders: &[PathBuf]) {
+    loop {
+        let waiting = shared.changed.wait_while(shared.lock(), |wanted| !wanted.sync && !wanted.stop);
+        let mut wanted = waiting.unwrap_or_else(PoisonError::into_inner);
+        let (sync, stop) = (std::mem::take(&mut wanted.sync), wanted.stop);
+        drop(wanted);
+        if sync {
+            for folder in folders {
+                if let Err(error) = File::open(folder).and_then(|folder| folder.sync_all()) {
+                    log::warn!("cannot sync {}: {error}", folder.display());
+                }
+            }
+        }
+        if stop {
+            return;
+        }
+        // Only a stop ends the pause early.
+        let _ = shared.changed.wait_timeout_while(shared.lock(), PAUSE, |wanted| !wanted.stop);
+    }
+}

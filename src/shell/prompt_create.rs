@@ -1,0 +1,272 @@
+//! The creator of prompts: one file in `.tasks/pending/` for each line of a target list.
+//!
+//! A master may be waiting for the files. So all of them are written beside its folders first, and then renamed into
+//! `pending/`: it never sees half a prompt, and a disk that fills up leaves none. No file is ever replaced.
+
+mod targets;
+mod template;
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::io::Errno;
+
+use crate::protocol::prompt::Front;
+use crate::shell::lock::StateLock;
+
+use targets::Target;
+use template::{BadTemplate, Template};
+
+/// Where everything of a master and its workers is, below the root.
+pub const TASKS: &str = ".tasks";
+
+/// Where prompts wait.
+pub const PENDING: &str = "pending";
+
+/// The four folders of the document.
+pub const FOLDERS: [&str; 4] = [PENDING, "working", "done", "failed"];
+
+/// Bytes of the text of the work and of a template: a message to a worker has at most 16 MiB, and JSON may make six bytes of
+/// one.
+const PROMPT_BYTES_MAX: u64 = 1 << 20;
+
+/// Bytes of a target list: a million lines of some length.
+const LIST_BYTES_MAX: u64 = 64 << 20;
+
+/// What to create.
+#[derive(Clone, Debug)]
+pub struct Creation {
+    /// The file with the text of the work.
+    pub prompt: PathBuf,
+    /// The file with one target a line.
+    pub targets: PathBuf,
+    /// A file with a template; `None` for the built-in one.
+    pub template: Option<PathBuf>,
+    /// The folder with `.tasks/`.
+    pub root: PathBuf,
+    /// Remove what is in `.tasks/` first, finished prompts included.
+    pub clear: bool,
+}
+
+/// What was created.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Created {
+    /// `.tasks/pending` below the root.
+    pub pending: PathBuf,
+    /// The names of the files, in the order of the list.
+    pub names: Vec<String>,
+}
+
+/// Why nothing, or not everything, was created.
+#[derive(Debug, thiserror::Error)]
+pub enum CreateError {
+    /// A file that cannot be read.
+    #[error("cannot read {}: {error}", path.display())]
+    Read {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// A file that is too long to be meant.
+    #[error("{} is longer than {max} bytes", path.display())]
+    TooLong {
+        /// Which.
+        path: PathBuf,
+        /// The limit.
+        max: u64,
+    },
+    /// The text of the work, or a template, is not UTF-8.
+    #[error("{} is not UTF-8: line {line} has a byte that no text has", path.display())]
+    NotText {
+        /// Which.
+        path: PathBuf,
+        /// Where, from 1.
+        line: usize,
+    },
+    /// There is no work in the file.
+    #[error("{} is empty: it must say what to do for each target", .0.display())]
+    NoPrompt(PathBuf),
+    /// A template that would not do what its writer wants.
+    #[error("the template {}: {problem}", path.display())]
+    Template {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong, with its line.
+        problem: String,
+    },
+    /// A line of the target list of which no prompt can be made.
+    #[error("line {line} of the target list: {problem}")]
+    Line {
+        /// Which, from 1.
+        line: usize,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// No target in the list.
+    #[error("the target list has no line with a target")]
+    NoTarget,
+    /// The front matter of the work says something that no master takes.
+    #[error("the front matter of {}: {problem}", path.display())]
+    Front {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong.
+        problem: String,
+    },
+    /// Somebody counts on what would be cleared.
+    #[error("a master (pid {pid}) runs in {}; stop it before --clear", tasks.display())]
+    InUse {
+        /// `.tasks/`.
+        tasks: PathBuf,
+        /// The master.
+        pid: String,
+    },
+    /// The files cannot be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// Which file or folder.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+}
+
+/// Creates the prompts. Everything is checked before anything is cleared or written.
+///
+/// # Errors
+/// [`CreateError`]. Only if the system fails in the middle of the renames are there some files already, and the error names
+/// the line at which it stopped.
+pub fn create(creation: &Creation) -> Result<Created, CreateError> {
+    let template = match &creation.template {
+        None => Template::built_in(),
+        Some(path) => read_template(path)?,
+    };
+    let text = read_text(&creation.prompt)?;
+    let (_, prompt) =
+        Front::split(&text).map_err(|problem| CreateError::Front { path: creation.prompt.clone(), problem })?;
+    // It is the master's: whatever the template puts around the work, it comes first.
+    let front = text.strip_suffix(prompt).unwrap_or_default();
+    let prompt = prompt.trim();
+    if prompt.is_empty() {
+        return Err(CreateError::NoPrompt(creation.prompt.clone()));
+    }
+    let targets = targets::parse(&read(&creation.targets, LIST_BYTES_MAX)?)?;
+    let tasks = creation.root.join(TASKS);
+    if creation.clear {
+        clear(&tasks)?;
+    }
+    for folder in FOLDERS {
+        let folder = tasks.join(folder);
+        fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, error })?;
+    }
+    refuse_known_names(&tasks, &targets)?;
+    let drafts = Drafts::open(&tasks)?;
+    for target in &targets {
+        let path = drafts.0.join(&target.name);
+        let content = format!("{front}{}", template.fill(prompt, &target.text));
+        fs::write(&path, content).map_err(|error| CreateError::Write { path, error })?;
+    }
+    let pending = tasks.join(PENDING);
+    for target in &targets {
+        publish(&drafts, &pending, target)?;
+    }
+    Ok(Created { pending, names: targets.into_iter().map(|target| target.name).collect() })
+}
+
+fn read(path: &Path, max: u64) -> Result<Vec<u8>, CreateError> {
+    let mut bytes = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
+    match read {
+        Err(error) => Err(CreateError::Read { path: path.to_owned(), error }),
+        Ok(_) if bytes.len() as u64 > max => Err(CreateError::TooLong { path: path.to_owned(), max }),
+        Ok(_) => Ok(bytes),
+    }
+}
+
+fn read_text(path: &Path) -> Result<String, CreateError> {
+    String::from_utf8(read(path, PROMPT_BYTES_MAX)?).map_err(|error| {
+        let good = error.as_bytes().get(..error.utf8_error().valid_up_to()).unwrap_or_default();
+        let line = good.iter().filter(|&&byte| byte == b'\n').count() + 1;
+        CreateError::NotText { path: path.to_owned(), line }
+    })
+}
+
+fn read_template(path: &Path) -> Result<Template, CreateError> {
+    let failed = |error: BadTemplate| CreateError::Template { path: path.to_owned(), problem: error.to_string() };
+    Template::parse(&read_text(path)?).map_err(failed)
+}
+
+/// Removes everything but the hidden folders, which belong to workers that may be running.
+fn clear(tasks: &Path) -> Result<(), CreateError> {
+    if let Some(holder) = StateLock::holder(tasks, "master") {
+        let pid = holder.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
+        return Err(CreateError::InUse { tasks: tasks.to_owned(), pid });
+    }
+    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), error };
+    let entries = match fs::read_dir(tasks) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries.map_err(|error| failed(tasks, error))?,
+    };
+    for entry in entries {
+        let entry = entry.map_err(|error| failed(tasks, error))?;
+        let path = entry.path();
+        if entry.file_name().as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
+        let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.map_err(|error| failed(&path, error))?;
+    }
+    Ok(())
+}
+
+/// A prompt of this name, wherever it is, is one that somebody still counts on, or its result.
+fn refuse_known_names(tasks: &Path, targets: &[Target]) -> Result<(), CreateError> {
+    for target in targets {
+        let known = FOLDERS.map(|folder| tasks.join(folder).join(&target.name));
+        if let Some(path) = known.iter().find(|path| path.symlink_metadata().is_ok()) {
+            let problem = format!("{} is there already; move it away, or start over with --clear", path.display());
+            return Err(CreateError::Line { line: target.line, problem });
+        }
+    }
+    Ok(())
+}
+
+fn publish(drafts: &Drafts, pending: &Path, target: &Target) -> Result<(), CreateError> {
+    let (from, to) = (drafts.0.join(&target.name), pending.join(&target.name));
+    let renamed = match renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
+        // A file system without the flag: the names were free a moment ago.
+        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&from, &to),
+        other => other.map_err(Into::into),
+    };
+    renamed.map_err(|error| CreateError::Line {
+        line: target.line,
+        problem: format!("cannot put {} in place: {error}", to.display()),
+    })
+}
+
+/// The folder of what is not in place yet. It goes with whatever is left in it.
+struct Drafts(PathBuf);
+
+impl Drafts {
+    fn open(tasks: &Path) -> Result<Self, CreateError> {
+        let path = tasks.join(format!(".drafts-{}-{:08x}", std::process::id(), rand::random::<u32>()));
+        match DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => Ok(Self(path)),
+            Err(error) => Err(CreateError::Write { path, error }),
+        }
+    }
+}
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;

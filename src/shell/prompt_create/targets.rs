@@ -1,0 +1,80 @@
+//! The target list: one target a line, and the name of the prompt file that is made of each.
+
+use super::CreateError;
+
+/// Characters of a target in the name of its file. Of four bytes each they are 200, and a name may have 255: room is left for
+/// what is put around it, and for the endings of the results.
+const NAME_CHARS_MAX: usize = 50;
+
+/// One line of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Target {
+    /// From 1, blank lines counted.
+    pub(super) line: usize,
+    pub(super) text: String,
+    /// Of its file: `task_NNN_<target>.txt`, numbered without the blank lines.
+    pub(super) name: String,
+}
+
+/// Reads the list. Blank lines are passed over, blanks around a target are not part of it.
+pub(super) fn parse(list: &[u8]) -> Result<Vec<Target>, CreateError> {
+    let list = list.strip_prefix("\u{feff}".as_bytes()).unwrap_or(list);
+    let mut targets: Vec<Target> = Vec::new();
+    for (at, bytes) in list.split(|&byte| byte == b'\n').enumerate() {
+        let line = at + 1;
+        let bad = |problem: String| CreateError::Line { line, problem };
+        let text = std::str::from_utf8(bytes).map_err(|_| bad("it is not UTF-8".to_owned()))?.trim();
+        if text.is_empty() {
+            continue;
+        }
+        if let Some(letter) = text.chars().find(|&letter| letter.is_control() && letter != '\t') {
+            return Err(bad(format!("it holds the control character U+{:04X}", u32::from(letter))));
+        }
+        let number = targets.len() + 1;
+        targets.push(Target { line, text: text.to_owned(), name: format!("task_{number:03}_{}.txt", part(text)) });
+    }
+    if targets.is_empty() { Err(CreateError::NoTarget) } else { Ok(targets) }
+}
+
+/// What of a target may stand in the name of a file everywhere.
+fn part(target: &str) -> String {
+    let allowed = |letter: &char| letter.is_alphanumeric() || "._-".contains(*letter);
+    target.chars().filter(allowed).take(NAME_CHARS_MAX).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(list: &[u8]) -> Vec<String> {
+        parse(list).unwrap().into_iter().map(|target| target.name).collect()
+    }
+
+    #[test]
+    fn each_line_has_a_file_with_a_safe_name() {
+        assert_eq!(
+            names(b"https://example.org/a?b=c\r\n\n  ../../etc/passwd \n///\n"),
+            ["task_001_httpsexample.orgabc.txt", "task_002_....etcpasswd.txt", "task_003_.txt"]
+        );
+        assert_eq!(names("東京 都\n".as_bytes()), ["task_001_東京都.txt"]);
+        let long = names("字".repeat(80).as_bytes());
+        assert_eq!(long[0].chars().count(), "task_001_.txt".len() + NAME_CHARS_MAX);
+        assert!(long[0].len() < 220);
+    }
+
+    #[test]
+    fn lines_count_from_one_and_numbers_pass_over_blank_ones() {
+        let targets = parse("\u{feff}a\n\n b\tc \n".as_bytes()).unwrap();
+        let seen: Vec<_> = targets.iter().map(|target| (target.line, target.text.as_str())).collect();
+        assert_eq!(seen, [(1, "a"), (3, "b\tc")]);
+        assert_eq!(targets[1].name, "task_002_bc.txt");
+    }
+
+    #[test]
+    fn a_bad_line_is_named() {
+        let refused = |list: &[u8]| parse(list).unwrap_err().to_string();
+        assert_eq!(refused(b"a\nb\xff\n"), "line 2 of the target list: it is not UTF-8");
+        assert_eq!(refused(b"a\n\nb\x1b[2J"), "line 3 of the target list: it holds the control character U+001B");
+        assert_eq!(refused(b"\n \n"), "the target list has no line with a target");
+    }
+}

@@ -1,0 +1,167 @@
+//! How everything stands with a prompt master: its own answer to STATUS, or the count of its folders.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::net::{TcpStream, ToSocketAddrs as _};
+use std::os::fd::AsFd;
+use std::path::Path;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+use super::clock;
+use super::prompt_create::{FOLDERS, TASKS};
+use crate::engine::master::{FileName, count_prompts};
+use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, Status};
+
+/// Why a master did not answer.
+#[derive(Debug, thiserror::Error)]
+pub enum AskError {
+    /// Nobody is there.
+    #[error("no prompt master answers at {host}:{port}: {error}")]
+    NoMaster {
+        /// Where it was looked for.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// Why.
+        error: io::Error,
+    },
+    /// It does not want to answer.
+    #[error("the prompt master at {host}:{port} refuses: {reason}")]
+    Refused {
+        /// Where it is.
+        host: String,
+        /// Its port.
+        port: u16,
+        /// What it said.
+        reason: String,
+    },
+}
+
+/// The files of the four folders, without results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// In `pending/`.
+    pub pending: u64,
+    /// In `working/`.
+    pub working: u64,
+    /// In `done/`.
+    pub done: u64,
+    /// In `failed/`.
+    pub failed: u64,
+}
+
+/// Asks the master. `timeout` is for each step, and for the whole answer.
+///
+/// # Errors
+/// [`AskError`].
+pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
+    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, error };
+    let mut stream = connect(host, port, timeout).map_err(failed)?;
+    stream.write_all(&FromWorker::Status { secret }.encode()).map_err(failed)?;
+    let until = clock::now().mono + timeout;
+    let mut splitter = Splitter::new(MASTER_FRAME_BYTES_MAX);
+    let mut bytes = [0; 16 << 10];
+    loop {
+        let odd = |error: String| failed(io::Error::new(io::ErrorKind::InvalidData, error));
+        while let Some(object) = splitter.next_object().map_err(|error| odd(error.to_string()))? {
+            match FromMaster::parse(object) {
+                Ok(FromMaster::StatusAck(status)) => return Ok(*status),
+                Ok(FromMaster::Refused(reason)) => {
+                    return Err(AskError::Refused { host: host.to_owned(), port, reason });
+                }
+                Ok(_) | Err(MessageError::UnknownType(_)) => {}
+                Err(error) => return Err(odd(error.to_string())),
+            }
+        }
+        let left = until.since(clock::now().mono);
+        if left.is_zero() {
+            return Err(failed(io::ErrorKind::TimedOut.into()));
+        }
+        stream.set_read_timeout(Some(left)).map_err(failed)?;
+        match stream.read(&mut bytes) {
+            Ok(0) => return Err(odd("it closes the connection; a master of the document knows no STATUS".to_owned())),
+            Ok(length) => splitter.push(bytes.get(..length).unwrap_or_default()),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            // What a read time-out is called here says nothing to anybody.
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return Err(failed(io::ErrorKind::TimedOut.into()));
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+}
+
+fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+    for address in (host, port).to_socket_addrs()? {
+        match TcpStream::connect_timeout(&address, timeout) {
+            Ok(stream) => {
+                stream.set_write_timeout(Some(timeout))?;
+                return Ok(stream);
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Counts the prompts below a root, whether a master runs or not.
+///
+/// # Errors
+/// When there is no `.tasks/`, or it cannot be read.
+pub fn count(root: &Path) -> io::Result<Counts> {
+    let tasks = root.join(TASKS);
+    fs::read_dir(&tasks)?;
+    let [pending, working, done, failed] = FOLDERS.map(|folder| count_folder(&tasks.join(folder)));
+    Ok(Counts { pending: pending?, working: working?, done: done?, failed: failed? })
+}
+
+fn count_folder(folder: &Path) -> io::Result<u64> {
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        entries => entries?,
+    };
+    let mut names = BTreeSet::new();
+    for entry in entries {
+        let entry = entry?;
+        // An entry may be renamed away meanwhile.
+        if entry.file_type().is_ok_and(|kind| kind.is_file()) {
+            names.insert(FileName::new(entry.file_name()));
+        }
+    }
+    Ok(count_prompts(&names))
+}
+
+/// Waits until the descriptor is readable, or the time is over; says which.
+pub fn wait(fd: &impl AsFd, time: Duration) -> bool {
+    let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX)).is_ok_and(|ready| ready > 0)
+}
+
+impl From<&Status> for Counts {
+    fn from(status: &Status) -> Self {
+        let Status { pending, working, done, failed, .. } = *status;
+        Self { pending, working, done, failed }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prompts_are_counted_and_their_results_are_not() {
+        let root = tempfile::tempdir().unwrap();
+        assert!(count(root.path()).is_err());
+        let done = root.path().join(".tasks/done");
+        fs::create_dir_all(done.join("folder")).unwrap();
+        assert_eq!(count(root.path()).unwrap(), Counts::default());
+        for name in ["a", "a.out", "a.err", "a.json", "b.json", ".hidden", "b.json.out", "c.out.txt"] {
+            fs::write(done.join(name), "").unwrap();
+        }
+        assert_eq!(count(root.path()).unwrap(), Counts { done: 3, ..Counts::default() });
+    }
+}

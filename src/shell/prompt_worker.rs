@@ -1,0 +1,281 @@
+//! The prompt worker's process: one connection to a master, one run of the command at a time, one loop.
+//!
+//! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input is
+//! a file, its output goes to files, its end is a descriptor. So a check is answered at once, whatever the command does.
+//!
+//! Beside it stands its guard ([`process::split`]): a worker that is killed leaves no command running, which would work on a
+//! prompt that others have by now.
+
+mod connection;
+mod guard;
+mod results;
+mod runner;
+mod runs;
+
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+
+use crate::engine::worker::{Effect, End, Settings, Worker};
+use crate::shell::clock;
+use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
+use crate::shell::signals::{STOP, Signals};
+use crate::types::Mono;
+
+use connection::{Connection, Dial};
+use runner::Runner;
+use runs::host_part;
+
+/// What to work for, and with what.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// The master's host: a name or an address.
+    pub host: String,
+    /// The master's port.
+    pub port: u16,
+    /// The folder with `.tasks/`; the command runs in it.
+    pub root: PathBuf,
+    /// The command, with its arguments.
+    pub command: Vec<OsString>,
+    /// What the engine must know.
+    pub settings: Settings,
+}
+
+/// Why a worker cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum PromptWorkerError {
+    /// There is no such command.
+    #[error(transparent)]
+    Command(#[from] CommandError),
+    /// The root is no folder that can be used.
+    #[error("cannot use the root folder {}: {error}", root.display())]
+    Root {
+        /// Which.
+        root: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The run records cannot be kept.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The system refuses something that every process may have.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// What has ended here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The worker.
+    Worker(End),
+    /// Its guard, which exits as the worker did. The worker has said everything that there is to say.
+    Guard(u8),
+}
+
+/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP. Splits the process, and returns in both halves: call
+/// it before any thread is started.
+///
+/// # Errors
+/// [`PromptWorkerError`], before the master is even looked for.
+pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
+    let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
+    let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
+    let root = work.root.canonicalize().map_err(unusable)?;
+    let host = host_part(&nix::unistd::gethostname().map_err(io::Error::from)?);
+    let guard = match process::split()? {
+        Half::Guard(ward) => return guard::watch(ward, &root, &host).map(Ended::Guard),
+        Half::Ward(guard) => guard,
+    };
+    // Before any thread is started, so that all of them leave these signals to the loop.
+    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    let runner = Runner::start(&root, command, &host)?;
+    let worker = Worker::new(work.settings, clock::now());
+    let name = host.clone();
+    let master = (work.host, work.port);
+    let turns = Loop { master, host, name, guard: Some(guard), worker, runner, dial: None, connection: None };
+    Ok(Ended::Worker(turns.serve(&mut signals)))
+}
+
+struct Loop {
+    master: (String, u16),
+    host: String,
+    /// How we call ourselves on the present connection, or did on the last.
+    name: String,
+    /// `None` once it is dead.
+    guard: Option<Guarded>,
+    worker: Worker,
+    runner: Runner,
+    dial: Option<Dial>,
+    connection: Option<Connection>,
+}
+
+/// What the loop was woken by.
+struct Ready {
+    signals: bool,
+    guard: bool,
+    exited: bool,
+    dialled: bool,
+    readable: bool,
+    writable: bool,
+}
+
+impl Loop {
+    fn serve(mut self, signals: &mut Signals) -> End {
+        loop {
+            if let Some(end) = self.obey() {
+                return end;
+            }
+            let ready = self.wait(signals);
+            // The command before the orphans: its exit is known before anything is said of what it left behind.
+            if ready.exited {
+                self.runner.collect(&mut self.worker);
+            }
+            if ready.signals {
+                self.handle_signals(signals);
+            }
+            if ready.guard {
+                self.guard = None;
+                log::error!("the guard was killed: stopping");
+                self.worker.handle_stop(clock::now());
+            }
+            if ready.dialled {
+                self.connect();
+            }
+            if ready.writable {
+                self.with_connection(Connection::flush);
+            }
+            if ready.readable
+                && let Some(end) = self.receive()
+            {
+                return end;
+            }
+            self.worker.handle_timeout(clock::now());
+        }
+    }
+
+    fn wait(&self, signals: &Signals) -> Ready {
+        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let mut add = |fd, flags| {
+            fds.push(PollFd::new(fd, flags));
+            fds.len() - 1
+        };
+        let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::POLLIN));
+        let child = self.runner.child().map(|child| add(child.as_fd(), PollFlags::POLLIN));
+        let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::POLLIN));
+        let connection = self.connection.as_ref().map(|connection| {
+            let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
+            add(connection.as_fd(), PollFlags::POLLIN | out)
+        });
+        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+        let _ = poll(&mut fds, timeout(self.worker.poll_timeout().map(|(at, _)| at)));
+        let is = |at: Option<usize>, wanted: PollFlags| {
+            at.and_then(|at| fds.get(at)?.revents()).is_some_and(|flags| flags.intersects(wanted))
+        };
+        let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
+        Ready {
+            signals: is(Some(0), readable),
+            guard: is(guard, readable),
+            exited: is(child, readable),
+            dialled: is(dial, readable),
+            readable: is(connection, readable),
+            writable: is(connection, PollFlags::POLLOUT),
+        }
+    }
+
+    fn handle_signals(&mut self, signals: &mut Signals) {
+        for signal in signals.read() {
+            if signal == Signal::SIGCHLD {
+                self.runner.reap(&mut self.worker);
+            } else {
+                log::info!("{signal}: stopping");
+                self.worker.handle_stop(clock::now());
+            }
+        }
+    }
+
+    fn connect(&mut self) {
+        let Some(dial) = self.dial.take() else { return };
+        let connection = dial
+            .outcome()
+            .and_then(|stream| Connection::new(stream).map_err(|error| format!("cannot use a connection: {error}")));
+        let now = clock::now();
+        match connection {
+            Ok(connection) => {
+                // The document's worker calls itself by its port, which is unique on its host only.
+                self.name = format!("{}-{}", self.host, connection.port());
+                self.connection = Some(connection);
+                self.worker.handle_connected(now, &self.name);
+            }
+            Err(reason) => self.worker.handle_unreachable(now, &reason),
+        }
+    }
+
+    fn receive(&mut self) -> Option<End> {
+        // The end of the connection comes after what was said before it.
+        let received = self.connection.as_mut()?.receive();
+        while let Some(connection) = &mut self.connection {
+            match connection.next_message() {
+                Ok(Some(message)) => self.worker.handle_message(clock::now(), message),
+                Ok(None) => break,
+                Err(reason) => self.lose(&format!("the master cannot be understood: {reason}")),
+            }
+            if let Some(end) = self.obey() {
+                return Some(end);
+            }
+        }
+        if let Err(reason) = received {
+            self.lose(&reason);
+        }
+        None
+    }
+
+    fn with_connection(&mut self, act: impl FnOnce(&mut Connection) -> Result<(), String>) {
+        if let Some(Err(reason)) = self.connection.as_mut().map(act) {
+            self.lose(&reason);
+        }
+    }
+
+    fn lose(&mut self, reason: &str) {
+        if self.connection.take().is_some() {
+            self.worker.handle_closed(clock::now(), reason);
+        }
+    }
+
+    /// Does what the engine has decided. `Some` when the worker is done.
+    fn obey(&mut self) -> Option<End> {
+        while let Some(effect) = self.worker.poll_effect() {
+            match effect {
+                Effect::Connect => match Dial::start(&self.master.0, self.master.1) {
+                    Ok(dial) => self.dial = Some(dial),
+                    Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
+                },
+                Effect::Send(message) => self.with_connection(|connection| connection.send(&message)),
+                Effect::Close => {
+                    if let Some(connection) = self.connection.take() {
+                        connection.close();
+                    }
+                }
+                Effect::Start(request) => {
+                    let started = self.runner.begin(&request);
+                    self.worker.handle_started(clock::now(), started);
+                }
+                Effect::Signal(signal) => self.runner.signal(signal),
+                Effect::CheckTree => self.runner.check_tree(&mut self.worker),
+                Effect::Keep(kept) => self.runner.keep(kept, &self.name),
+                Effect::Exit(end) => return Some(end),
+            }
+        }
+        None
+    }
+}
+
+/// Rounded up: a deadline must have come when the wait is over, or the loop would spin.
+fn timeout(deadline: Option<Mono>) -> PollTimeout {
+    let Some(deadline) = deadline else { return PollTimeout::NONE };
+    let millis = deadline.since(clock::now().mono).as_nanos().div_ceil(1_000_000);
+    PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
+}

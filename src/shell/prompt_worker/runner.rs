@@ -1,0 +1,255 @@
+//! The one run of a worker as the system sees it: its files, its process, what it leaves behind. The engine decides, this obeys.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read as _};
+use std::os::fd::AsFd;
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::PromptWorkerError;
+use super::results::{Results, file_name};
+use super::runs::Runs;
+use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
+use crate::protocol::prompt::Request;
+use crate::shell::clock;
+use crate::shell::process::{
+    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RunRecord, RunningChild, Tree,
+};
+use crate::types::{ExitCode, Round, Session, TaskId, Wall};
+
+const PROMPT: &str = "prompt.txt";
+const OUT: &str = "out";
+const ERR: &str = "err";
+const DEFER: &str = "defer.info";
+
+/// What a command finds in its environment, beside what the worker has.
+const PROMPT_FILE: &str = "PROMPT_FILE";
+const PROMPT_NAME: &str = "PROMPT_NAME";
+const PROMPT_DEFER_FILE: &str = "PROMPT_DEFER_FILE";
+
+/// Marks every process of a run.
+const MARK: &str = "LLTS_RUN_PROMPT";
+
+/// Bytes of `defer.info` that are read; it holds one line.
+const DEFER_BYTES_MAX: u64 = 4096;
+
+/// A longer limit is a slip: a day has been the longest of any service.
+const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
+
+/// Everything that outlives a run, and the run itself.
+pub(super) struct Runner {
+    root: PathBuf,
+    host: String,
+    command: Command,
+    runs: Runs,
+    own: ProcessId,
+    run: Option<Run>,
+}
+
+struct Run {
+    id: TaskId,
+    name: String,
+    folder: PathBuf,
+    /// `None` once it has been reaped.
+    child: Option<RunningChild>,
+    tree: Tree,
+    start: Wall,
+    /// When and how it has ended.
+    end: Option<(Wall, ExitCode)>,
+}
+
+impl Runner {
+    /// Opens the folders, and ends what dead workers have left.
+    pub(super) fn start(root: &Path, command: Command, host: &str) -> Result<Self, PromptWorkerError> {
+        let runs = Runs::open(root, host)?;
+        let own = ProcessId::own().map_err(io::Error::from)?;
+        runs.sweep();
+        runs.remove_strays();
+        Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, run: None })
+    }
+
+    /// Readable when the command has ended.
+    pub(super) fn child(&self) -> Option<&impl AsFd> {
+        self.run.as_ref()?.child.as_ref()
+    }
+
+    /// Starts the command for a prompt.
+    pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
+        let id = TaskId::new(clock::now().wall, rand::random());
+        let folder = self.runs.folder_of(id);
+        let name = file_name(request.file.as_deref(), request.id.as_str());
+        let start = clock::now().wall;
+        let started = self.spawn(id, &folder, &name, &request.prompt);
+        match started {
+            Ok(child) => {
+                log::info!("{name}: started");
+                if let Err(error) = self.runs.records.write(&self.record(id, Some(child.id()))) {
+                    // The run is still known by its mark.
+                    log::error!("{error}");
+                }
+                let tree = Tree::of(child.id());
+                self.run = Some(Run { id, name, folder, child: Some(child), tree, start, end: None });
+                Ok(())
+            }
+            Err(error) => {
+                self.runs.clean(id);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the files and starts the command.
+    fn spawn(&mut self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+        // Somebody may have removed all of .tasks/ since the last run.
+        self.runs = Runs::open(&self.root, &self.host).map_err(|error| error.to_string())?;
+        self.runs.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
+        let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
+        DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
+        let path = folder.join(PROMPT);
+        fs::write(&path, prompt).map_err(failed)?;
+        let mut environment = std::env::vars_os().collect::<Vec<_>>();
+        let mut set = |name: &str, value: OsString| {
+            environment.retain(|(present, _)| present != name);
+            environment.push((name.into(), value));
+        };
+        set(PROMPT_FILE, path.clone().into());
+        set(PROMPT_NAME, name.into());
+        set(PROMPT_DEFER_FILE, folder.join(DEFER).into());
+        set(MARK, id.to_string().into());
+        let plan = CommandPlan {
+            command: &self.command,
+            folder: &self.root,
+            environment,
+            stdin: File::open(&path).map_err(failed)?,
+            stdout: File::create_new(folder.join(OUT)).map_err(failed)?,
+            stderr: File::create_new(folder.join(ERR)).map_err(failed)?,
+        };
+        process::spawn_command(&plan).map_err(|error| error.to_string())
+    }
+
+    fn record(&self, id: TaskId, run: Option<ProcessId>) -> RunRecord {
+        let cookie = Cookie::new([format!("{MARK}={id}")]);
+        RunRecord { task: id, round: Round(0), run, agent: self.own, session: Session(0), cookie }
+    }
+
+    pub(super) fn signal(&self, signal: Signal) {
+        let Some(run) = &self.run else { return };
+        let signalled = match signal {
+            Signal::Terminate => run.tree.terminate(&[]),
+            Signal::Kill => run.tree.kill(&[]),
+        };
+        log::debug!("{signal:?}: {signalled:?}");
+    }
+
+    /// The command may have ended.
+    pub(super) fn collect(&mut self, worker: &mut Worker) {
+        let Some(run) = &mut self.run else { return };
+        let exit = match run.child.as_mut().map(RunningChild::try_wait) {
+            None | Some(Ok(None)) => return,
+            Some(Ok(Some(ChildExit { exit, .. }))) => exit,
+            Some(Err(error)) => {
+                // Its exit code is lost. It must not look like a success.
+                log::error!("the end of the command cannot be read: {error}");
+                ExitCode::PREPARE_FAILED
+            }
+        };
+        run.child = None;
+        run.end = Some((clock::now().wall, exit));
+        let retry_after = if exit == USAGE_LIMITED { retry_after(&run.folder.join(DEFER)) } else { None };
+        worker.handle_exited(exit, retry_after);
+    }
+
+    /// A child has ended: the command, or an orphan that it left behind.
+    pub(super) fn reap(&mut self, worker: &mut Worker) {
+        self.collect(worker);
+        let known: Vec<Pid> = self.run.iter().filter_map(|run| Some(run.child.as_ref()?.id().pid)).collect();
+        process::reap_orphans(&known);
+        if known.is_empty() {
+            worker.handle_tree(clock::now(), process::any_left(&[]));
+        }
+    }
+
+    /// Looks what is left of the tree.
+    pub(super) fn check_tree(&self, worker: &mut Worker) {
+        // What has ended by itself by now was not left behind.
+        process::reap_orphans(&[]);
+        worker.handle_tree(clock::now(), process::any_left(&[]));
+    }
+
+    /// The run is over.
+    pub(super) fn keep(&mut self, kept: Kept, worker: &str) {
+        let Some(run) = self.run.take() else { return };
+        let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
+        let seconds = end.since(run.start).as_secs_f64();
+        let folder = match kept {
+            Kept::Done => Some("done"),
+            Kept::Failed | Kept::Overdue => Some("failed"),
+            Kept::Nowhere => None,
+        };
+        log::info!("{}: {} after {seconds:.1} s", run.name, folder.unwrap_or("given back"));
+        if let Some(folder) = folder {
+            let results = Results {
+                name: &run.name,
+                folder,
+                may_be_late: kept == Kept::Overdue,
+                out: &run.folder.join(OUT),
+                err: &run.folder.join(ERR),
+                worker,
+                command: &self.command.words(),
+                exit,
+                start: run.start,
+                end,
+            };
+            if let Err(error) = results.keep(&self.root) {
+                // The work is done all the same, and doing it again would not make room.
+                log::error!("cannot keep the results of {}: {error}", run.name);
+            }
+        }
+        self.runs.clean(run.id);
+    }
+}
+
+/// What a limited command says of its limit: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
+fn retry_after(path: &Path) -> Option<Duration> {
+    // The command may have put anything there: nothing is followed, and nothing is waited for.
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+    let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
+    let mut text = String::new();
+    file.metadata().ok().filter(fs::Metadata::is_file)?;
+    file.take(DEFER_BYTES_MAX).read_to_string(&mut text).ok()?;
+    let said = text.lines().find_map(|line| line.trim().strip_prefix("retry_after="));
+    let time = said.and_then(|seconds| Duration::try_from_secs_f64(seconds.trim().parse().ok()?).ok());
+    if time.is_none() {
+        log::warn!("{PROMPT_DEFER_FILE} has no line retry_after=SECONDS");
+    }
+    time.map(|time| time.min(RETRY_AFTER_MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_read_and_nothing_else_is_waited_for() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("defer");
+        let read = |text: &str| {
+            fs::write(&path, text).unwrap();
+            retry_after(&path)
+        };
+        assert_eq!(read("retry_after=90\n"), Some(Duration::from_secs(90)));
+        assert_eq!(read("# why\n retry_after= 0.5 \n"), Some(Duration::from_millis(500)));
+        assert_eq!(read("retry_after=1e9\n"), Some(RETRY_AFTER_MAX));
+        for text in
+            ["", "retry_after=", "retry_after=soon", "retry_after=-1", "retry_after=nan", "retry_after=1e30", "90"]
+        {
+            assert_eq!(read(text), None, "{text}");
+        }
+        fs::remove_file(&path).unwrap();
+        assert_eq!(retry_after(&path), None);
+        nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert_eq!(retry_after(&path), None);
+    }
+}

@@ -1,0 +1,104 @@
+//! The runs of all workers of one host below one root: their folders and records, and what is left of those of dead workers.
+//!
+//! Layout, in `.tasks/.runs/<host name>/` below the root; workers of one host share it:
+//!
+//! ```text
+//! <id>.0.json      the run record, by which the guard, or the next worker, ends the run of a dead one
+//! <id>/prompt.txt  PROMPT_FILE, and the standard input of the command
+//! <id>/out, err    its output, until it goes to done/ or failed/
+//! <id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
+//! ```
+//!
+//! By host, because a record names processes of one host, and a root may lie on a file system that several share.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::PromptWorkerError;
+use crate::shell::process::RunRecords;
+use crate::shell::prompt_create::TASKS;
+use crate::types::{Round, TaskId};
+
+const RUNS: &str = ".runs";
+
+/// What is known of all runs of this host below one root.
+pub(super) struct Runs {
+    folder: PathBuf,
+    pub(super) records: RunRecords,
+}
+
+impl Runs {
+    pub(super) fn open(root: &Path, host: &str) -> Result<Self, PromptWorkerError> {
+        let around = root.join(TASKS).join(RUNS);
+        // The records are for their owner only, what is around them is not.
+        fs::create_dir_all(&around).map_err(|error| PromptWorkerError::Root { root: around.clone(), error })?;
+        let folder = around.join(host);
+        Ok(Self { records: RunRecords::open(&folder)?, folder })
+    }
+
+    pub(super) fn folder_of(&self, id: TaskId) -> PathBuf {
+        self.folder.join(id.to_string())
+    }
+
+    /// Ends the runs of workers that were killed together with their guards.
+    pub(super) fn sweep(&self) {
+        let swept = self.records.sweep(|swept| {
+            log::warn!("a worker has died and left a run: {swept:?}");
+            remove_folder(&self.folder_of(swept.task));
+        });
+        if let Err(error) = swept {
+            log::error!("{error}");
+        }
+    }
+
+    /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
+    pub(super) fn remove_strays(&self) {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let folders: Vec<_> = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).collect();
+        let Ok(records) = self.records.list() else { return };
+        for folder in folders {
+            let name = folder.file_name();
+            if !records.iter().any(|record| *name == *record.task.to_string()) {
+                remove_folder(&folder.path());
+            }
+        }
+    }
+
+    /// The folder before its record, so that none is without one.
+    pub(super) fn clean(&self, id: TaskId) {
+        remove_folder(&self.folder_of(id));
+        if let Err(error) = self.records.remove(id, Round(0)) {
+            log::error!("{error}");
+        }
+    }
+}
+
+fn remove_folder(path: &Path) {
+    match fs::remove_dir_all(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            log::error!("cannot remove {}: {error}", path.display());
+        }
+        Ok(()) | Err(_) => {}
+    }
+}
+
+/// A host's name as a part of a path.
+pub(super) fn host_part(name: &OsStr) -> String {
+    let allowed = |letter: &char| letter.is_ascii_alphanumeric() || "_-.".contains(*letter);
+    let part: String = name.to_string_lossy().chars().filter(allowed).take(64).collect();
+    if part.trim_matches('.').is_empty() { "localhost".to_owned() } else { part }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_is_a_part_of_a_path() {
+        for (name, part) in [("box-1.local", "box-1.local"), ("../x", "..x"), ("..", "localhost"), ("", "localhost")] {
+            assert_eq!(host_part(OsStr::new(name)), part);
+        }
+    }
+}

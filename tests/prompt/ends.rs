@@ -1,0 +1,139 @@
+//! How a master starts, ends, and is hosted.
+
+use nix::sys::signal::Signal;
+use serde_json::json;
+
+use crate::place::{Place, Running, eventually};
+
+#[test]
+fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
+    let place = Place::new(&["a", "b", "c"]);
+    let master = place.master(&[("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "100")]);
+    let mut peer = master.join("1");
+    for number in 0..3 {
+        peer.take();
+        if number == 1 { peer.failed() } else { peer.done() }
+    }
+    peer.until_closed();
+    drop(peer);
+    let (code, text) = master.end();
+    assert_eq!(code, Some(0));
+    assert!(text.contains("3 prompts: 2 succeeded, 1 failed, 0 left"), "{text}");
+}
+
+#[test]
+fn a_signal_gives_prompts_back_and_closes_connections() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let place = Place::new(&["a", "b", "c"]);
+        let master = place.master(&[]);
+        let (mut working, mut idle) = (master.join("1"), master.join("2"));
+        working.take();
+        idle.request();
+        master.signal(signal);
+        working.until_closed();
+        idle.until_closed();
+        drop((working, idle));
+        let (code, text) = master.end();
+        assert_eq!((code, place.counts()), (Some(0), [3, 0, 0, 0]));
+        assert!(text.contains("3 left"), "{text}");
+    }
+}
+
+#[test]
+fn a_peer_that_never_closes_does_not_keep_a_master() {
+    let place = Place::new(&[]);
+    let master = place.master(&[("SHUTDOWN_TIMEOUT", "200"), ("DISCONNECT_TIMEOUT", "60000")]);
+    let peer = master.join("1");
+    master.signal(Signal::SIGINT);
+    assert_eq!(master.end().0, Some(0));
+    drop(peer);
+}
+
+#[test]
+fn a_second_signal_ends_a_master_at_once() {
+    let place = Place::new(&["a"]);
+    let mut master = place.master(&[("SHUTDOWN_TIMEOUT", "3600000"), ("DISCONNECT_TIMEOUT", "3600000")]);
+    let mut peer = master.join("1");
+    peer.take();
+    master.signal(Signal::SIGINT);
+    peer.until_closed();
+    assert!(master.is_running(), "it waits for its peer to close");
+    master.signal(Signal::SIGINT);
+    let (code, text) = master.end();
+    assert_eq!((code, place.counts()), (Some(130), [1, 0, 0, 0]));
+    assert!(text.contains("1 left"), "{text}");
+}
+
+#[test]
+fn a_root_has_one_master_and_a_port_one_listener() {
+    let place = Place::new(&[]);
+    let master = place.master(&[]);
+    let (code, error) = place.refused(&["prompt", "master", "0"], &[]);
+    let pid = format!("process {}", master.pid());
+    assert!(code == Some(1) && error.contains("already has") && error.contains(&pid), "{error}");
+    let other = Place::new(&[]);
+    let (code, error) = other.refused(&["prompt", "master", &master.port.to_string()], &[]);
+    assert!(code == Some(1) && error.contains(&format!("127.0.0.1:{}", master.port)), "{error}");
+    let (code, error) = place.refused(&["prompt", "master", "0", "--root-dir", "missing"], &[]);
+    assert!(code == Some(1) && error.contains("missing"), "{error}");
+}
+
+#[test]
+fn the_root_is_the_folder_that_is_named_or_the_present_one() {
+    let (place, elsewhere) = (Place::new(&["a"]), Place::new(&[]));
+    let root = place.root();
+    let named = elsewhere.command(&["prompt", "master", "0", "--root-dir", root.to_str().unwrap()], &[]);
+    let master = Running::start(named);
+    assert!(master.ready.trim_end().ends_with(root.canonicalize().unwrap().to_str().unwrap()), "{}", master.ready);
+    assert_eq!(master.join("1").take(), "do a");
+}
+
+#[test]
+fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
+    let place = Place::new(&["a"]);
+    let (code, error) = place.refused(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")]);
+    assert!(code == Some(2) && error.contains("prompt.SECRET"), "{error}");
+    let master = place.master(&[("BIND", "0.0.0.0"), ("SECRET", "open sesame")]);
+    for join in [json!({ "type": "JOIN", "msg": "1" }), json!({ "type": "JOIN", "msg": "1", "secret": "guess" })] {
+        let mut peer = master.connect();
+        peer.say(&join);
+        let refused = peer.until_closed().unwrap();
+        assert!(refused["type"] == "REFUSED" && refused["msg"].as_str().unwrap().contains("secret"), "{refused}");
+    }
+    let mut peer = master.connect();
+    peer.say(&json!({ "type": "JOIN", "msg": "1", "secret": "open sesame" }));
+    assert_eq!(peer.next().unwrap()["type"], "JOIN_ACK");
+    assert_eq!(peer.take(), "do a");
+}
+
+#[test]
+fn totals_are_one_json_value_for_programs() {
+    let place = Place::new(&["a"]);
+    let mut command = place.command(&["prompt", "master", "0", "--output", "json"], &[("KEEP_ALIVE", "false")]);
+    command.env("LLTS_PROMPT_TIMER_INTERVAL", "50").env("LLTS_PROMPT_PORT", "0");
+    std::fs::remove_file(place.path("pending/a")).unwrap();
+    let output = command.output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&value["all"], &value["left"]), (&json!(0), &json!(0)));
+    assert!(value["running_seconds"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn a_controller_hosts_a_master_that_stays_until_it_stops() {
+    let place = Place::new(&["a"]);
+    let keys = [("HOSTED", "true"), ("PORT", "0"), ("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "20")];
+    let mut command = place.command(&["controller"], &keys);
+    command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
+    let master = Running::start(command);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.done();
+    eventually("it is done", || place.counts() == [0, 0, 1, 0]);
+    place.write("b", b"later");
+    assert_eq!(peer.take(), "later");
+    master.signal(Signal::SIGTERM);
+    peer.until_closed();
+    drop(peer);
+    assert_eq!(master.end().0, Some(0));
+    assert_eq!(place.counts(), [1, 0, 1, 0]);
+}

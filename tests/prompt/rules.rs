@@ -1,0 +1,170 @@
+//! The document's conversation, file by file.
+
+use serde_json::json;
+
+use crate::place::{Place, eventually};
+
+/// So long that only what happens at once can be what a test sees.
+const NEVER: &str = "3600000";
+
+#[test]
+fn prompts_are_handed_out_one_at_a_time_and_end_in_their_folders() {
+    let place = Place::new(&["a.txt", "b.txt", "c.txt"]);
+    let master = place.master(&[]);
+    let (mut first, mut second) = (master.join("1"), master.join("2"));
+    assert_eq!((first.take(), second.take()), ("do a.txt".to_owned(), "do b.txt".to_owned()));
+    assert_eq!(place.counts(), [1, 2, 0, 0]);
+    first.done();
+    assert_eq!(first.take(), "do c.txt");
+    second.failed();
+    first.done();
+    eventually("all is worked off", || place.counts() == [0, 0, 2, 1]);
+    assert_eq!(place.names("failed"), ["b.txt"]);
+    assert_eq!(std::fs::read_to_string(place.path("done/a.txt")).unwrap(), "do a.txt");
+}
+
+#[test]
+fn a_request_holds_what_the_document_says_and_the_name_of_the_file() {
+    let place = Place::new(&[]);
+    place.write("a.txt", "いろは\n\"}{\\\t\u{1}".as_bytes());
+    let master = place.master(&[]);
+    let request = master.join("1").request();
+    assert_eq!((&request["msg"], &request["file"]), (&json!("いろは\n\"}{\\\t\u{1}"), &json!("a.txt")));
+    assert!(request["req_id"].as_str().unwrap().len() >= 32, "{request}");
+}
+
+#[test]
+fn messages_may_come_in_any_pieces() {
+    let place = Place::new(&["a", "b"]);
+    let master = place.master(&[]);
+    let mut peer = master.connect();
+    for byte in b"\n {\"type\":\"JOIN\",\"msg\":\"w\"}" {
+        peer.raw(&[*byte]);
+    }
+    assert_eq!(peer.next().unwrap()["type"], "JOIN_ACK");
+    let request = peer.request();
+    // No newline between them, and none behind.
+    peer.raw(format!("{{\"type\":\"REQUEST_ACK\",\"req_id\":{}}}{{\"type\":\"DONE\"}}", request["req_id"]).as_bytes());
+    assert_eq!(peer.take(), "do b");
+    assert_eq!(place.names("done"), ["a"]);
+}
+
+#[test]
+fn a_new_file_is_noticed_at_once_when_it_is_whole() {
+    use std::io::Write as _;
+    let place = Place::new(&[]);
+    let master = place.master(&[("TIMER_INTERVAL", NEVER)]);
+    let mut peer = master.join("1");
+    let mut slow = std::fs::File::create(place.path("pending/slow")).unwrap();
+    slow.write_all(b"half of ").unwrap();
+    std::fs::write(place.path("moved.txt"), "moved").unwrap();
+    std::fs::rename(place.path("moved.txt"), place.path("pending/moved.txt")).unwrap();
+    assert_eq!(peer.take(), "moved");
+    peer.done();
+    place.write("a.tmp", b"no prompt");
+    place.write(".hidden", b"no prompt");
+    slow.write_all(b"it").unwrap();
+    drop(slow);
+    assert_eq!(peer.take(), "half of it");
+    place.write("next", b"next");
+    peer.done();
+    assert_eq!(peer.take(), "next");
+}
+
+#[test]
+fn what_the_watch_does_not_tell_the_timer_finds() {
+    let place = Place::new(&[]);
+    let master = place.master(&[("TIMER_INTERVAL", "100"), ("REQUEST_TIMEOUT", "60000")]);
+    let mut peer = master.join("1");
+    // A link to a file is neither written nor moved.
+    std::fs::write(place.path("origin"), "linked").unwrap();
+    std::fs::hard_link(place.path("origin"), place.path("pending/linked")).unwrap();
+    assert_eq!(peer.take(), "linked");
+}
+
+#[test]
+fn front_matter_says_order_time_and_repetition() {
+    let place = Place::new(&["a"]);
+    place.write("b", b"---\npriority: 5\nmax_fails: 1\n---\nurgent\n");
+    place.write("c", b"+++\npriority = -1\ntimeout = 0.05\n+++\nshort\n");
+    place.write("d", b"---\nNo front matter.\n---\n");
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    for text in ["urgent\n", "urgent\n", "do a", "---\nNo front matter.\n---\n"] {
+        assert_eq!(peer.take(), text);
+        peer.failed();
+    }
+    let request = peer.request();
+    assert_eq!((&request["msg"], &request["timeout"]), (&json!("short\n"), &json!(0.05)));
+    peer.acknowledge(&request);
+    assert_eq!(peer.until_closed(), None);
+    eventually("it has failed", || place.names("failed") == ["a", "b", "c", "d"]);
+    assert!(std::fs::read_to_string(place.path("failed/c.reason")).unwrap().contains("0.05 s"));
+}
+
+#[test]
+fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
+    let place = Place::new(&["z"]);
+    place.write("a", b"---\ngate: claude\n---\na");
+    place.write("b", b"---\ngate: [claude, web]\n---\nb");
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    assert_eq!(peer.take(), "a");
+    peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "", "retry_after": 0.2 }));
+    assert_eq!(peer.take(), "do z");
+    peer.done();
+    assert_eq!(peer.take(), "a");
+    peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "" }));
+    peer.until_closed();
+    eventually("both wait", || place.counts() == [2, 0, 1, 0]);
+}
+
+#[test]
+fn the_status_is_told_to_whoever_asks() {
+    let place = Place::new(&["a", "b", "c"]);
+    let master = place.master(&[]);
+    let mut worker = master.join("w1");
+    worker.take();
+    worker.done();
+    worker.take();
+    let mut peer = master.connect();
+    for _ in 0..2 {
+        let status = peer.status();
+        assert_eq!(status["type"], "STATUS_ACK");
+        let counts = ["pending", "working", "done", "failed"].map(|name| status[name].as_u64().unwrap());
+        assert_eq!(counts, [1, 1, 1, 0], "{status}");
+        let [one] = status["workers"].as_array().unwrap().as_slice() else { panic!("{status}") };
+        assert_eq!((&one["id"], &one["state"], &one["file"]), (&json!("w1"), &json!("working"), &json!("b")));
+    }
+}
+
+#[test]
+fn a_worker_that_answers_its_checks_keeps_its_prompt() {
+    let place = Place::new(&["a"]);
+    let master = place.master(&[("TIMER_INTERVAL", "20"), ("REQUEST_TIMEOUT", "30000")]);
+    let mut peer = master.join("1");
+    peer.take();
+    for _ in 0..20 {
+        let check = peer.next().unwrap();
+        assert_eq!(check["type"], "CHECK");
+        peer.say(&json!({ "type": "CHECK_ACK", "msg": "", "req_id": check["req_id"] }));
+    }
+    assert_eq!(place.counts(), [0, 1, 0, 0]);
+}
+
+#[test]
+fn a_worker_that_is_silent_is_cut_and_its_prompt_goes_on() {
+    let place = Place::new(&["a"]);
+    let master = place.master(&[("TIMER_INTERVAL", "200"), ("REQUEST_TIMEOUT", "300")]);
+    let mut silent = master.join("1");
+    silent.take();
+    silent.until_closed();
+    let mut other = master.join("2");
+    assert_eq!(other.take(), "do a");
+    // It does not even acknowledge.
+    other.finish();
+    let mut third = master.join("3");
+    third.request();
+    third.until_closed();
+    eventually("it waits again", || place.counts() == [1, 0, 0, 0]);
+}

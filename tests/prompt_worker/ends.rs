@@ -1,0 +1,169 @@
+//! How a run and a worker end before their time, and that nothing is left behind.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::master::Master;
+use crate::place::{Place, eventually, names, signal};
+
+/// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
+const STUBBORN: &str = "trap '' TERM INT HUP; \
+    setsid sh -c 'trap \"\" TERM; (while :; do sleep 1000; done) & touch running; wait' & \
+    while :; do sleep 1000; done";
+
+fn is_running(place: &Place) {
+    eventually("a running command", || place.path("running").exists());
+    assert!(place.commands().len() >= 3, "{:?}", place.commands());
+}
+
+#[test]
+fn a_cut_connection_ends_everything_before_the_worker_joins_again() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    drop(peer);
+    let mut peer = master.join();
+    place.is_clean();
+    peer.check();
+    assert_eq!(names(&place.path(".tasks")), [".runs"]);
+}
+
+#[test]
+fn a_stop_ends_everything_and_then_leaves() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let (place, master) = (Place::new(), Master::new());
+        let worker = place.worker(master.port(), &[], STUBBORN);
+        let mut peer = master.join();
+        peer.request("a.txt", "x");
+        is_running(&place);
+        worker.signal(signal);
+        peer.check();
+        peer.hears("LEAVE");
+        place.is_clean();
+        peer.hears_the_end();
+        drop(peer);
+        assert_eq!(worker.said().code, Some(0));
+    }
+}
+
+#[test]
+fn what_a_killed_worker_leaves_is_ended_by_its_guard() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    signal(worker.ward(), Signal::KILL);
+    peer.hears_the_end();
+    assert_eq!(worker.said().code, Some(137));
+    place.is_clean();
+}
+
+#[test]
+fn a_worker_whose_guard_is_killed_stops() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    worker.signal(Signal::KILL);
+    peer.hears("LEAVE");
+    place.is_clean();
+}
+
+#[test]
+fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    let ward = worker.ward();
+    // A stopped guard does nothing about the death of its ward.
+    worker.signal(Signal::STOP);
+    signal(ward, Signal::KILL);
+    worker.signal(Signal::KILL);
+    peer.hears_the_end();
+    assert!(place.commands().len() >= 3, "{:?}", place.commands());
+    let _next = place.worker(master.port(), &[], "cat");
+    master.join();
+    place.is_clean();
+}
+
+#[test]
+fn a_master_that_closes_has_ended_the_work_if_nobody_has_patience() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &["--patience", "0"], "cat");
+    drop(master.join());
+    assert_eq!(worker.said().code, Some(0));
+}
+
+#[test]
+fn a_master_that_is_restarted_is_found_again() {
+    let place = Place::new();
+    let master = Master::new();
+    let port = master.port();
+    let _worker = place.worker(port, &["--patience", "forever"], "cat");
+    drop(master.join());
+    drop(master);
+    let master = Master::at(port);
+    master.join().check();
+}
+
+#[test]
+fn a_limited_worker_may_end() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &["--end-when-limited"], "exit 75");
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    peer.hears("USAGE_LIMITED");
+    drop(peer);
+    let said = worker.said();
+    assert_eq!(said.code, Some(75));
+    assert!(said.err.contains("limited for 60 s"), "{said:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said_before_any_prompt_is_taken() {
+    let place = Place::new();
+    let said = place.start(&["worker", "--", "no-such-program", "x"]).said();
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("there is no program \"no-such-program\" in any folder of PATH"), "{said:?}");
+    let said = place.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said();
+    assert_eq!(said.code, Some(2));
+    assert!(said.err.contains("root folder nowhere"), "{said:?}");
+    let port = Master::new().port().to_string();
+    let said = place.start(&["worker", "127.0.0.1", &port, "--patience", "0", "--", "cat"]).said();
+    assert_eq!(said.code, Some(3));
+    assert!(said.err.contains(&format!("no prompt master answers at 127.0.0.1:{port}")), "{said:?}");
+}
+
+#[test]
+fn a_refusal_is_told_and_a_command_that_vanishes_costs_no_prompt() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.port(), &[], "cat");
+    let mut peer = master.accept();
+    peer.hears("JOIN");
+    peer.say(&json!({ "type": "REFUSED", "msg": "wrong secret" }));
+    let said = worker.said();
+    assert_eq!(said.code, Some(4));
+    assert!(said.err.contains("wrong secret"), "{said:?}");
+
+    fs::write(place.path("tool"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(place.path("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let port = master.port().to_string();
+    let worker = place.start(&["worker", "127.0.0.1", &port, "--", "./tool"]);
+    let mut peer = master.join();
+    fs::remove_file(place.path("tool")).unwrap();
+    peer.request("a.txt", "x");
+    peer.hears("LEAVE");
+    drop(peer);
+    let said = worker.said();
+    assert_eq!(said.code, Some(1));
+    assert!(said.err.contains("given back"), "{said:?}");
+    place.is_clean();
+}

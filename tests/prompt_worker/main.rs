@@ -1,0 +1,8 @@
+//! `llts prompt worker` and `llts prompt create`: the real binary against a master that a test plays.
+
+mod create;
+mod ends;
+mod master;
+mod place;
+mod runs;
+mod status;

@@ -1,0 +1,80 @@
+//! `llts prompt status`: the master's answer, and what the folders tell without one.
+
+use std::fs;
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::master::Master;
+use crate::place::Place;
+
+fn answer(done: u64) -> Value {
+    json!({
+        "type": "STATUS_ACK", "msg": "", "pending": 2, "working": 1, "done": done, "failed": 0, "running_seconds": 90.5,
+        "workers": [{ "id": "box-1", "state": "working", "file": "a.txt", "age_seconds": 2.0 }],
+    })
+}
+
+#[test]
+fn the_answer_of_a_master_is_shown() {
+    let (place, master) = (Place::new(), Master::new());
+    let port = master.port().to_string();
+    let status = place.start(&["status", "127.0.0.1", &port, "--output", "json"]);
+    let mut peer = master.accept();
+    peer.hears("STATUS");
+    peer.say(&answer(5));
+    let said = status.said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let value: Value = serde_json::from_str(&said.out).unwrap();
+    assert_eq!((&value["done"], &value["master"]), (&json!(5), &json!(true)), "{value}");
+    assert_eq!(value["workers"][0], json!({ "id": "box-1", "state": "working", "file": "a.txt", "age_seconds": 2.0 }));
+}
+
+#[test]
+fn without_a_master_the_folders_are_counted() {
+    let place = Place::new();
+    let port = Master::new().port().to_string();
+    let said = place.start(&["status", "127.0.0.1", &port]).said();
+    assert_eq!(said.code, Some(3), "{said:?}");
+    for name in ["pending/b", "working/c", "done/a", "done/a.out", "done/a.err", "done/a.json"] {
+        let path = place.path(".tasks").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, "").unwrap();
+    }
+    let said = place.start(&["status", "127.0.0.1", &port]).said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.ends_with("33 % of 3\n1 pending, 1 working, 1 done, 0 failed\n"), "{said:?}");
+    assert!(said.err.contains("no prompt master answers"), "{said:?}");
+}
+
+#[test]
+fn a_watch_writes_what_is_new_and_ends_with_the_master() {
+    let (place, master) = (Place::new(), Master::new());
+    fs::create_dir_all(place.path(".tasks/done")).unwrap();
+    let port = master.port().to_string();
+    let status = place.start(&["status", "127.0.0.1", &port, "--watch"]);
+    for done in [5, 5, 6] {
+        let mut peer = master.accept();
+        peer.hears("STATUS");
+        peer.say(&answer(done));
+    }
+    drop(master);
+    let said = status.said();
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let lines: Vec<_> = said.out.lines().collect();
+    assert_eq!(lines[..2], ["2 pending, 1 working, 5 done, 0 failed", "2 pending, 1 working, 6 done, 0 failed"]);
+    assert!(lines.last().unwrap().starts_with("0 pending"), "{said:?}");
+}
+
+#[test]
+fn a_watch_ends_with_ctrl_c() {
+    let (place, master) = (Place::new(), Master::new());
+    let port = master.port().to_string();
+    let status = place.start(&["status", "127.0.0.1", &port, "--watch"]);
+    let mut peer = master.accept();
+    peer.hears("STATUS");
+    status.signal(Signal::INT);
+    peer.say(&answer(1));
+    let said = status.said();
+    assert_eq!((said.code, said.out.lines().count()), (Some(0), 1), "{said:?}");
+}
