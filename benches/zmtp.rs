@@ -27,7 +27,7 @@ fn connection(kind: Kind) -> Connection {
         stall_timeout: Duration::from_secs(60),
         ping_interval: None,
     };
-    Connection::new(NOW, Settings { kind, limits, security: Security::Null }, [0; 32])
+    Connection::new(NOW, Settings { kind, limits, security: Security::Null }, [7; 32])
 }
 
 /// Hands over all that one has to say, and counts the messages in it.

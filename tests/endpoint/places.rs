@@ -12,21 +12,23 @@ use crate::raw::{Raw, message, opening};
 
 #[test]
 fn connections_that_say_nothing_make_room() {
-    let mut settings = settings();
-    settings.places = Places { connections_max: 20, per_address_max: 20 };
-    let echo = Echo::start(&settings);
-    let context = zmq::Context::new();
-    let before = socket(&context, zmq::REQ, &echo.requests);
-    ask(&before, "before");
-    let idle: Vec<Raw> = (0..200).map(|_| Raw::connect(echo.address())).collect();
-    ask(&before, "meanwhile");
-    let newcomer = socket(&context, zmq::REQ, &echo.requests);
-    ask(&newcomer, "after");
-    let closed = idle.into_iter().map(|mut raw| {
-        raw.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
-        raw.is_closed()
-    });
-    assert!(closed.filter(|closed| *closed).count() >= 180);
+    for places in [(20, 1000), (1000, 20)] {
+        let mut settings = settings();
+        settings.places = Places { connections_max: places.0, per_address_max: places.1 };
+        let echo = Echo::start(&settings);
+        let context = zmq::Context::new();
+        let before = socket(&context, zmq::REQ, &echo.requests);
+        ask(&before, "before");
+        let idle: Vec<Raw> = (0..200).map(|_| Raw::connect(echo.address())).collect();
+        ask(&before, "meanwhile");
+        let newcomer = socket(&context, zmq::REQ, &echo.requests);
+        ask(&newcomer, "after");
+        let closed = idle.into_iter().map(|mut raw| {
+            raw.0.set_read_timeout(Some(Duration::from_millis(1))).unwrap();
+            raw.is_closed()
+        });
+        assert!(closed.filter(|closed| *closed).count() >= 180);
+    }
 }
 
 #[test]

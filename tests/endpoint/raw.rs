@@ -105,6 +105,15 @@ impl Raw {
 }
 
 impl Raw {
+    /// Whether something waits to be read, and nothing more has come for a moment.
+    pub(crate) fn is_stuck(&self) -> bool {
+        let waiting = || rustix::io::ioctl_fionread(&self.0).unwrap();
+        let before = waiting();
+        let (_keep, never) = std::sync::mpsc::channel::<()>();
+        let _ = never.recv_timeout(std::time::Duration::from_millis(100));
+        before > 0 && before == waiting()
+    }
+
     /// Whether the other side closes within this time; what it says meanwhile is not looked at.
     pub(crate) fn is_closed_within(&mut self, time: std::time::Duration) -> bool {
         self.0.set_read_timeout(Some(time)).unwrap();

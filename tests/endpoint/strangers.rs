@@ -58,6 +58,41 @@ fn every_byte_may_come_alone() {
     assert_eq!(raw.frame(), (0, vec![b'y']));
 }
 
+/// The end of its bytes may come together with them.
+#[test]
+fn a_client_may_say_all_and_close_at_once() {
+    let echo = Echo::start(&settings());
+    for _ in 0..50 {
+        let mut raw = Raw::connect(echo.address());
+        raw.0.write_all(&[opening("DEALER"), message(&[b"", b"x"])].concat()).unwrap();
+        raw.0.shutdown(Shutdown::Write).unwrap();
+        assert!(raw.is_closed());
+    }
+}
+
+/// More requests than may wait as answers: it is not listened to until it has read some, and nothing is lost.
+#[test]
+fn a_client_that_reads_late_gets_every_answer() {
+    let echo = Echo::start(&settings());
+    let raw = Raw::dealer(echo.address());
+    let mut reader = Raw(raw.0.try_clone().unwrap());
+    let count = 20_000;
+    let writer = std::thread::spawn(move || {
+        let mut raw = raw;
+        let request = message(&[b"", &[b'x'; 1000]]);
+        let written = (0..count).all(|_| raw.0.write_all(&request).is_ok());
+        assert!(written, "it was cut");
+        raw
+    });
+    // Until both directions are full.
+    while !reader.is_stuck() {}
+    for number in 0..count {
+        assert_eq!(reader.frame(), (1, vec![]), "{number}");
+        assert_eq!(reader.frame().1.len(), 1000);
+    }
+    writer.join().unwrap();
+}
+
 #[test]
 fn a_client_may_close_its_half_and_read_on() {
     let echo = Echo::start(&settings());

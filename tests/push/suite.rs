@@ -385,7 +385,7 @@ fn all_queues_together_are_bounded() {
         pusher.flush();
         wait_until_tried(&pusher, number + 1);
     }
-    assert!(pusher.counts().dropped_full > 100, "{:?}", pusher.counts());
+    wait_for(&pusher, |counts| counts.dropped_full > 100);
     push(&mut pusher, &receiver.address, 0..100);
     receiver.expect(0..100);
 }

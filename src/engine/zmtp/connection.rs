@@ -186,7 +186,7 @@ impl Connection {
             Command::Ping { ttl, context } => {
                 self.liveness.set_ttl(ttl);
                 self.say(now, &command::pong(context));
-                if self.outbox.overflows(&self.settings.limits) {
+                if self.outbox.overflows() {
                     return Err(Cut::NotReading);
                 }
             }
@@ -250,7 +250,9 @@ impl Connection {
     }
 
     fn say(&mut self, now: Mono, command: &[u8]) {
+        let before = self.outbox.unwritten().len();
         self.write_frame(frame::COMMAND, command);
+        self.outbox.end_command(self.outbox.unwritten().len() - before);
         self.liveness.waits(now);
     }
 

@@ -23,7 +23,7 @@
 //! `omq-proto` 0.37 is the one crate of this shape. It bounds bytes, and parts by the size of their handles. But it takes
 //! 256 KiB from a peer before the handshake is done, reads the random source itself, so that no run can be replayed, brings
 //! 17,000 lines for transports and compressors that are not used here, rests its CURVE on a cipher crate with one release
-//! by the same single author, and had 52 releases in its first six months, most of which break their users. `zeromq` and
+//! by the same single author, and had 52 releases in its first six months, half of which break their users. `zeromq` and
 //! `rzmq` are async. The ciphers here are those of RustCrypto.
 
 mod command;

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use super::{Full, Limits};
 
 /// Room that an empty outbox keeps, so that a burst does not hold its memory for ever.
-const KEPT_BYTES_MAX: usize = 65_536;
+const KEPT_BYTES_MAX: usize = 8192;
+
+/// Bytes of commands that wait at the most. They answer what the peer says, so one that says much and reads nothing fills it.
+const COMMAND_BYTES_MAX: usize = 65_536;
 
 #[derive(Debug, Default)]
 pub(super) struct Outbox {
@@ -16,6 +19,8 @@ pub(super) struct Outbox {
     gone: u64,
     /// Where the messages end that have not left wholly, counted from the first byte of the connection.
     ends: VecDeque<u64>,
+    /// Bytes of commands among those that wait, or more.
+    command_bytes: usize,
 }
 
 impl Outbox {
@@ -52,14 +57,20 @@ impl Outbox {
         self.ends.len() > limits.queue_messages_max / 2 || self.len() > limits.queue_bytes_max / 2
     }
 
-    /// More waits than may: only commands can bring this about.
-    pub(super) fn overflows(&self, limits: &Limits) -> bool {
-        self.len() > limits.queue_bytes_max && self.ends.is_empty()
+    /// Notes that a command has been written into the buffer.
+    pub(super) const fn end_command(&mut self, bytes: usize) {
+        self.command_bytes += bytes;
+    }
+
+    /// More commands wait than may.
+    pub(super) const fn overflows(&self) -> bool {
+        self.command_bytes > COMMAND_BYTES_MAX
     }
 
     pub(super) fn handle_written(&mut self, count: usize) {
         self.written += count;
         self.gone += count as u64;
+        self.command_bytes = self.command_bytes.saturating_sub(count);
         while self.ends.front().is_some_and(|end| *end <= self.gone) {
             self.ends.pop_front();
         }
