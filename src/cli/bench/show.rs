@@ -57,9 +57,11 @@ impl Report {
     /// The machine, the date and the command.
     fn about(&self) -> String {
         let Machine { processor, cores, kernel, load, .. } = &self.machine;
+        let command = std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned());
+        let command = command.collect::<Vec<_>>().join(" ");
         let quick = if self.is_quick { " With `--quick`: the numbers say nothing about speed." } else { "" };
         format!(
-            "{processor}, {cores} cores, Linux {kernel}, load {load} before the start; {}; llts {}; `llts bench --markdown`. \
+            "{processor}, {cores} cores, Linux {kernel}, load {load} before the start; {}; llts {}; `llts {command}`. \
              Each number is the median of alternating rounds (least to greatest).{quick}",
             self.date(),
             env!("CARGO_PKG_VERSION"),

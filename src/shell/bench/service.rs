@@ -29,14 +29,23 @@ impl Bench<'_> {
         agents: u16,
         keys: &[(&'static str, String)],
     ) -> Result<Service, BenchError> {
-        let usual: [(&'static str, OsString); 4] = [
+        // Neither CURVE nor a socket in the file system: what is measured is the same everywhere.
+        let unset = [
+            "LLTS_CURVE_SERVER_SECRET_KEY_FILE",
+            "LLTS_CURVE_AUTHORISED_KEYS_DIR",
+            "LLTS_CURVE_SECRET_KEY_FILE",
+            "LLTS_CURVE_SERVER_PUBLIC_KEY_FILE",
+            "LLTS_CONTROLLER_IPC_FILE",
+            "LLTS_TOOL_SOURCES_DIR",
+        ];
+        let usual: [(&'static str, OsString); 3] = [
             ("LLTS_TRANSPORT", transport_word(transport).into()),
             ("LLTS_DURABILITY", "disk".into()),
             ("LLTS_AGENT_TOOLS_DIR", self.place.tools().into()),
-            ("LLTS_TOOL_SOURCES_DIR", "".into()),
         ];
+        let usual = usual.into_iter().chain(unset.map(|name| (name, OsString::new())));
         // Of two of one name, the later one holds.
-        let environment = usual.into_iter().chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
+        let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
         let host = HostPlan { config: self.plan.config.clone(), agents, environment }.start(self.signals)?;
         Ok(Service { host, transport })
     }
