@@ -5,6 +5,7 @@
 mod conformance;
 mod echo;
 mod link;
+mod peers;
 mod places;
 mod raw;
 mod strangers;
