@@ -4,6 +4,7 @@
 
 mod conformance;
 mod echo;
+mod floods;
 mod link;
 mod peers;
 mod places;

@@ -36,7 +36,6 @@ fn mutated_conversations_do_no_harm() {
 
 /// The replay of a seed.
 #[test]
-#[expect(clippy::print_stdout, reason = "asked for")]
 fn one_seed_does_no_harm() {
     if let Some(seed) = variable("FUZZ_SEED") {
         let input = input(&conversations(), seed);
