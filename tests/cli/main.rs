@@ -1,6 +1,7 @@
 //! The command line and the supervisor, with the real binary, on ports and in folders of their own.
 
 mod commands;
+mod keys;
 mod operators;
 mod place;
 mod policies;
