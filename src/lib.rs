@@ -21,6 +21,9 @@
 //! An agent without a task has an APPLY parked at the controller, so that handing it a task is one message. A short task costs
 //! two reports. Nothing on this way sleeps or polls.
 //!
+//! Nor does a short task of a small tool make or remove a file: its folder is that of an earlier one, compared with the tool
+//! byte by byte after that run, and put right ([`shell::workspace`]); its run record is rewritten in place.
+//!
 //! # Layers
 //!
 //! An item imports only from layers to its left; `tests/architecture.rs` holds the code to it.

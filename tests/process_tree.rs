@@ -493,7 +493,7 @@ fn a_reused_pid_is_not_signalled() {
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
         let record = RunRecord { run: Some(reused), ..record_of_dead_agent(0) };
-        records.write(&record).unwrap();
+        leave(&records, &record);
         assert!(!record.is_same_process());
         let swept = sweep(&records);
         assert_eq!((swept.len(), swept[0].killed, swept[0].left), (1, 0, 0));
@@ -509,6 +509,13 @@ fn sweep(records: &RunRecords) -> Vec<Swept> {
     let mut swept = Vec::new();
     records.sweep(|run| swept.push(*run)).expect("a folder of ours");
     swept
+}
+
+/// Writes a record as its agent would, and leaves it as an agent that was killed.
+fn leave(records: &RunRecords, record: &RunRecord) {
+    let mut file = records.of(record.agent, record.session).expect("a folder of ours");
+    file.write(record).expect("a file of ours");
+    std::mem::forget(file);
 }
 
 fn record_of_dead_agent(round: u32) -> RunRecord {
@@ -548,8 +555,8 @@ fn the_run_of_a_dead_agent_is_swept() {
         let records = RunRecords::open(folder.path()).unwrap();
         let stale = RunRecord { run: Some(old.id()), ..record_of_dead_agent(0) };
         let live = RunRecord { run: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
-        records.write(&stale).unwrap();
-        records.write(&live).unwrap();
+        leave(&records, &stale);
+        leave(&records, &live);
 
         let swept = sweep(&records);
         assert_eq!(swept.len(), 1);
@@ -559,7 +566,7 @@ fn the_run_of_a_dead_agent_is_swept() {
         assert_eq!(records.list().unwrap(), [live]);
         assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
 
-        records.write(&RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) }).unwrap();
+        leave(&records, &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
         assert_eq!(sweep(&records)[0].killed, 4);
         assert_eq!(wait(&mut new).exit, ExitCode(-9));
     });
@@ -579,7 +586,7 @@ fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
             let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
             let unmarked = ProcessId::of(pid).unwrap();
             wait(&mut child);
-            records.write(&RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) }).unwrap();
+            leave(&records, &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
             assert_eq!(sweep(&records)[0].killed, killed, "{script}");
             assert_eq!(unmarked.is_alive(), killed == 0);
             if killed == 0 {

@@ -10,7 +10,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use llts::shell::workspace::{Removed, Remover, TailLimit, TaskDir, TrashRemainder, Workspace, tail_of};
+use llts::shell::workspace::{Removed, Remover, TailLimit, TaskDir, TrashRemainder, Workspace};
 use llts::types::{TaskId, Wall};
 use rustix::fs::{CWD, Mode, mkdirat, mkfifoat};
 use scenario::{alone, alone_without_rights, run, this_binary};
@@ -76,7 +76,7 @@ fn set_mode(path: &Path, mode: u32) {
 #[test]
 fn a_task_gets_an_empty_folder_of_its_own() {
     let site = Site::new();
-    let task = site.task();
+    let mut task = site.task();
     assert!(task.path().is_absolute());
     assert_eq!(task.path().file_name().unwrap().to_str().unwrap(), id().to_string());
     assert_eq!(fs::metadata(task.path()).unwrap().mode() & 0o7777, 0o700);
@@ -109,7 +109,7 @@ fn a_leftover_of_the_same_name_is_moved_away() {
 fn the_folder_of_another_run_is_left_alone() {
     let site = Site::new();
     let old = site.task();
-    let (new, leftover) = site.workspace.create(id()).unwrap();
+    let (mut new, leftover) = site.workspace.create(id()).unwrap();
     new.write_file("mine", b"").unwrap();
     assert!(leftover.is_some());
     assert!(matches!(site.workspace.remove(old, BUDGET), Removed::Done));
@@ -422,17 +422,18 @@ fn the_end_of_a_huge_file_is_read() {
 #[test]
 fn output_is_read_from_the_file_that_was_written() {
     let site = Site::new();
-    let task = site.task();
-    let output = task.create_output("stdout").unwrap();
+    let mut task = site.task();
+    task.create_output("stdout").unwrap();
     assert!(task.create_output("stdout").is_err());
-    (&output).write_all(b"written\n").unwrap();
+    let mut output = task.open_output("stdout").unwrap();
+    output.write_all(b"written\n").unwrap();
     fs::remove_file(task.path().join("stdout")).unwrap();
     symlink("/etc/passwd", task.path().join("stdout")).unwrap();
-    assert_eq!(tail_of(&output, TAIL), "written\n");
+    assert_eq!(task.output_tail("stdout", TAIL), "written\n");
     // A run that truncates its own output leaves no hole.
     output.set_len(0).unwrap();
-    (&output).write_all(b"after\n").unwrap();
-    assert_eq!(tail_of(&output, TAIL), "after\n");
+    output.write_all(b"after\n").unwrap();
+    assert_eq!(task.output_tail("stdout", TAIL), "after\n");
     site.remove(task);
 }
 

@@ -9,7 +9,6 @@ mod caller;
 mod change;
 mod connect;
 mod exit;
-mod hosted;
 mod output;
 mod parameter;
 mod policy;
@@ -20,6 +19,7 @@ mod when;
 
 mod agent;
 mod agents;
+mod bench;
 mod controller;
 mod down;
 mod drain;
@@ -114,6 +114,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Agents => agents::run(session),
+        Command::Bench(args) => bench::run(session, &args),
+        Command::BenchPart(part) => bench::run_part(session, part),
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),

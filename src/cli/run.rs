@@ -6,13 +6,13 @@ use super::Session;
 use super::caller::caller;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
-use super::hosted;
 use super::output::{Output, note, stderr_text};
 use super::submit::{DUPLICATE, TaskArgs};
 use crate::client::{Client, Waited};
 use crate::protocol::client::{Selector, Submission, TaskView};
+use crate::shell::hosted::{Host, HostPlan};
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::supervisor;
+use crate::shell::supervisor::{self, AGENTS_MAX};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -32,8 +32,8 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
     match endpoint(session)? {
         Some(endpoint) => run_at(session, &mut signals, &endpoint, &submission),
         None => {
-            let host = hosted::Host::start(session, &mut signals)?;
-            let result = run_at(session, &mut signals, host.endpoint(), &submission);
+            let host = host(session, &mut signals)?;
+            let result = run_at(session, &mut signals, &host.up().controller, &submission);
             // Who leaves at once leaves the end of the service to its supervisor.
             if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
                 host.end(&mut signals);
@@ -54,6 +54,16 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     let nobody = connect::is_refused(&endpoint, config.client.reply_timeout)
         && supervisor::holder(&config.paths.state_dir).is_none();
     Ok((!nobody).then_some(endpoint))
+}
+
+fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
+    let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
+    note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
+    let plan = HostPlan { config: session.config_file(), agents, environment: Vec::new() };
+    let host = plan.start(signals).map_err(Failure::failed)?;
+    host.up().warnings.iter().for_each(|warning| note(warning));
+    Ok(host)
 }
 
 fn run_at(

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::RangedU64ValueParser;
 
 use super::Session;
 use super::exit::Failure;
-use super::up;
-use crate::shell::supervisor::{Options, Report, supervise};
+use crate::shell::supervisor::{AGENTS_MAX, Options, Report, supervise};
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
-    /// How many agents
-    #[arg(long, value_name = "N", value_parser = up::agents())]
+    /// How many agents; without any, tasks wait
+    #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
     agents: u16,
     /// Leave the terminal
     #[arg(long)]

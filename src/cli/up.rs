@@ -22,7 +22,7 @@ pub(super) struct UpArgs {
 }
 
 /// How many agents there may be.
-pub(super) fn agents() -> RangedU64ValueParser<u16> {
+fn agents() -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
 }
 

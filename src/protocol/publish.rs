@@ -3,15 +3,15 @@
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::task;
 use super::words::{self, kind};
-use crate::types::{Scalar, TaskId, TaskRecord};
+use crate::types::{Round, Scalar, TaskId, TaskRecord};
 
 /// One published message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Published {
     /// A task waits and no agent was parked for it.
     Inform,
-    /// Whoever runs this task shall end it.
-    Kill(TaskId),
+    /// Whoever runs this round of this task shall end it. A later one may follow, and may overtake this message.
+    Kill(TaskId, Round),
     /// This agent shall stop; without an id, all of them.
     Stop(Option<String>),
 }
@@ -22,9 +22,10 @@ pub fn encode(message: &Published) -> Vec<u8> {
     let mut out = Vec::with_capacity(96);
     let writer = match message {
         Published::Inform => ObjectWriter::typed(&mut out, kind::TASK_INFORM),
-        Published::Kill(task) => {
+        Published::Kill(task, round) => {
             let mut writer = ObjectWriter::typed(&mut out, kind::TASK_KILL);
             writer.text(words::TASK_ID, &task.to_string());
+            writer.literal(words::ROUND, round);
             writer
         }
         Published::Stop(agent) => {
@@ -56,7 +57,10 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
     let text = |name| fields.get(name).and_then(Scalar::as_text);
     match text(words::TYPE)? {
         kind::TASK_INFORM => Some(Published::Inform),
-        kind::TASK_KILL => Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?)),
+        kind::TASK_KILL => {
+            let round = u32::try_from(fields.get(words::ROUND)?.as_u64()?).ok()?;
+            Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?, Round(round)))
+        }
         kind::AGENT_STOP => Some(Published::Stop(text(words::AGENT_ID).map(str::to_owned))),
         _ => None,
     }
@@ -86,12 +90,15 @@ mod tests {
     #[test]
     fn what_is_published_reads_back() {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
-        for message in
-            [Published::Inform, Published::Kill(task), Published::Stop(None), Published::Stop(Some("a".into()))]
-        {
+        for message in [
+            Published::Inform,
+            Published::Kill(task, Round(3)),
+            Published::Stop(None),
+            Published::Stop(Some("a".into())),
+        ] {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
-        assert!(encode(&Published::Kill(task)).starts_with(prefix(kind::TASK_KILL).as_bytes()));
+        assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(kind::TASK_KILL).as_bytes()));
         assert_eq!(decode(b"garbage"), None);
     }
 }

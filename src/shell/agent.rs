@@ -152,8 +152,11 @@ impl Agent {
     fn serve(mut self, signals: &mut Signals) -> (Ending, Guarding) {
         loop {
             if let Some(ending) = self.finish_turn() {
+                self.runner.tidy();
                 return (ending, self.guarding);
             }
+            // When all that anybody waits for has been said.
+            self.runner.tidy();
             self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();

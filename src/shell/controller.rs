@@ -213,6 +213,9 @@ impl Service {
             let idle = records.is_empty() && promises.is_empty();
             // What needs no promise does not wait for the disk.
             self.ports.flush();
+            if !records.is_empty() {
+                self.pusher.flush();
+            }
             self.settle(now, records, std::mem::take(&mut promises))?;
             if idle {
                 break;

@@ -1,11 +1,13 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
+pub mod bench;
 pub mod clock;
 pub mod controller;
 pub mod curve_keys;
 pub mod endpoint;
 pub mod guard;
+pub mod hosted;
 pub mod limits;
 pub mod lock;
 pub mod logging;

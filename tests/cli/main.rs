@@ -1,5 +1,6 @@
 //! The command line and the supervisor, with the real binary, on ports and in folders of their own.
 
+mod bench;
 mod commands;
 mod keys;
 mod operators;

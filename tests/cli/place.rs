@@ -145,8 +145,12 @@ impl Place {
         assert_eq!(self.processes(), []);
         assert_eq!(names(&self.path("tmp")), [""; 0]);
         let work = names(&self.path("work"));
-        assert!(work.iter().all(|name| name == ".trash"), "{work:?}");
+        assert!(work.iter().all(|name| [".trash", ".spare"].contains(&name.as_str())), "{work:?}");
         assert_eq!(names(&self.path("work/.trash")), [""; 0]);
+        // An agent that ends in peace takes its own along; one that was killed leaves it to the next one.
+        for of_an_agent in names(&self.path("work/.spare")) {
+            assert_eq!(names(&self.path("work/.spare").join(of_an_agent)), [""; 0]);
+        }
     }
 }
 

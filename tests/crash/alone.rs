@@ -3,6 +3,7 @@
 use std::fs;
 use std::process::{Child, Command};
 
+use llts::shell::process::{RunRecord, RunRecords};
 use rustix::process::Signal;
 
 use crate::client::Client;
@@ -48,8 +49,9 @@ impl Alone {
         self.agent.wait().expect("it was killed");
     }
 
-    fn records(&self) -> Vec<String> {
-        names(&self.service.place.path("state/runs"))
+    /// The runs that agents of this host are known to have.
+    fn records(&self) -> Vec<RunRecord> {
+        RunRecords::open(self.service.place.path("state/runs")).and_then(|records| records.list()).expect("ours")
     }
 
     /// Another agent of the name runs the task again, and nothing is left of the first run.
@@ -63,7 +65,7 @@ impl Alone {
         assert_eq!((task["__OUTCOME__"].as_str(), task["__ROUND__"].as_u64()), (Some("SUCCEEDED"), Some(1)), "{task}");
         assert_eq!(task["__LOSSES__"].as_u64(), losses, "{task}");
         service.is_swept();
-        assert_eq!(self.records(), [""; 0]);
+        assert_eq!(self.records(), []);
         for child in [&mut next, &mut self.controller] {
             kill(child.id().cast_signed());
             child.wait().expect("it was killed");

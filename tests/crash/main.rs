@@ -17,5 +17,6 @@ mod load;
 mod place;
 mod runs;
 mod service;
+mod spares;
 mod storm;
 mod verdict;

@@ -182,9 +182,19 @@ fn the_checks_find_a_defect() {
         (Defect::TurnedPriorities, "starts before its turn"),
         (Defect::NewKeys, "has made two tasks"),
         (Defect::DeafReceiver, "not done in time"),
-        (Defect::EndlessRuns, "which is void or over"),
     ] {
-        let found = (0..300).filter_map(|seed| broken(seed, Some(defect)).err()).find(|why| why.contains(complaint));
-        assert!(found.is_some(), "nobody notices {defect:?}");
+        assert!(is_found(0, defect, complaint), "nobody notices {defect:?}");
     }
+}
+
+/// Nothing ends by itself with this one, so that each seed costs its whole patience: the search begins shortly before the first
+/// seed that is known to show it.
+#[test]
+fn the_checks_find_runs_without_end() {
+    assert!(is_found(60, Defect::EndlessRuns, "which is void or over"));
+}
+
+fn is_found(first_seed: u64, defect: Defect, complaint: &str) -> bool {
+    let mut complaints = (first_seed..first_seed + 300).filter_map(|seed| broken(seed, Some(defect)).err());
+    complaints.any(|why| why.contains(complaint))
 }

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use llts::engine::controller::Record;
 use llts::protocol::json::{self, FieldLimits};
-use llts::types::{AgentId, Fields, KillCause, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState};
+use llts::types::{
+    AgentId, ExitCode, Fields, KillCause, Outcome, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState,
+};
 
 use crate::dice::Nanos;
 use crate::plan::Plan;
@@ -139,6 +141,7 @@ impl Model {
             let lasting = before.kill.as_ref().filter(|kill| kill.cause.ends_the_task() && !retried);
             assert!(lasting.is_none() || before.kill == record.kill, "task {} forgets its kill", record.id);
         }
+        self.check_uncalled_kill(record);
         if let TaskState::Finished { run: Some((assignment, Some(result))), .. } = &record.state
             && let Some(number) = result.report_tail.strip_prefix("run ")
         {
@@ -146,6 +149,17 @@ impl Model {
             let told = (record.id, record.round, &assignment.agent, Some(result.exit_code.0));
             let true_run = (run.task, run.round, &run.name, run.exit_code);
             assert_eq!(told, true_run, "the result of task {} is that of another run", record.id);
+        }
+    }
+
+    /// Where no agent has any trouble, a run that was ended by signals was to be ended.
+    fn check_uncalled_kill(&self, record: &TaskRecord) {
+        let past =
+            record.past.iter().filter(|past| past.end == RoundEnd::Failed).filter_map(|past| past.result.as_ref());
+        let failed = matches!(record.state, TaskState::Finished { outcome: Outcome::Failed, .. });
+        for result in past.chain(record.result().filter(|_| failed)).filter(|_| self.gentle) {
+            let ended = [ExitCode::KILLED_PREPARING, ExitCode(-15), ExitCode(-9)].contains(&result.exit_code);
+            assert!(!ended, "a run of {} was ended though nobody asked for it: {record:?}", record.id);
         }
     }
 

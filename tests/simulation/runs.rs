@@ -94,7 +94,8 @@ impl Model {
             let past = disk.get(&task).map(|record| &record.past[..]).unwrap_or_default();
             let by_policy = |round| {
                 let end = past.iter().find(|past| past.round == round).map(|past| past.end);
-                end.is_some_and(|end| !matches!(end, RoundEnd::Lost | RoundEnd::Returned))
+                // A job that came from a dying controller may be overtaken by the APPLY that asked for it.
+                end.is_some_and(|end| end != RoundEnd::Lost)
             };
             let before = self.runs.values().find(|run| run.task == task && !by_policy(run.round));
             let lost = self.unrecorded.iter().any(|(other, ..)| *other == task);

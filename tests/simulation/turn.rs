@@ -63,7 +63,7 @@ impl World {
                 let stale = self.stale_report(now, &mut sender, &mut message);
                 let answer = self.life().engine.handle_agent(now, ticket, &sender, message);
                 if let Some(before) = stale {
-                    self.check_unchanged(now, &sender, &before);
+                    self.check_unchanged(now, &before);
                 }
                 answer
             }

@@ -285,7 +285,7 @@ impl Controller {
 
     /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
     pub(super) fn dispatch(&mut self, now: Now) {
-        self.expire(now);
+        self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
             let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
@@ -308,7 +308,7 @@ impl Controller {
 
     /// The task that an agent gets that asks for one.
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
-        self.expire(now);
+        self.catch_up(now);
         self.tasks.release_due(now);
         let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
         self.tasks.queue().best_for(&agent.tags)
@@ -337,8 +337,11 @@ impl Controller {
         }
     }
 
-    /// The agent of a run is gone without a word.
+    /// The agent of a run is gone without a word. That is no loss when its result is known.
     fn lose_run(&mut self, now: Now, task: TaskId) {
+        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
+            return self.requeue(now, task, RoundEnd::Lost);
+        }
         self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
         self.requeue(now, task, RoundEnd::Lost);
     }

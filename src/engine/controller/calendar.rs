@@ -40,20 +40,19 @@ impl Controller {
     /// Does what is due by the calendar.
     pub(super) fn look_at_calendar(&mut self, now: Now) {
         self.planned = Plan::default();
+        self.catch_up(now);
+    }
+
+    /// Opens the gates whose time has come, and ends the tasks whose lives are over. Also before each choice of a task: nobody
+    /// who comes just then overtakes those who have waited, and nothing starts after its end, wherever the clock has jumped.
+    pub(super) fn catch_up(&mut self, now: Now) {
         let gates = self.tasks.queue().gates.due(now.mono);
         for gate in &gates {
             if let Some(settings) = self.tasks.queue_mut().gates.reopen(now, gate) {
                 self.tasks.effects.push_back(Effect::Record(Record::Gate(gate.clone(), settings)));
             }
         }
-        let queue = self.tasks.queue_mut();
-        queue.refresh_gated(now, gates.iter());
-        self.expire(now);
-    }
-
-    /// Ends the tasks whose lives are over. Also before each choice of a task: nothing starts after its end, wherever the wall
-    /// clock has jumped.
-    pub(super) fn expire(&mut self, now: Now) {
+        self.tasks.queue_mut().refresh_gated(now, gates.iter());
         while let Some(end) = self.tasks.next_end().filter(|(at, _)| *at <= now.wall) {
             self.tasks.forget_end(end);
             self.kill(now, end.1, &KillCause::Expired);

@@ -48,9 +48,12 @@ impl Gates {
     /// A line is made whose tasks must pass these gates.
     pub(super) fn join(&mut self, now: Now, needs: &Arc<Needs>) {
         for name in needs.gates.iter() {
-            self.gates.entry(name.clone()).or_default().lines.insert(Arc::clone(needs));
-            // Nobody looked at it while nobody waited.
-            self.review(now, name);
+            let entry = self.gates.entry(name.clone()).or_default();
+            entry.lines.insert(Arc::clone(needs));
+            // Nobody looked at it while nobody waited. What is due anyway must not be forgotten: other lines wait for it.
+            if entry.due.is_none() {
+                self.review(now, name);
+            }
         }
     }
 

@@ -154,14 +154,14 @@ impl Controller {
         if over || record.kill.as_ref().is_some_and(known) {
             return;
         }
-        let waits = record.phase() == Phase::Waiting;
+        let (waits, round) = (record.phase() == Phase::Waiting, record.round);
         self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
         if waits {
             // There is nothing to end but the waiting.
             self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: outcome_of(cause) });
             self.finished(now, task);
         } else {
-            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task)));
+            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
         }
     }
 }

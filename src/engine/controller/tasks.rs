@@ -11,8 +11,8 @@ use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// By id, and so by the time of submission.
-    records: BTreeMap<TaskId, TaskRecord>,
+    /// By id, and so by the time of submission. Boxed: ids only grow, and such a map leaves its nodes half empty.
+    records: BTreeMap<TaskId, Box<TaskRecord>>,
     queue: Queue,
     /// The ends of the lives of those that have not finished.
     end_before: BTreeSet<(Wall, TaskId)>,
@@ -24,7 +24,7 @@ pub(super) struct Tasks {
 
 impl Tasks {
     pub(super) fn get(&self, id: TaskId) -> Option<&TaskRecord> {
-        self.records.get(&id)
+        self.records.get(&id).map(|record| &**record)
     }
 
     pub(super) fn len(&self) -> usize {
@@ -48,17 +48,17 @@ impl Tasks {
     pub(super) fn newest_before(&self, before: Option<TaskId>) -> impl Iterator<Item = &TaskRecord> {
         use std::ops::Bound::{Excluded, Unbounded};
         let end = before.map_or(Unbounded, Excluded);
-        self.records.range((Unbounded, end)).rev().map(|(_, record)| record)
+        self.records.range((Unbounded, end)).rev().map(|(_, record)| &**record)
     }
 
     /// The tasks with this given id, newest first.
     pub(super) fn with_given_id(&self, given_id: &str) -> impl Iterator<Item = &TaskRecord> {
-        self.given_ids.get(given_id).filter_map(|id| self.records.get(&id))
+        self.given_ids.get(given_id).filter_map(|id| self.get(id))
     }
 
     /// The task that was submitted with this key.
     pub(super) fn with_submit_key(&self, key: &str) -> Option<&TaskRecord> {
-        self.submit_keys.get(key).find_map(|id| self.records.get(&id))
+        self.submit_keys.get(key).find_map(|id| self.get(id))
     }
 
     /// Takes a new task in.
@@ -83,7 +83,7 @@ impl Tasks {
             self.end_before.insert((at, id));
         }
         self.counts[record.phase() as usize] += 1;
-        let before = self.records.insert(id, record);
+        let before = self.records.insert(id, Box::new(record));
         assert!(before.is_none(), "task {id} exists twice");
     }
 
@@ -116,10 +116,10 @@ impl Tasks {
         }
         if is_pushed(after) || record.round != round {
             record.pushes += 1;
-            self.effects.push_back(Effect::Push(Box::new(record.clone())));
+            self.effects.push_back(Effect::Push(record.clone()));
         }
         if is_stored(after) {
-            self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
+            self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
         self.counts[before as usize] -= 1;
         self.counts[after as usize] += 1;
@@ -131,7 +131,7 @@ impl Tasks {
         let before = (record.phase(), record.held);
         change(record);
         debug_assert_eq!(before, (record.phase(), record.held), "only `change` and `hold` move task {id}");
-        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
+        self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
     /// Keeps a task from starting, or lets it.
@@ -145,7 +145,7 @@ impl Tasks {
         if waits {
             self.queue.enter(now, record);
         }
-        self.effects.push_back(Effect::Record(Record::Put(Box::new(record.clone()))));
+        self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
     /// Lets the tasks be ready whose time has come.
@@ -179,7 +179,7 @@ impl Tasks {
         self.given_ids.remove(id);
         self.submit_keys.remove(id);
         self.effects.push_back(Effect::Record(Record::Remove(id)));
-        Some(record)
+        Some(*record)
     }
 
     fn put(&mut self, record: &TaskRecord) {
@@ -192,7 +192,7 @@ impl Tasks {
             counts[record.phase() as usize] += 1;
         }
         assert_eq!(counts, self.counts, "the counts of the phases have drifted");
-        self.queue.sanity_check(self.records.values().filter(|record| record.phase() == Phase::Waiting));
+        self.queue.sanity_check(self.newest_before(None).filter(|record| record.phase() == Phase::Waiting));
         self.check_gates();
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);

@@ -160,7 +160,7 @@ pub enum Timer {
     Farewell,
 }
 
-/// Kills of tasks that have not come yet: the answer to an APPLY and a kill travel on different connections.
+/// Kills of runs that have not come yet: the answer to an APPLY and a kill travel on different connections.
 const EARLY_KILLS_MAX: usize = 64;
 
 /// The state of an agent. See the module for what it does.
@@ -173,7 +173,7 @@ pub struct Slot {
     effects: VecDeque<Effect>,
     /// Whether the controller has not been told how the run stands.
     report_due: bool,
-    early_kills: VecDeque<TaskId>,
+    early_kills: VecDeque<(TaskId, Round)>,
     stopping: bool,
 }
 
@@ -262,9 +262,9 @@ impl Slot {
     pub fn handle_published(&mut self, now: Now, message: Published) {
         match message {
             Published::Inform => self.apply(now),
-            Published::Kill(task) if self.run.task() == Some(task) => self.kill(now),
-            Published::Kill(task) => {
-                self.early_kills.push_back(task);
+            Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
+            Published::Kill(task, round) => {
+                self.early_kills.push_back((task, round));
                 if self.early_kills.len() > EARLY_KILLS_MAX {
                     self.early_kills.pop_front();
                 }
@@ -337,11 +337,11 @@ impl Slot {
             report.wait = Some(self.apply_wait());
             return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
-        let task = job.task;
+        let run = (job.task, job.round);
         self.run.start(now, job.clone());
         self.effects.push_back(Effect::Prepare(Box::new(job)));
         self.report_due = true;
-        if let Some(at) = self.early_kills.iter().position(|early| *early == task) {
+        if let Some(at) = self.early_kills.iter().position(|early| *early == run) {
             self.early_kills.remove(at);
             self.kill(now);
         }

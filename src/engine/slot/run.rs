@@ -78,10 +78,6 @@ impl Run {
         }
     }
 
-    pub(super) fn task(&self) -> Option<TaskId> {
-        self.taken().map(|run| run.job.task)
-    }
-
     pub(super) fn id(&self) -> Option<(TaskId, Round)> {
         self.taken().map(|run| (run.job.task, run.job.round))
     }

@@ -65,7 +65,7 @@ impl Host {
     }
 
     fn kill(&mut self) -> Vec<Effect> {
-        self.slot.handle_published(self.now, Published::Kill(job(1).task));
+        self.slot.handle_published(self.now, Published::Kill(job(1).task, job(1).round));
         self.settle()
     }
 
@@ -520,5 +520,16 @@ fn a_task_that_comes_again_is_answered_with_its_result() {
 fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
     let mut host = Host::running();
     assert_eq!(host.answer(ToAgent::Job(Box::new(job(2)))), []);
-    assert_eq!(host.slot.run.task(), Some(job(1).task));
+    assert_eq!(host.slot.run.id(), Some((job(1).task, job(1).round)));
+}
+
+/// Every agent hears every kill. One that ended a round, here or elsewhere, is not that of the next one.
+#[test]
+fn the_kill_of_a_round_does_not_end_the_next_one() {
+    let mut host = Host::idle();
+    assert_eq!(host.kill(), [], "another agent has that round");
+    let next = Job { round: Round(1), ..job(1) };
+    let effects = host.answer(ToAgent::Job(Box::new(next)));
+    assert!(!effects.contains(&Effect::AbortPrepare), "{effects:?}");
+    assert_eq!(host.kill(), [], "nor when it comes late");
 }

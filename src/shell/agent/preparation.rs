@@ -1,7 +1,8 @@
 //! Making a run ready: its folder, the files that the document promises, and the tool.
 //!
-//! A tool that is known and small is placed on the loop itself: a thread would cost more than the copy. Anything else, and
-//! the first unpacking of a tool in any case, is done by a thread, so that a kill is obeyed meanwhile.
+//! A run of a small tool gets the folder of an earlier one, put right, if there is such a spare. Else a tool that is known and
+//! small is placed on the loop itself: a thread would cost more than the copy. Anything else, and the first unpacking of a tool
+//! in any case, is done by a thread, so that a kill is obeyed meanwhile.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,12 +16,16 @@ use crate::engine::slot::Failure;
 use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::tools::{ToolCache, ToolError};
-use crate::shell::workspace::{TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::shell::workspace::{Remover, Spares, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
 
 /// What is copied on the loop at the most: less than a millisecond's worth.
 const INLINE_ENTRIES_MAX: u64 = 32;
 const INLINE_BYTES_MAX: u64 = 1 << 20;
+
+/// Where the output of run.sh goes.
+pub(super) const STDOUT: &str = "stdout";
+pub(super) const STDERR: &str = "stderr";
 
 /// A folder that is ready for run.sh, and what of an older one of the same name is still to be removed.
 #[derive(Debug)]
@@ -43,28 +48,41 @@ impl Preparation {
         size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
     }
 
+    /// The folder of an earlier run of this tool, for this one; `None` if there is none.
+    fn reuse(&self, job: &Job, spares: &mut Spares, remover: &Remover) -> Option<Outcome> {
+        let tool = self.cache.pristine(&job.tool)?;
+        let (mut dir, rest) = spares.take(&tool, job.task, remover)?;
+        let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
+        Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
+    }
+
     /// What went wrong is told together with what has been made so far, which is to be removed.
-    fn prepare(&self, job: &Job, stop: &AtomicBool) -> (Option<Prepared>, Result<(), Failure>) {
-        let (dir, rest) = match self.workspace.create(job.task) {
+    fn prepare(&self, job: &Job, stop: &AtomicBool) -> Outcome {
+        let (mut dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
-            Err(error) => return (None, Err(failure(&error))),
+            Err(error) => return Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) },
         };
-        let outcome = self.fill(job, &dir, stop);
-        (Some(Prepared { dir, rest }), outcome)
+        let outcome = self.fill(job, &mut dir, stop);
+        Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome }
     }
 
-    fn fill(&self, job: &Job, dir: &TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
+    fn fill(&self, job: &Job, dir: &mut TaskDir, stop: &AtomicBool) -> Result<(), Failure> {
         self.write_files(job, dir).map_err(|error| failure(&error))?;
-        match self.cache.place(&job.tool, dir.path(), stop) {
-            Ok(_) => Ok(()),
-            Err(error) => Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() }),
+        if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
+            return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
         }
+        if let Some(tool) = self.cache.pristine(&job.tool) {
+            dir.keep_for(&tool);
+        }
+        Ok(())
     }
 
-    fn write_files(&self, job: &Job, dir: &TaskDir) -> Result<(), WorkspaceError> {
+    fn write_files(&self, job: &Job, dir: &mut TaskDir) -> Result<(), WorkspaceError> {
         dir.write_file("task.info", info::task_info(job).as_bytes())?;
         dir.write_file("task.json", &info::task_json(job))?;
-        dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())
+        dir.write_file("controller.info", info::controller_info(&self.controller, self.ip).as_bytes())?;
+        dir.create_output(STDOUT)?;
+        dir.create_output(STDERR)
     }
 }
 
@@ -100,8 +118,7 @@ impl Preparer {
         std::thread::Builder::new().name("prepare".to_owned()).spawn(move || {
             // Ends when the agent does: then nobody is left to send jobs.
             for (job, stop) in work {
-                let (prepared, outcome) = its_preparation.prepare(&job, &stop);
-                if done.send(Outcome { task: job.task, prepared, outcome }).is_err() {
+                if done.send(its_preparation.prepare(&job, &stop)).is_err() {
                     return;
                 }
                 let _ = its_wake.write(1);
@@ -111,11 +128,18 @@ impl Preparer {
     }
 
     /// Prepares a run: at once if that is quick, else `None`, and the outcome comes later.
-    pub(super) fn begin(&self, job: &Job, stop: &Arc<AtomicBool>) -> Option<Outcome> {
+    pub(super) fn begin(
+        &self,
+        job: &Job,
+        stop: &Arc<AtomicBool>,
+        spares: Option<(&mut Spares, &Remover)>,
+    ) -> Option<Outcome> {
         stop.store(false, Ordering::Relaxed);
+        if let Some(outcome) = spares.and_then(|(spares, remover)| self.preparation.reuse(job, spares, remover)) {
+            return Some(outcome);
+        }
         if self.preparation.is_quick(job) {
-            let (prepared, outcome) = self.preparation.prepare(job, stop);
-            return Some(Outcome { task: job.task, prepared, outcome });
+            return Some(self.preparation.prepare(job, stop));
         }
         match self.jobs.send((job.clone(), Arc::clone(stop))) {
             Ok(()) => None,

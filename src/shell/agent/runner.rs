@@ -1,7 +1,6 @@
 //! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -9,17 +8,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::AgentError;
 use super::leftovers;
-use super::preparation::{Outcome, Preparation, Prepared, Preparer, failure};
+use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Cookie, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Tree,
+    self, ChildExit, Cookie, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError, SpawnPlan, Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
-use crate::shell::workspace::{Removed, Remover, TailLimit, Workspace, tail_of};
+use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
 use crate::types::{Defer, ExitCode, Now, Session};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
@@ -27,15 +26,15 @@ const INLINE_REMOVALS: u32 = 256;
 
 const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
-const STDOUT: &str = "stdout";
-const STDERR: &str = "stderr";
 
 /// Everything that outlives a run, and the run itself.
 pub(super) struct Runner {
     config: AgentSection,
     workspace: Arc<Workspace>,
+    /// `None` where none can be kept.
+    spares: Option<Spares>,
     remover: Remover,
-    records: RunRecords,
+    record: RecordFile,
     preparer: Preparer,
     controller: String,
     ip: IpAddr,
@@ -58,9 +57,6 @@ struct Started {
     /// `None` once it has been reaped.
     child: Option<RunningChild>,
     tree: Tree,
-    /// Its output, by descriptor: the tool may have put anything in the place of the names.
-    stdout: File,
-    stderr: File,
 }
 
 impl Runner {
@@ -80,13 +76,30 @@ impl Runner {
             config.agent.tool_cache_bytes_max,
         )?;
         let controller = config.controller.rep_endpoint();
+        let spares = Spares::open(Arc::clone(&workspace))
+            .inspect_err(|error| log::warn!("{error}; each task gets a folder that is made for it"))
+            .ok();
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
         let keys = keys.into_iter().flatten().map(|(name, path)| (name.into(), path.into())).collect();
+        let record = records.of(agent, session)?;
         let config = config.agent.clone();
-        Ok(Self { config, workspace, remover, records, preparer, controller, ip, keys, agent, session, run: None })
+        Ok(Self {
+            config,
+            workspace,
+            spares,
+            remover,
+            record,
+            preparer,
+            controller,
+            ip,
+            keys,
+            agent,
+            session,
+            run: None,
+        })
     }
 
     /// Whether no run is on: the agent has no child then.
@@ -137,9 +150,10 @@ impl Runner {
         let stop = Arc::new(AtomicBool::new(false));
         // Before the folder is made, so that there is no instant at which an agent could die and leave one that nobody knows,
         // or at which another one could take it for that of a dead agent.
-        let recorded = self.records.write(&self.record(&job, None));
+        let record = self.record_of(&job, None);
+        let recorded = self.record.write(&record);
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &stop),
+            Ok(()) => self.preparer.begin(&job, &stop, self.spares.as_mut().map(|spares| (spares, &self.remover))),
             Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
         };
         self.run = Some(Run { job, stop, folder: None, started: None });
@@ -168,30 +182,28 @@ impl Runner {
         let Some(Run { job, folder: Some(folder), started, .. }) = &mut self.run else {
             return Err(failed(&"there is no work folder"));
         };
-        let stdout = folder.dir.create_output(STDOUT).map_err(|error| failed(&error))?;
-        let stderr = folder.dir.create_output(STDERR).map_err(|error| failed(&error))?;
         let plan = SpawnPlan {
             folder: folder.dir.path().join(job.tool.as_str()),
             arguments: Vec::new(),
             environment: environment(job, &self.controller, self.ip, &self.keys),
-            stdout: stdout.try_clone().map_err(|error| failed(&error))?,
-            stderr: stderr.try_clone().map_err(|error| failed(&error))?,
+            stdout: folder.dir.open_output(STDOUT).map_err(|error| failed(&error))?,
+            stderr: folder.dir.open_output(STDERR).map_err(|error| failed(&error))?,
         };
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,
             error => failed(&error),
         })?;
         let id = child.id();
-        *started = Some(Started { tree: Tree::of(id), child: Some(child), stdout, stderr });
-        let record = self.run.as_ref().map(|run| self.record(&run.job, Some(id)));
-        if let Some(Err(error)) = record.map(|record| self.records.write(&record)) {
+        *started = Some(Started { tree: Tree::of(id), child: Some(child) });
+        let record = self.run.as_ref().map(|run| self.record_of(&run.job, Some(id)));
+        if let Some(Err(error)) = record.map(|record| self.record.write(&record)) {
             // The run is still known by its mark.
             log::error!("{error}");
         }
         Ok(())
     }
 
-    fn record(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
+    fn record_of(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
         RunRecord {
             task: job.task,
             round: job.round,
@@ -228,14 +240,20 @@ impl Runner {
         let report = TailLimit { bytes_max: self.config.report_keep_bytes, drop_partial_line: true };
         let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
         let tool = run.job.tool.as_str();
-        let report_tail = run.folder.as_ref().map(|folder| folder.dir.tail(&[tool], REPORT_LOG, report));
+        let tails = |dir: &TaskDir| {
+            let stdout = dir.output_tail(STDOUT, output(self.config.stdout_keep_bytes));
+            let stderr = dir.output_tail(STDERR, output(self.config.stderr_keep_bytes));
+            (dir.tail(&[tool], REPORT_LOG, report), stdout, stderr)
+        };
+        let (report_tail, stdout_tail, stderr_tail) =
+            run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
         let exited = Exited {
             exit_code: exit.exit,
             cpu_seconds: exit.cpu_seconds,
             max_rss_kib: exit.max_rss_kib,
-            report_tail: report_tail.unwrap_or_default(),
-            stdout_tail: tail_of(&started.stdout, output(self.config.stdout_keep_bytes)),
-            stderr_tail: tail_of(&started.stderr, output(self.config.stderr_keep_bytes)),
+            report_tail,
+            stdout_tail,
+            stderr_tail,
             defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
@@ -255,19 +273,30 @@ impl Runner {
         Some(self.run.as_ref()?.started.as_ref()?.child.as_ref()?.id().pid)
     }
 
+    /// Does what can wait until nothing else is to be done.
+    pub(super) fn tidy(&mut self) {
+        if let Some(spares) = &mut self.spares {
+            spares.tidy(&self.remover);
+        }
+    }
+
     fn remove(&mut self) {
         let Some(run) = self.run.take() else { return };
         if let Some(Prepared { dir, rest }) = run.folder {
             if let Some(rest) = rest {
                 self.remover.take(rest);
             }
-            match self.workspace.remove(dir, INLINE_REMOVALS) {
-                Removed::Done => {}
-                Removed::Rest(rest) => self.remover.take(rest),
-                Removed::Left(error) => log::error!("{error}"),
+            let dir = match &mut self.spares {
+                Some(spares) => spares.put_aside(dir, &self.remover),
+                None => Some(dir),
+            };
+            match dir.map(|dir| self.workspace.remove(dir, INLINE_REMOVALS)) {
+                None | Some(Removed::Done) => {}
+                Some(Removed::Rest(rest)) => self.remover.take(rest),
+                Some(Removed::Left(error)) => log::error!("{error}"),
             }
         }
-        if let Err(error) = self.records.remove(run.job.task, run.job.round) {
+        if let Err(error) = self.record.clear() {
             log::error!("{error}");
         }
     }

@@ -35,7 +35,7 @@ pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
-pub use record::{RecordError, RunRecord, RunRecords};
+pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
 pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};

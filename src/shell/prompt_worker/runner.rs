@@ -15,7 +15,7 @@ use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RunRecord, RunningChild, Tree,
+    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RecordFile, RunRecord, RunningChild, Tree,
 };
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
 
@@ -32,6 +32,9 @@ const PROMPT_DEFER_FILE: &str = "PROMPT_DEFER_FILE";
 /// Marks every process of a run.
 const MARK: &str = "LLTS_RUN_PROMPT";
 
+/// A worker has none: a master knows it by its connection.
+const SESSION: Session = Session(0);
+
 /// Bytes of `defer.info` that are read; it holds one line.
 const DEFER_BYTES_MAX: u64 = 4096;
 
@@ -45,6 +48,8 @@ pub(super) struct Runner {
     command: Command,
     runs: Runs,
     own: ProcessId,
+    /// While there is a run.
+    record: Option<RecordFile>,
     run: Option<Run>,
 }
 
@@ -67,7 +72,7 @@ impl Runner {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
         runs.remove_strays();
-        Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, run: None })
+        Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, record: None, run: None })
     }
 
     /// Readable when the command has ended.
@@ -85,7 +90,8 @@ impl Runner {
         match started {
             Ok(child) => {
                 log::info!("{name}: started");
-                if let Err(error) = self.runs.records.write(&self.record(id, Some(child.id()))) {
+                let present = self.record_of(id, Some(child.id()));
+                if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
                     // The run is still known by its mark.
                     log::error!("{error}");
                 }
@@ -94,7 +100,7 @@ impl Runner {
                 Ok(())
             }
             Err(error) => {
-                self.runs.clean(id);
+                self.runs.clean(id, self.record.take());
                 Err(error)
             }
         }
@@ -104,7 +110,9 @@ impl Runner {
     fn spawn(&mut self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
         // Somebody may have removed all of .tasks/ since the last run.
         self.runs = Runs::open(&self.root, &self.host).map_err(|error| error.to_string())?;
-        self.runs.records.write(&self.record(id, None)).map_err(|error| error.to_string())?;
+        let mut record = self.runs.records.of(self.own, SESSION).map_err(|error| error.to_string())?;
+        record.write(&self.record_of(id, None)).map_err(|error| error.to_string())?;
+        self.record = Some(record);
         let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
@@ -129,9 +137,9 @@ impl Runner {
         process::spawn_command(&plan).map_err(|error| error.to_string())
     }
 
-    fn record(&self, id: TaskId, run: Option<ProcessId>) -> RunRecord {
+    fn record_of(&self, id: TaskId, run: Option<ProcessId>) -> RunRecord {
         let cookie = Cookie::new([format!("{MARK}={id}")]);
-        RunRecord { task: id, round: Round(0), run, agent: self.own, session: Session(0), cookie }
+        RunRecord { task: id, round: Round(0), run, agent: self.own, session: SESSION, cookie }
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -207,7 +215,7 @@ impl Runner {
                 log::error!("cannot keep the results of {}: {error}", run.name);
             }
         }
-        self.runs.clean(run.id);
+        self.runs.clean(run.id, self.record.take());
     }
 }
 

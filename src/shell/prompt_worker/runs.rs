@@ -3,7 +3,7 @@
 //! Layout, in `.tasks/.runs/<host name>/` below the root; workers of one host share it:
 //!
 //! ```text
-//! <id>.0.json      the run record, by which the guard, or the next worker, ends the run of a dead one
+//! <pid>-*.run      the run record, by which the guard, or the next worker, ends the run of a dead one
 //! <id>/prompt.txt  PROMPT_FILE, and the standard input of the command
 //! <id>/out, err    its output, until it goes to done/ or failed/
 //! <id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
@@ -17,9 +17,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use super::PromptWorkerError;
-use crate::shell::process::RunRecords;
+use crate::shell::process::{RecordFile, RunRecords};
 use crate::shell::prompt_create::TASKS;
-use crate::types::{Round, TaskId};
+use crate::types::TaskId;
 
 const RUNS: &str = ".runs";
 
@@ -66,12 +66,10 @@ impl Runs {
         }
     }
 
-    /// The folder before its record, so that none is without one.
-    pub(super) fn clean(&self, id: TaskId) {
+    /// Removes the files of a run, before its record, so that none is without one.
+    pub(super) fn clean(&self, id: TaskId, record: Option<RecordFile>) {
         remove_folder(&self.folder_of(id));
-        if let Err(error) = self.records.remove(id, Round(0)) {
-            log::error!("{error}");
-        }
+        drop(record);
     }
 }
 

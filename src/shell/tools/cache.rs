@@ -14,6 +14,7 @@
 
 mod copy;
 mod manifest;
+mod pristine;
 mod source;
 mod store;
 
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use copy::{Copier, CopyError};
+pub use pristine::{Pristine, PristineFile, PristineFolder};
 use source::{Identity, Source};
 use store::{Entry, Store};
 
@@ -161,6 +163,12 @@ impl ToolCache {
         let identity = self.identity(tool)?;
         let known = self.known();
         known.get(tool).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
+    }
+
+    /// The whole of a tool, if it is small and certain to be what its archive holds at this moment. Costs one `stat`.
+    #[must_use]
+    pub fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
+        self.current(tool)?.pristine(tool)
     }
 
     fn identity(&self, tool: &ToolName) -> Option<Identity> {

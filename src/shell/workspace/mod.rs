@@ -5,28 +5,40 @@
 //! ```text
 //! <TASK_ID>/            one run; 0700; task.info, stdout, stderr, and the tool's folder
 //! .trash/<TASK_ID>-*/   what is being removed
+//! .spare/*/             what the next task of the same tool may get: see [`spares`]
 //! ```
 //!
 //! A tool owns its folder and may have turned any name in it into anything. So everything is reached by the descriptor of the
 //! folder, no link is followed, and nothing is opened that could block.
 
+mod held;
+mod nest;
 mod remove;
 mod remover;
+mod spares;
+mod sys;
 mod tail;
 
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fs::File;
-use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use remover::{Remover, TrashRemainder};
-pub use tail::{TailLimit, tail_of};
+pub use spares::Spares;
+pub use tail::TailLimit;
+use tail::tail_of;
 
+use held::{Held, Soiled};
+use nest::{Nest, OwnFile};
+
+use crate::shell::tools::Pristine;
 use crate::types::TaskId;
 
 const TRASH: &str = ".trash";
@@ -56,6 +68,10 @@ pub struct TaskDir {
     name: String,
     path: PathBuf,
     folder: OwnedFd,
+    /// Those that we made.
+    files: Vec<OwnFile>,
+    /// The copy of the tool, if the folder can become a spare one.
+    nest: Option<Nest>,
 }
 
 /// What became of a removal within its budget.
@@ -111,7 +127,7 @@ impl Workspace {
             Err(error) => return Err(failed(error)),
         }
         let folder = remove::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
-        Ok((TaskDir { name, path, folder }, leftover))
+        Ok((TaskDir { name, path, folder, files: Vec::new(), nest: None }, leftover))
     }
 
     /// Moves to the trash what a dead agent left of a run; `None` if there is nothing. Not for a task whose next round runs
@@ -132,16 +148,22 @@ impl Workspace {
         if !self.is_in_place(&task) {
             return Removed::Done;
         }
+        let Ok(name) = CString::new(task.name.as_str()) else {
+            return Removed::Left(self.left(&task.name, Errno::INVAL));
+        };
+        drop(task);
+        self.remove_from(self.folder.as_fd(), &name, budget)
+    }
+
+    fn remove_from(&self, parent: BorrowedFd<'_>, name: &CStr, budget: u32) -> Removed {
         let mut budget = remove::Budget::of(budget);
-        let moved = match self.to_trash(&task.name) {
+        let moved = match move_to_trash(parent, name, self.trash.as_fd()) {
             // A folder that its owner may not write to cannot be moved either.
             Err(Errno::ACCESS) => {
-                let _ = rustix::fs::fchmod(&task.folder, OWNER_ONLY);
-                self.to_trash(&task.name)
+                remove::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
             }
             other => other,
         };
-        drop(task.folder);
         match moved {
             Ok(None) => Removed::Done,
             Ok(Some(rest)) => match remove::remove_tree(self.trash.as_fd(), rest.name(), &mut budget) {
@@ -149,10 +171,8 @@ impl Workspace {
                 remove::Progress::OutOfBudget | remove::Progress::Stuck(_) => Removed::Rest(rest),
             },
             // A full disk can refuse the move: removing in place makes room.
-            Err(error) => match CString::new(task.name.as_str()) {
-                Ok(name) if remove::remove_tree(self.folder.as_fd(), &name, &mut budget).is_gone() => Removed::Done,
-                Ok(_) | Err(_) => Removed::Left(self.left(&task.name, error)),
-            },
+            Err(_) if remove::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
+            Err(error) => Removed::Left(self.left(&name.to_string_lossy(), error)),
         }
     }
 
@@ -164,19 +184,8 @@ impl Workspace {
     }
 
     fn to_trash(&self, name: &str) -> rustix::io::Result<Option<TrashRemainder>> {
-        /// Tells apart what one process puts into the trash; its pid does it for several.
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        loop {
-            let n = NEXT.fetch_add(1, Ordering::Relaxed);
-            let target = CString::new(format!("{name}-{}-{n}", std::process::id())).map_err(|_| Errno::INVAL)?;
-            match rustix::fs::renameat(&self.folder, name, &self.trash, &target) {
-                Ok(()) => return Ok(Some(TrashRemainder::new(target))),
-                Err(Errno::NOENT) => return Ok(None),
-                // Of an earlier process with our pid.
-                Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        move_to_trash(self.folder.as_fd(), &name, self.trash.as_fd())
     }
 
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
@@ -195,19 +204,62 @@ impl TaskDir {
     ///
     /// # Errors
     /// When there is one of this name, or when it cannot be written whole.
-    pub fn write_file(&self, name: &str, bytes: &[u8]) -> Result<(), WorkspaceError> {
-        let mut file = self.create_file(name, OFlags::WRONLY)?;
-        file.write_all(bytes).map_err(|error| self.failed("write", name, error))
+    pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), WorkspaceError> {
+        let written = self.own_file(name, OFlags::RDWR)?.rewrite(bytes);
+        written.map_err(|error| self.failed("write", name, error.into()))
     }
 
-    /// Makes a new file, for the owner only, that takes the standard output or error of a run. Keep it: [`tail_of`] reads
-    /// what was written into this very file, whatever the tool has done to its name.
+    /// Makes a new file, for the owner only, that takes the standard output or error of a run.
     ///
     /// # Errors
     /// When there is one of this name, or when it cannot be made.
-    pub fn create_output(&self, name: &str) -> Result<File, WorkspaceError> {
+    pub fn create_output(&mut self, name: &str) -> Result<(), WorkspaceError> {
         // Appending, so that a run that truncates the file does not leave a hole of zeros before what it writes next.
-        self.create_file(name, OFlags::RDWR | OFlags::APPEND)
+        let written = self.own_file(name, OFlags::RDWR | OFlags::APPEND)?.rewrite(b"");
+        written.map_err(|error| self.failed("make", name, error.into()))
+    }
+
+    /// Opens an output for the run that is about to start, and for nobody else: whoever has this open when the run has ended
+    /// is a stranger to whom the run has handed it.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn open_output(&self, name: &str) -> Result<File, WorkspaceError> {
+        let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.folder, name, flags, Mode::empty());
+        opened.map(File::from).map_err(|error| self.failed("open", name, error.into()))
+    }
+
+    /// The end of what was written into an output, whatever the tool has done to its name.
+    #[must_use]
+    pub fn output_tail(&self, name: &str, limit: TailLimit) -> String {
+        self.files.iter().find(|file| file.is_called(name)).map(|file| tail_of(file, limit)).unwrap_or_default()
+    }
+
+    /// Notes that the folder has a copy of this tool, so that it can be given to another task later. Call it when nothing
+    /// more is made in it. That it cannot be noted only costs the next task a fresh folder.
+    pub fn keep_for(&mut self, tool: &Arc<Pristine>) {
+        match Nest::new(self.folder.as_fd(), &mut self.files, tool) {
+            Ok(nest) => self.nest = Some(nest),
+            Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
+        }
+    }
+
+    fn holds(&self, tool: &Pristine) -> bool {
+        self.nest.as_ref().is_some_and(|nest| nest.content() == tool.content())
+    }
+
+    const fn can_be_spare(&self) -> bool {
+        self.nest.is_some()
+    }
+
+    /// Makes it what it was before the run, as a folder in `parent`.
+    fn restore(&mut self, parent: BorrowedFd<'_>) -> Result<(), Soiled> {
+        let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
+        match &self.nest {
+            Some(nest) => nest.restore(parent, &name, &mut self.files),
+            None => Err(Errno::INVAL.into()),
+        }
     }
 
     /// The end of a file that the tool wrote, `folders` down from here: "" if it is not there, or is not a regular file of
@@ -217,17 +269,52 @@ impl TaskDir {
         tail::open_regular(self.folder.as_fd(), folders, name).map(|file| tail_of(&file, limit)).unwrap_or_default()
     }
 
-    fn create_file(&self, name: &str, access: OFlags) -> Result<File, WorkspaceError> {
+    /// A file that is new to this run: just made, or left by the run that had this folder before.
+    fn own_file(&mut self, name: &str, access: OFlags) -> Result<&mut OwnFile, WorkspaceError> {
+        let index = match self.files.iter().position(|file| file.is_called(name) && !file.in_use) {
+            Some(index) => index,
+            None => {
+                let file = self.create_file(name, access).map_err(|error| self.failed("make", name, error.into()))?;
+                self.files.push(file);
+                self.files.len() - 1
+            }
+        };
+        Ok(&mut self.files[index])
+    }
+
+    fn create_file(&self, name: &str, access: OFlags) -> rustix::io::Result<OwnFile> {
         if name.contains('/') {
-            return Err(self.failed("make", name, io::ErrorKind::InvalidFilename.into()));
+            return Err(Errno::INVAL);
         }
         let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)
-            .map(File::from)
-            .map_err(|error| self.failed("make", name, error.into()))
+        let descriptor = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
+        let is_output = access.contains(OFlags::APPEND);
+        Ok(OwnFile::new(CString::new(name).map_err(|_| Errno::INVAL)?, Held::new(descriptor), is_output))
     }
 
     fn failed(&self, action: &'static str, name: &str, error: io::Error) -> WorkspaceError {
         WorkspaceError { action, path: self.path.join(name), error }
+    }
+}
+
+/// Moves something to the trash under a name of its own there; `None` if it is not there.
+fn move_to_trash(
+    parent: BorrowedFd<'_>,
+    name: &CStr,
+    trash: BorrowedFd<'_>,
+) -> rustix::io::Result<Option<TrashRemainder>> {
+    /// Tells apart what one process puts into the trash; its pid does it for several.
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    loop {
+        let n = NEXT.fetch_add(1, Ordering::Relaxed);
+        let target = format!("{}-{}-{n}", name.to_string_lossy(), std::process::id());
+        let target = CString::new(target).map_err(|_| Errno::INVAL)?;
+        match rustix::fs::renameat(parent, name, trash, &target) {
+            Ok(()) => return Ok(Some(TrashRemainder::new(target))),
+            Err(Errno::NOENT) => return Ok(None),
+            // Of an earlier process with our pid.
+            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
+            Err(error) => return Err(error),
+        }
     }
 }

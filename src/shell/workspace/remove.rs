@@ -46,7 +46,7 @@ impl<'a> Budget<'a> {
         Self { entries: u32::MAX, stop: Some(stop) }
     }
 
-    fn take(&mut self) -> Option<()> {
+    pub(super) fn take(&mut self) -> Option<()> {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return None;
         }
@@ -60,6 +60,10 @@ impl<'a> Budget<'a> {
 pub(super) fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     rustix::fs::openat(parent, name, flags, Mode::empty())
+}
+
+pub(super) fn path_of(name: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
 /// Removes what `name` is, up to the budget.
@@ -210,7 +214,7 @@ fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Resul
 
 /// Opens a folder, with all rights for its owner if it has not enough to be opened and searched.
 fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
-    let open = || open_folder(parent, Path::new(OsStr::from_bytes(name.to_bytes())));
+    let open = || open_folder(parent, path_of(name));
     match open() {
         Err(Errno::ACCESS) => make_accessible(parent, name).and_then(|()| open()),
         other => other,
@@ -218,7 +222,7 @@ fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
 }
 
 /// Gives the owner all rights on a folder that it may not open, by way of `/proc`, so that no link is followed.
-fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
+pub(super) fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = rustix::fs::openat(parent, name, flags, Mode::empty())?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)

@@ -14,6 +14,7 @@ use rustix::fs::Dir;
 
 use super::Workspace;
 use super::remove::{Budget, Progress, remove_tree};
+use super::spares;
 
 /// Remainders that wait. One more is not lost: it makes the thread look through the whole trash.
 const QUEUE_MAX: usize = 64;
@@ -64,8 +65,8 @@ impl Remover {
     fn without_thread(workspace: &Workspace) -> io::Result<(Self, Worker, Receiver<TrashRemainder>)> {
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), look_through: AtomicBool::new(true) });
         let (queue, waiting) = sync_channel(QUEUE_MAX);
-        let trash = workspace.trash.try_clone()?;
-        let worker = Worker { trash, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
+        let (work, trash) = (workspace.folder.try_clone()?, workspace.trash.try_clone()?);
+        let worker = Worker { work, trash, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
         Ok((Self { queue: Some(queue), shared, thread: None }, worker, waiting))
     }
 
@@ -102,6 +103,7 @@ impl Drop for Remover {
 }
 
 struct Worker {
+    work: OwnedFd,
     trash: OwnedFd,
     shared: Arc<Shared>,
     /// What cannot be removed, so that it is tried and logged once in the life of the process.
@@ -127,6 +129,9 @@ impl Worker {
 
     /// Removes all that is in the trash, also what other agents of this host are removing: both get along.
     fn look_through(&mut self) {
+        if let Err(error) = spares::discard_abandoned(self.work.as_fd(), self.trash.as_fd()) {
+            log::error!("cannot discard the spare folders of dead agents: {error}");
+        }
         let listed = Dir::read_from(self.trash.as_fd()).and_then(|entries| {
             let names = entries.map(|entry| entry.map(|entry| entry.file_name().to_owned()));
             names.filter(|name| !matches!(name.as_deref(), Ok(name) if name == c"." || name == c"..")).collect()
@@ -164,7 +169,7 @@ mod tests {
         let (mut remover, worker, waiting) = Remover::without_thread(&workspace).unwrap();
         worker.shared.look_through.store(false, Ordering::SeqCst);
         for n in 0..=QUEUE_MAX {
-            let (task, _) = workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
+            let (mut task, _) = workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
             task.write_file("task.info", b"").unwrap();
             match workspace.remove(task, 0) {
                 Removed::Rest(rest) => remover.take(rest),

@@ -1,10 +1,9 @@
 //! The end of a file that a stranger wrote: bounded, never blocking, always valid UTF-8, never another file's content.
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::FileExt;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
 
 /// How much of the end of a file comes back.
@@ -21,15 +20,14 @@ pub struct TailLimit {
 /// A file that has a second name is refused too. Another file's content can come in by a hard link as well as by a symbolic
 /// one: the kernel's own protection against that is a setting, and does not hold for root.
 pub(super) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
-    let path_only = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let mut below = None;
-    for step in folders {
-        let from = below.as_ref().map_or(folder, AsFd::as_fd);
-        below = Some(rustix::fs::openat(from, *step, path_only, Mode::empty())?);
-    }
     // NONBLOCK: the open of a named pipe would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat(below.as_ref().map_or(folder, AsFd::as_fd), name, flags, Mode::empty())?;
+    let path = [folders, &[name]].concat().join("/");
+    let file = match openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        // No openat2: an old kernel, or a container that forbids what it does not know.
+        Err(Errno::NOSYS | Errno::PERM) => open_stepwise(folder, folders, name, flags)?,
+        opened => opened?,
+    };
     let stat = rustix::fs::fstat(&file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile || stat.st_nlink > 1 {
         return Err(Errno::INVAL);
@@ -37,28 +35,39 @@ pub(super) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str)
     Ok(File::from(file))
 }
 
+fn open_stepwise(folder: BorrowedFd<'_>, folders: &[&str], name: &str, flags: OFlags) -> Result<OwnedFd> {
+    let path_only = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let mut below = None;
+    for step in folders {
+        let from = below.as_ref().map_or(folder, AsFd::as_fd);
+        below = Some(openat(from, *step, path_only, Mode::empty())?);
+    }
+    openat(below.as_ref().map_or(folder, AsFd::as_fd), name, flags, Mode::empty())
+}
+
 /// The end of an open file as text. Reads `bytes_max` bytes and one more, however long the file is. Bytes that are not UTF-8
 /// become U+FFFD. What cannot be read is "".
 #[must_use]
-pub fn tail_of(file: &File, limit: TailLimit) -> String {
-    let Ok(metadata) = file.metadata() else { return String::new() };
+pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> String {
+    let Ok(stat) = rustix::fs::fstat(&file) else { return String::new() };
+    let size = u64::try_from(stat.st_size).unwrap_or_default();
     // One byte before the tail tells whether the tail begins with a whole line.
     let wanted = limit.bytes_max.saturating_add(1);
-    let start = metadata.len().saturating_sub(wanted as u64);
-    let mut bytes = vec![0; usize::try_from(metadata.len() - start).unwrap_or(wanted)];
-    let length = read_at(file, &mut bytes, start);
+    let start = size.saturating_sub(wanted as u64);
+    let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(wanted)];
+    let length = read_at(file.as_fd(), &mut bytes, start);
     bytes.truncate(length);
     text_of(&bytes, limit)
 }
 
 /// Reads until the buffer is full or the file ends; it may have been cut since its length was asked.
-fn read_at(file: &File, buffer: &mut [u8], start: u64) -> usize {
+fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], start: u64) -> usize {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
-        match file.read_at(rest, start + length as u64) {
+        match rustix::io::pread(file, rest, start + length as u64) {
             Ok(0) => break,
             Ok(read) => length += read,
-            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+            Err(Errno::INTR) => {}
             Err(_) => break,
         }
     }
@@ -113,7 +122,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, content).unwrap();
-        tail_of(&File::open(path).unwrap(), limit)
+        tail_of(File::open(path).unwrap(), limit)
     }
 
     /// Refused at the open, not only because there is nothing to read in it.

@@ -65,7 +65,7 @@ fn a_task_expires_in_every_phase_of_its_run() {
             world.report("a", task, Round(0), phase);
         }
         world.pass(seconds(5.0));
-        assert_eq!(world.published.last(), Some(&Published::Kill(task)), "{phase:?}");
+        assert_eq!(world.published.last(), Some(&Published::Kill(task, Round(0))), "{phase:?}");
         assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
         world.ends("a", task, Round(0), result(-15));
         assert_eq!(world.outcome(task), Outcome::Expired, "{phase:?}");

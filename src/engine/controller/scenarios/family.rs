@@ -19,7 +19,7 @@ fn a_kill_is_answered_at_once_in_every_phase() {
         world.report("a", task, Round(0), phase);
         assert_eq!(world.kill(task), Reply::Done);
     }
-    assert_eq!(world.published, [Published::Inform, Published::Inform, Published::Kill(task)]);
+    assert_eq!(world.published, [Published::Inform, Published::Inform, Published::Kill(task, Round(0))]);
     assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill), "PUB may lose");
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.outcome(task), Outcome::Killed);

@@ -333,3 +333,15 @@ fn gates_that_were_closed_by_runs_are_forgotten_when_they_are_open() {
     let Reply::Gates(gates) = world.send(words::kind::GATE_QUERY, &Fields::new()) else { panic!() };
     assert_eq!(gates.len(), 1, "{gates:?}");
 }
+
+/// Somebody comes just when the gate opens, before anybody has looked at it.
+#[test]
+fn a_task_that_comes_when_its_gate_opens_holds_up_nobody() {
+    let mut world = World::new();
+    let fields = closed(&world, 5.0);
+    world.set_gate("g", fields);
+    let first = world.submitted(&at("g"));
+    world.now = Now { mono: world.now.mono + seconds(6.0), wall: world.now.wall + seconds(6.0) };
+    let second = world.submitted(&at("g,h"));
+    assert_eq!(taken(&mut world, &["a", "b"]), [Some(first), Some(second)]);
+}

@@ -264,3 +264,17 @@ fn no_budget_is_overspent_by_an_agent_that_is_lost_while_it_ends_a_run() {
     assert_eq!(world.outcome(task), Outcome::Lost, "two losses, and one is allowed");
     assert_eq!(world.apply("c"), None);
 }
+
+/// What is lost after the end of a run is not the run.
+#[test]
+fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
+    let mut world = World::new();
+    let task = world.submitted(&with_budgets(1, 0, 0));
+    world.runs("a", task, Round(0));
+    let (phase, times) = (Phase::Ended, PhaseTimes::default());
+    let report = Report { task, round: Some(Round(0)), phase, times, result: Some(result(1)), wait: None };
+    let _ = world.say("a", FromAgent::Report(Box::new(report)));
+    world.pass(INTERVAL * 2);
+    let record = world.record(task);
+    assert_eq!((record.phase(), record.counts.fails, record.counts.losses), (Phase::Waiting, 1, 0));
+}

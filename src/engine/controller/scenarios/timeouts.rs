@@ -8,7 +8,7 @@ fn limited(timeouts_max: u32) -> Fields {
 }
 
 fn kills(world: &World, task: TaskId) -> usize {
-    world.published.iter().filter(|message| **message == Published::Kill(task)).count()
+    world.published.iter().filter(|message| matches!(message, Published::Kill(killed, _) if *killed == task)).count()
 }
 
 /// The next round may start only when the agent says that the last one is gone.

@@ -13,12 +13,14 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fstat, openat, utimensat};
 use rustix::io::Errno;
 
 use super::manifest::Manifest;
+use super::pristine::Pristine;
 use super::{CacheError, Size};
 use crate::shell::tools::scratch::{self, Scratch};
 use crate::types::ToolName;
@@ -38,6 +40,26 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) root: OwnedFd,
     pub(super) manifest: Manifest,
+    pristine: OnceLock<Option<Arc<Pristine>>>,
+}
+
+impl Entry {
+    fn new(name: &str, root: OwnedFd, manifest: Manifest) -> Self {
+        Self { name: name.to_owned(), root, manifest, pristine: OnceLock::new() }
+    }
+
+    /// All of it, read once per process, if it is small.
+    pub(super) fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
+        let read = || match Pristine::read(tool, &self.name, self.root.as_fd(), &self.manifest) {
+            Ok(pristine) => pristine.map(Arc::new),
+            Err(error) => {
+                // The next copy of it notices what is wrong.
+                log::warn!("cannot read the unpacked tool {}: {error}", self.name);
+                None
+            }
+        };
+        self.pristine.get_or_init(read).clone()
+    }
 }
 
 /// The cache folder.
@@ -106,7 +128,7 @@ impl Store {
         };
         let complete = |manifest: &Manifest| read_size(&folder) == Some(manifest.size);
         match Manifest::read(root.as_fd()) {
-            Ok(manifest) if complete(&manifest) => Ok(Some(Entry { name: name.to_owned(), root, manifest })),
+            Ok(manifest) if complete(&manifest) => Ok(Some(Entry::new(name, root, manifest))),
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Err(error),
             // Somebody took it away meanwhile, or took something from it.
             Ok(_) | Err(_) => {
@@ -129,7 +151,7 @@ impl Store {
         let Size { entries, bytes } = manifest.size;
         fs::write(scratch.path().join(SIZE_NAME), format!("{entries} {bytes}\n"))?;
         match scratch.rename(&self.dir.join(name)) {
-            Ok(lock) => Ok(Some((Entry { name: name.to_owned(), root, manifest }, lock))),
+            Ok(lock) => Ok(Some((Entry::new(name, root, manifest), lock))),
             Err(error) if matches!(error.kind(), io::ErrorKind::DirectoryNotEmpty | io::ErrorKind::AlreadyExists) => {
                 Ok(None)
             }

@@ -1,0 +1,183 @@
+//! The controller's engine: one task from its submit to its end, with an agent parked, while 1,000 or 1,000,000 others wait.
+//!
+//! Bytes in and bytes out as in the shell, but no socket and no store: what is left is parsing, deciding, and encoding.
+
+use std::time::Duration;
+
+use divan::counter::ItemsCount;
+use llts::engine::controller::{Answer, Controller, Effect, Settings, Ticket};
+use llts::protocol::agent::{self, ToAgent};
+use llts::protocol::client::{self, Submission};
+use llts::protocol::json::FieldLimits;
+use llts::protocol::publish;
+use llts::protocol::reply::{self, PageBytes, Reply};
+use llts::protocol::request::{self, FromAgent, Heartbeat, Message, Report, Rules, Sender};
+use llts::protocol::words::kind;
+use llts::types::{
+    AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, Wall,
+};
+
+fn main() {
+    divan::main();
+}
+
+/// Tasks that wait while one more comes and goes.
+const WAITING: [u64; 2] = [1_000, 1_000_000];
+
+/// A controller as its shell sees it, on a clock that moves with each message.
+struct World {
+    controller: Controller,
+    rules: Rules,
+    sender: Sender,
+    submit: Vec<u8>,
+    tickets: u64,
+    micros: u64,
+}
+
+impl World {
+    fn new(waiting: u64) -> Self {
+        let submission =
+            Submission::new("tool").with("alpha", "a value").with("beta", "another value").with("gamma", 7u32);
+        let submission = Submission { address: Some("tcp://127.0.0.1:4000".to_owned()), ..submission };
+        let agent = AgentId::new("agent-1").expect("a good name");
+        let mut world = Self {
+            controller: Controller::new(settings(), 1),
+            rules: rules(),
+            sender: Sender { agent, session: Session(1) },
+            submit: client::encode(&submission.request()),
+            tickets: 0,
+            micros: 0,
+        };
+        for _ in 0..waiting {
+            world.submit();
+        }
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+        world.say(&FromAgent::Heartbeat(heartbeat));
+        world
+    }
+
+    fn now(&mut self) -> Now {
+        self.micros += 1;
+        let mono = Mono::from_nanos(self.micros * 1000);
+        Now { mono, wall: Wall::from_micros(1_480_000_000_000_000 + self.micros) }
+    }
+
+    /// One message through the engine; what goes out is encoded, as the shell would. Gives back the last answer.
+    fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        let now = self.now();
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let (kind, message) = request::parse(body, &self.rules).expect("a good message");
+        let answer = match message {
+            Message::Client(request) => self.controller.handle_request(now, ticket, request),
+            Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
+        };
+        let encode = |kind: &str, reply: &Reply| reply::encode(kind, reply, PageBytes(1 << 20));
+        let mut last = match answer {
+            Answer::Now(reply) | Answer::NowAndLater(reply) => Some(encode(kind, &reply)),
+            Answer::Later => None,
+        };
+        self.controller.handle_timeout(now);
+        while let Some(effect) = self.controller.poll_effect() {
+            match effect {
+                Effect::Reply(_, reply) => last = Some(encode(kind::TASK_APPLY, &reply)),
+                Effect::Push(record) | Effect::PushAgain(record) => {
+                    divan::black_box(publish::encode_status(&record));
+                }
+                Effect::Publish(message) => {
+                    divan::black_box(publish::encode(&message));
+                }
+                Effect::Record(record) => {
+                    divan::black_box(record);
+                }
+            }
+        }
+        last
+    }
+
+    fn submit(&mut self) {
+        let body = std::mem::take(&mut self.submit);
+        divan::black_box(self.take(&body));
+        self.submit = body;
+    }
+
+    fn say(&mut self, message: &FromAgent) -> Option<ToAgent> {
+        let body = agent::encode(&self.sender, message);
+        agent::decode(&self.take(&body)?)
+    }
+
+    /// The agent asks and gets the task whose turn it is.
+    fn dispatch(&mut self) -> (TaskId, llts::types::Round) {
+        match self.say(&FromAgent::Apply(Some(Duration::from_secs(6)))) {
+            Some(ToAgent::Job(job)) => (job.task, job.round),
+            other => panic!("no task: {other:?}"),
+        }
+    }
+
+    fn report(&mut self, (task, round): (TaskId, llts::types::Round), phase: Phase) {
+        let result = (phase == Phase::Finished).then(|| RunResult::of(ExitCode(0), String::new()));
+        let times = PhaseTimes::default();
+        let report = Report { task, round: Some(round), phase, times, result, wait: None };
+        self.say(&FromAgent::Report(Box::new(report)));
+    }
+}
+
+fn settings() -> Settings {
+    Settings {
+        heartbeat_interval: Duration::from_secs(3600),
+        waiting_max: 2_000_000,
+        needs_max: 1000,
+        gates_max: 1000,
+        defer_delay: Duration::from_secs(10),
+        retry_delay_max: Duration::from_secs(60),
+        push_again_interval: Duration::from_secs(1),
+        push_again_interval_max: Duration::from_secs(60),
+        push_again_max: Duration::from_secs(600),
+        // What has finished goes at once: the number of tasks stays what it is.
+        keep: Duration::ZERO,
+        keep_bytes_max: 1 << 30,
+        page_max: 1000,
+        agents_max: 1000,
+        parked_max: 1000,
+        scans_max: 10,
+    }
+}
+
+fn rules() -> Rules {
+    let wait_max = Duration::from_secs(3600);
+    Rules {
+        limits: FieldLimits::TRUSTED,
+        addresses: AddressPolicy::everything(),
+        wait_max,
+        apply_wait_max: wait_max,
+        defaults: std::sync::Arc::default(),
+    }
+}
+
+/// Submit, dispatch, RUNNING, FINISHED: all that the engine does for a short task.
+#[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
+fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
+    let mut world = World::new(waiting);
+    bencher.counter(ItemsCount::new(1u32)).bench_local(|| {
+        world.submit();
+        let run = world.dispatch();
+        world.report(run, Phase::Running);
+        world.report(run, Phase::Finished);
+    });
+}
+
+/// The submit of it alone.
+#[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
+fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
+    let mut world = World::new(waiting);
+    bencher.counter(ItemsCount::new(1u32)).bench_local(|| world.submit());
+}
+
+/// A sign of life of an agent.
+#[divan::bench]
+fn heartbeat(bencher: divan::Bencher<'_, '_>) {
+    let mut world = World::new(0);
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+    let message = FromAgent::Heartbeat(heartbeat);
+    bencher.bench_local(|| world.say(&message));
+}

@@ -1,0 +1,80 @@
+//! A large tool: each task gets a copy of its own. From the submit to RUNNING of the second and later tasks, against `cp -r` of
+//! the unpacked folder.
+
+use std::fs;
+
+use crate::protocol::client::{self, Submission};
+use crate::protocol::words;
+use crate::shell::bench::load::{Heard, Load, task};
+use crate::shell::bench::place::NOTHING;
+use crate::shell::bench::row::{Measured, Unit};
+use crate::shell::bench::samples::percentile;
+use crate::shell::bench::service::Service;
+use crate::shell::bench::{Bench, BenchError, floor};
+use crate::shell::signals::Signals;
+use crate::types::Phase;
+
+const TOOL: (&str, &str) = ("large", NOTHING.1);
+const RATIO_MAX: f64 = 1.1;
+
+pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    floor::require("cp", bench.signals)?;
+    let (files, bytes) = bench.pick((500, 100_000), (5, 1_000));
+    let tasks = bench.pick(5, 1);
+    let folder = bench.place.tool_with_files(TOOL, files, bytes)?;
+    let copy = bench.place.folder().join("copy");
+    let services = bench.host_each(1)?;
+    let mut loads = services.iter().map(|service| service.load(bench.signals)).collect::<Result<Vec<_>, _>>()?;
+    for load in &mut loads {
+        run_one(load, bench.signals)?;
+    }
+    let (mut copies, mut starts) = (Vec::new(), vec![Vec::new(); services.len()]);
+    for _ in 0..bench.plan.rounds {
+        let mut times = vec![Vec::new(); services.len()];
+        let mut rival = Vec::new();
+        for _ in 0..tasks {
+            rival.push(floor::copy(&folder, &copy, bench.signals)?.as_secs_f64());
+            fs::remove_dir_all(&copy).map_err(BenchError::io("remove a copy"))?;
+            floor::settle_disk(bench.place.folder());
+            for (load, times) in loads.iter_mut().zip(&mut times) {
+                times.push(run_one(load, bench.signals)?);
+                floor::settle_disk(bench.place.folder());
+            }
+        }
+        copies.push(percentile(&rival, 0.5));
+        starts.iter_mut().zip(&times).for_each(|(starts, times)| starts.push(percentile(times, 0.5)));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
+    let size = (files * bytes) as f64;
+    let row = |service: &Service, starts: &[f64]| {
+        let what = format!("submit to RUNNING, tool of {} in {files} files", Unit::Bytes.show(size));
+        let row = Measured::new(what, Unit::Seconds, starts).over(service.transport);
+        row.against("cp -r", &copies).goal_ratio_at_most(RATIO_MAX)
+    };
+    let rows = services.iter().zip(&starts).map(|(service, starts)| row(service, starts)).collect();
+    services.into_iter().for_each(|service| service.end(bench.signals));
+    Ok(rows)
+}
+
+/// Seconds from the submit to RUNNING; returns when the task has finished.
+fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
+    let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(TOOL.0) };
+    let before = load.send_now(&client::encode(&submission.request()))?;
+    let mut running = None;
+    loop {
+        let (now, heard) = load.next(signals)?;
+        match heard {
+            Heard::Answer(body) => drop(client::decode(&body)?),
+            Heard::Push(body) => {
+                let task = task(&body)?;
+                if task.status() == words::phase(Phase::Running) {
+                    running = Some(now.mono.since(before.mono).as_secs_f64());
+                }
+                if task.is_finished() {
+                    let reason = task.reason().unwrap_or_default();
+                    return running.ok_or_else(|| BenchError::Unexpected(format!("the tool never ran: {reason}")));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! The file of one agent process: which run it has, rewritten in place, and whole at every instant.
+//!
+//! It has two slots of one line each, written in turns. A line begins with the checksum of what follows, so that a slot that
+//! was torn, because its writer was killed or is just writing, is known for that; the other one then says what held before.
+//! Of two whole slots the one with the higher number counts.
+
+use std::fs::{self, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::{RecordError, RunRecord, remove_file};
+use crate::shell::process::procfs::{self, ProcessId, pid_of};
+use crate::shell::process::sweep::Cookie;
+use crate::types::{Round, Session};
+
+/// What a slot takes, with blanks at the end: about three times of what a record needs, and both fit into one page.
+const SLOT_BYTES: usize = 1024;
+
+/// How often a file of which neither slot is whole is read again: its agent may write faster than we read.
+const READS_MAX: u32 = 16;
+
+/// The record of one agent process. Dropping it removes the file.
+#[derive(Debug)]
+pub struct RecordFile {
+    path: PathBuf,
+    file: File,
+    agent: ProcessId,
+    session: Session,
+    /// How many lines have been written.
+    sequence: u64,
+}
+
+/// What a record file says.
+#[derive(Debug)]
+pub(super) enum Read {
+    /// Its agent has this run.
+    Run(Box<RunRecord>),
+    /// Its agent has no run.
+    Idle {
+        /// That agent.
+        agent: ProcessId,
+    },
+}
+
+/// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
+/// over: its records must not be dropped by an agent that was not updated yet.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    sequence: u64,
+    agent_pid: i32,
+    agent_start_time: u64,
+    session: u64,
+    boot_id: String,
+    run: Option<StoredRun>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredRun {
+    task: String,
+    round: u32,
+    pid: Option<i32>,
+    start_time: Option<u64>,
+    cookie: Vec<String>,
+}
+
+impl RecordFile {
+    pub(super) fn create(folder: &Path, agent: ProcessId, session: Session) -> Result<Self, RecordError> {
+        // The session, because agents in different containers may have the same number.
+        let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, session.0));
+        let file = make(&path)?;
+        let mut this = Self { path, file, agent, session, sequence: 0 };
+        this.clear()?;
+        Ok(this)
+    }
+
+    /// Says which run the agent has. Until this returns, the record says what it said before.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write(&mut self, record: &RunRecord) -> Result<(), RecordError> {
+        if self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+            // Somebody cleared the folder.
+            self.file = make(&self.path)?;
+        }
+        self.put(Some(StoredRun::from(record)))
+    }
+
+    /// Says that the agent has no run.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn clear(&mut self) -> Result<(), RecordError> {
+        self.put(None)
+    }
+
+    fn put(&mut self, run: Option<StoredRun>) -> Result<(), RecordError> {
+        let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
+        let sequence = self.sequence + 1;
+        let stored = Stored {
+            sequence,
+            agent_pid: self.agent.pid.as_raw_nonzero().get(),
+            agent_start_time: self.agent.start_time,
+            session: self.session.0,
+            boot_id: procfs::boot_id().to_owned(),
+            run,
+        };
+        let slot = slot(&stored).map_err(failed)?;
+        self.file.write_all_at(&slot, (sequence % 2) * SLOT_BYTES as u64).map_err(failed)?;
+        self.sequence = sequence;
+        Ok(())
+    }
+}
+
+impl Drop for RecordFile {
+    fn drop(&mut self) {
+        if let Err(error) = remove_file(&self.path) {
+            log::warn!("{error}");
+        }
+    }
+}
+
+fn make(path: &Path) -> Result<File, RecordError> {
+    let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
+    // One that is there is of an earlier boot.
+    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)
+}
+
+fn slot(stored: &Stored) -> io::Result<Vec<u8>> {
+    let text = serde_json::to_string(stored)?;
+    let mut slot = format!("{:08x} {text}", crc32fast::hash(text.as_bytes())).into_bytes();
+    if slot.len() >= SLOT_BYTES {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the mark of the run is too long"));
+    }
+    slot.resize(SLOT_BYTES - 1, b' ');
+    slot.push(b'\n');
+    Ok(slot)
+}
+
+/// Reads a record; `None` for one of an earlier boot, or something that is no record.
+///
+/// # Errors
+/// When the file is gone, or its agent lives and has not written it yet.
+pub(super) fn read(path: &Path) -> io::Result<Option<Read>> {
+    let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
+    for _ in 0..READS_MAX {
+        let bytes = fs::read(path)?;
+        if let Some(stored) = newest(&bytes) {
+            return Ok(stored.into_read());
+        }
+        if !writer_lives {
+            return Ok(None);
+        }
+        std::thread::yield_now();
+    }
+    Err(io::ErrorKind::WouldBlock.into())
+}
+
+/// The agent that the name of a record file tells.
+fn writer(path: &Path) -> Option<ProcessId> {
+    let mut parts = path.file_name()?.to_str()?.strip_suffix(".run")?.split('-');
+    let pid = pid_of(parts.next()?.parse().ok()?)?;
+    Some(ProcessId { pid, start_time: parts.next()?.parse().ok()? })
+}
+
+fn newest(bytes: &[u8]) -> Option<Stored> {
+    bytes.chunks(SLOT_BYTES).filter_map(whole).max_by_key(|stored| stored.sequence)
+}
+
+/// What a slot says, if it was written to its end.
+fn whole(slot: &[u8]) -> Option<Stored> {
+    let (checksum, text) = std::str::from_utf8(slot).ok()?.strip_suffix('\n')?.split_once(' ')?;
+    let text = text.trim_end_matches(' ');
+    (u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(text.as_bytes())).then_some(())?;
+    serde_json::from_str(text).ok()
+}
+
+impl From<&RunRecord> for StoredRun {
+    fn from(record: &RunRecord) -> Self {
+        Self {
+            task: record.task.to_string(),
+            round: record.round.0,
+            pid: record.run.map(|run| run.pid.as_raw_nonzero().get()),
+            start_time: record.run.map(|run| run.start_time),
+            cookie: record.cookie.entries().to_vec(),
+        }
+    }
+}
+
+impl Stored {
+    /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
+    /// process than to kill another one.
+    fn into_read(self) -> Option<Read> {
+        (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
+        let agent = process(self.agent_pid, self.agent_start_time)?;
+        let Some(stored) = self.run else { return Some(Read::Idle { agent }) };
+        let run = match (stored.pid, stored.start_time) {
+            (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
+            (None, None) => None,
+            (Some(_), _) | (None, Some(_)) => return None,
+        };
+        Some(Read::Run(Box::new(RunRecord {
+            task: stored.task.parse().ok()?,
+            round: Round(stored.round),
+            run,
+            agent,
+            session: Session(self.session),
+            cookie: Cookie::new(stored.cookie),
+        })))
+    }
+}
+
+fn process(pid: i32, start_time: u64) -> Option<ProcessId> {
+    Some(ProcessId { pid: pid_of(pid)?, start_time })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! A folder of a task that the next task may get: everything in it that we made, held open, and put right after the run.
+//!
+//! The promise to a task is the same as with a fresh folder: a private, pristine copy of its tool, and empty output. It costs
+//! no file that is made or removed. That is worth a lot: ext4 looks through all inodes that were deleted lately for each new
+//! one, so that a service that makes and removes files becomes slower the more it does.
+//!
+//! [`Nest::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
+//! rest. It never opens anything by a name that the tool could have turned into something else. What it finds changed, it does
+//! not mend: the folder is given up, and the next task gets a fresh one.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+
+use super::held::{Held, Soiled};
+use super::remove::{self, Budget};
+use crate::shell::tools::{Pristine, RUN_SCRIPT};
+
+/// Entries that are removed to make a folder fit for the next task. A tool that leaves more is worth a fresh one.
+const EXTRA_ENTRIES_MAX: u32 = 64;
+
+/// A file of ours that was written up to this size is cut; to cut a longer one takes time that only the remover has.
+const CUT_BYTES_MAX: i64 = 1 << 20;
+
+/// One of our own files in the folder of a task.
+#[derive(Debug)]
+pub(super) struct OwnFile {
+    name: CString,
+    held: Held,
+    /// Emptied after each run, because nobody writes it before the next one.
+    is_output: bool,
+    /// Bytes of an earlier run that are still in it.
+    stale: u64,
+    /// Whether it was given to the present run.
+    pub(super) in_use: bool,
+}
+
+impl OwnFile {
+    pub(super) const fn new(name: CString, held: Held, is_output: bool) -> Self {
+        Self { name, held, is_output, stale: 0, in_use: true }
+    }
+
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.as_bytes() == name.as_bytes()
+    }
+
+    /// Puts other content in the place of what an earlier run has left.
+    ///
+    /// # Errors
+    /// When it cannot be written whole.
+    pub(super) fn rewrite(&mut self, mut bytes: &[u8]) -> rustix::io::Result<()> {
+        self.in_use = true;
+        let size = bytes.len() as u64;
+        let mut at = 0;
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(&self.held, bytes, at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    bytes = bytes.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // Not O_TRUNC before: ext4 writes a file that was cut to nothing to the disk when it is closed.
+        if self.stale > size { rustix::fs::ftruncate(&self.held, size) } else { Ok(()) }
+    }
+
+    fn restore(&mut self, folder: BorrowedFd<'_>) -> Result<(), Soiled> {
+        let size = self.held.check_file(folder, &self.name)?.st_size;
+        if size > CUT_BYTES_MAX {
+            return Err(Soiled::TooMuch);
+        }
+        self.stale = u64::try_from(size).unwrap_or_default();
+        self.in_use = false;
+        if self.is_output { self.cut(folder) } else { Ok(()) }
+    }
+
+    /// Empties it.
+    fn cut(&mut self, folder: BorrowedFd<'_>) -> Result<(), Soiled> {
+        if self.stale > 0 {
+            rustix::fs::ftruncate(&self.held, 0)?;
+            self.stale = 0;
+            // The same as above, and the next to close it is the next run, when it is full: a close while it is empty costs
+            // nothing, and ext4 forgets that it was cut.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for OwnFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.held.as_fd()
+    }
+}
+
+/// The tool's folder in the folder of a task, as the first task got it.
+#[derive(Debug)]
+pub(super) struct Nest {
+    pristine: Arc<Pristine>,
+    name: CString,
+    /// The task's folder.
+    top: HeldFolder,
+    /// As in the pristine tool.
+    folders: Vec<HeldFolder>,
+    files: Vec<HeldFile>,
+}
+
+#[derive(Debug)]
+struct HeldFolder {
+    held: Held,
+    /// Some file systems never make a folder smaller, and one that was large once stays slow.
+    size: i64,
+}
+
+#[derive(Debug)]
+struct HeldFile {
+    held: Held,
+    /// When its content was written: build tools look at this.
+    modified: (i64, i64),
+}
+
+impl HeldFolder {
+    fn new(descriptor: OwnedFd) -> Result<Self, Soiled> {
+        let mut held = Held::new(descriptor);
+        let size = held.note()?.st_size;
+        Ok(Self { held, size })
+    }
+
+    /// Removes what does not belong there, and looks at the folder itself, which is `path` of `parent`.
+    fn restore(
+        &self,
+        parent: BorrowedFd<'_>,
+        path: &CStr,
+        belongs: impl Fn(&CStr) -> bool,
+        budget: &mut Budget<'_>,
+    ) -> Result<(), Soiled> {
+        for extra in extras(self.held.as_fd(), belongs)? {
+            remove_extra(self.held.as_fd(), &extra, budget)?;
+        }
+        let stat = self.held.check(parent, path)?;
+        if stat.st_size != self.size {
+            return Err(Soiled::TooMuch);
+        }
+        Ok(())
+    }
+}
+
+impl Nest {
+    /// Takes charge of a copy of a tool that was just made in the folder of a task, beside our own files.
+    ///
+    /// # Errors
+    /// [`Soiled`], when this folder cannot be used twice; it is good for one run all the same.
+    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], pristine: &Arc<Pristine>) -> Result<Self, Soiled> {
+        for file in own {
+            file.held.note()?;
+        }
+        let tool = remove::open_folder(folder, Path::new(pristine.tool().as_str()))?;
+        let open = |path: &CStr| remove::open_folder(tool.as_fd(), remove::path_of(path));
+        let files = pristine.files().iter().map(|file| {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
+            make_ready(opened.as_fd(), file.path())?;
+            let mut held = Held::new(opened);
+            let modified = modified(&held.note()?);
+            Ok(HeldFile { held, modified })
+        });
+        let files = files.collect::<Result<_, Soiled>>()?;
+        let folders = pristine.folders().iter().map(|folder| HeldFolder::new(open(folder.path())?));
+        Ok(Self {
+            folders: folders.collect::<Result<_, Soiled>>()?,
+            files,
+            top: HeldFolder::new(remove::open_folder(folder, Path::new("."))?)?,
+            name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
+            pristine: Arc::clone(pristine),
+        })
+    }
+
+    /// Stands for the content of the tool.
+    pub(super) fn content(&self) -> &str {
+        self.pristine.content()
+    }
+
+    /// Makes everything what it was before the run, or finds out that it is not. `parent` and `name` are where the folder is.
+    /// The outputs are emptied; the other files of ours wait to be written.
+    ///
+    /// # Errors
+    /// [`Soiled`]: no task may get this folder.
+    pub(super) fn restore(&self, parent: BorrowedFd<'_>, name: &CStr, own: &mut [OwnFile]) -> Result<(), Soiled> {
+        let mut budget = Budget::of(EXTRA_ENTRIES_MAX);
+        let is_own = |name: &CStr| name == self.name.as_c_str() || own.iter().any(|file| file.name.as_c_str() == name);
+        self.top.restore(parent, name, is_own, &mut budget)?;
+        let top = self.top.held.as_fd();
+        for file in &mut *own {
+            file.restore(top)?;
+        }
+        let Some(tool) = self.folders.first().map(|tool| tool.held.as_fd()) else { return Err(Soiled::TooMuch) };
+        for (held, folder) in self.folders.iter().zip(self.pristine.folders()) {
+            let belongs = |name: &CStr| folder.holds(name);
+            if folder.path() == c"." {
+                held.restore(top, &self.name, belongs, &mut budget)?;
+            } else {
+                held.restore(tool, folder.path(), belongs, &mut budget)?;
+            }
+        }
+        for (file, pristine) in self.files.iter().zip(self.pristine.files()) {
+            let stat = file.held.check_file(tool, pristine.path())?;
+            let size = u64::try_from(stat.st_size).unwrap_or_default();
+            if size != pristine.bytes().len() as u64 || modified(&stat) != file.modified {
+                return Err(Soiled::Changed { name: pristine.path().to_owned(), what: "was written" });
+            }
+            file.held.check_content(pristine.path(), pristine.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+/// Gives the owner the right to execute run.sh, as its start does, before it is noted how the file looks.
+fn make_ready(file: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
+    if path.to_bytes() != RUN_SCRIPT.as_bytes() {
+        return Ok(());
+    }
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    let needed = Mode::RUSR | Mode::XUSR;
+    if mode.contains(needed) { Ok(()) } else { rustix::fs::fchmod(file, mode | needed) }
+}
+
+fn modified(stat: &rustix::fs::Stat) -> (i64, i64) {
+    #[expect(clippy::unnecessary_cast, reason = "the width depends on the architecture")]
+    (stat.st_mtime as i64, stat.st_mtime_nsec as i64)
+}
+
+/// The names in a folder that do not belong there.
+fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, Soiled> {
+    rustix::fs::seek(folder, SeekFrom::Start(0))?;
+    let mut buffer = [MaybeUninit::uninit(); 2048];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut extras = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." && !belongs(name) {
+            if extras.len() >= EXTRA_ENTRIES_MAX as usize {
+                return Err(Soiled::TooMuch);
+            }
+            extras.push(name.to_owned());
+        }
+    }
+    Ok(extras)
+}
+
+fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Result<(), Soiled> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if stat.st_size > CUT_BYTES_MAX && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        return Err(Soiled::TooMuch);
+    }
+    budget.take().ok_or(Soiled::TooMuch)?;
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) if remove::remove_tree(folder, name, budget).is_gone() => Ok(()),
+        Err(Errno::ISDIR) => Err(Soiled::TooMuch),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,228 @@
+//! Folders of tasks that have run, put right and kept for the next tasks of the same tools, out of sight.
+//!
+//! ```text
+//! .spare/<pid>-*/<n>/   one of them; the folder above belongs to one agent, which holds a lock on it
+//! ```
+//!
+//! A lock says who is alive where a process id cannot: ids are used again, and agents in different containers may share a work
+//! folder without seeing one another. What an agent that was killed has left, the [`super::Remover`] of the next one finds.
+
+use std::ffi::{CStr, CString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
+use rustix::io::{Errno, Result};
+
+use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, remove, sys};
+use crate::shell::tools::Pristine;
+use crate::types::TaskId;
+
+pub(super) const SPARE: &str = ".spare";
+
+/// Folders that one agent keeps. Each takes a dozen descriptors, and what its tool takes on disk and in memory.
+const SPARES_MAX: usize = 8;
+
+/// How often another name is tried when somebody takes the agent's folder away before it is locked.
+const ATTEMPTS_MAX: u32 = 16;
+
+/// Entries of a folder that is given up that are removed at once; what is beyond them is removed in the background.
+const REMOVALS_MAX: u32 = 256;
+
+/// The spare folders of one agent. Dropping it removes them.
+#[derive(Debug)]
+pub struct Spares {
+    workspace: Arc<Workspace>,
+    /// The folder that holds them; the lock is on it.
+    folder: OwnedFd,
+    name: CString,
+    /// Fit for use, the longest unused first.
+    kept: Vec<TaskDir>,
+    /// Put aside after the last run, and not looked at yet.
+    used: Option<TaskDir>,
+    next: u64,
+}
+
+impl Spares {
+    /// Makes the folder for the spares of this agent.
+    ///
+    /// # Errors
+    /// When it can neither be made nor locked.
+    pub fn open(workspace: Arc<Workspace>) -> std::result::Result<Self, WorkspaceError> {
+        sys::ignore_lease_breaks();
+        let failed = |error: Errno| WorkspaceError {
+            action: "keep spare folders in",
+            path: workspace.path.join(SPARE),
+            error: error.into(),
+        };
+        let (folder, name) = own_folder(&workspace).map_err(failed)?;
+        Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0 })
+    }
+
+    /// A folder in which a task of the same tool has run, as fresh, under the name of the next one; `None` if there is none.
+    /// Its files are to be written as in a new one. As with [`Workspace::create`], what was in the way comes back.
+    pub fn take(
+        &mut self,
+        tool: &Pristine,
+        task: TaskId,
+        remover: &Remover,
+    ) -> Option<(TaskDir, Option<TrashRemainder>)> {
+        self.tidy(remover);
+        let at = self.kept.iter().position(|spare| spare.holds(tool))?;
+        let mut spare = self.kept.remove(at);
+        match self.place(&mut spare, task) {
+            Ok(leftover) => Some((spare, leftover)),
+            Err(error) => {
+                log::warn!("cannot use a spare folder for {task}: {error}");
+                self.give_up(spare, remover);
+                None
+            }
+        }
+    }
+
+    fn place(&self, spare: &mut TaskDir, task: TaskId) -> Result<Option<TrashRemainder>> {
+        let name = task.to_string();
+        let rename = || renameat_with(&self.folder, &spare.name, &self.workspace.folder, &name, RenameFlags::NOREPLACE);
+        let leftover = match rename() {
+            Ok(()) => None,
+            Err(Errno::EXIST) => {
+                let leftover = self.workspace.to_trash(&name)?;
+                rename()?;
+                leftover
+            }
+            Err(error) => return Err(error),
+        };
+        spare.path = self.workspace.path.join(&name);
+        spare.name = name;
+        Ok(leftover)
+    }
+
+    /// Takes the folder of a run that has ended out of sight: nothing of its name is left. Whether another task can have it,
+    /// [`Self::tidy`] finds out. What is no use here comes back and is to be removed.
+    ///
+    /// A folder of the same name that is not this run's own is left alone, as by [`Workspace::remove`].
+    pub fn put_aside(&mut self, mut task: TaskDir, remover: &Remover) -> Option<TaskDir> {
+        self.tidy(remover);
+        if !task.can_be_spare() {
+            return Some(task);
+        }
+        if !self.workspace.is_in_place(&task) {
+            return None;
+        }
+        let name = self.next.to_string();
+        self.next += 1;
+        match renameat(&self.workspace.folder, &task.name, &self.folder, &name) {
+            Ok(()) => {
+                task.name = name;
+                self.used = Some(task);
+                None
+            }
+            Err(_) => Some(task),
+        }
+    }
+
+    /// Puts right what was put aside last. Call it when nothing else is to be done.
+    pub fn tidy(&mut self, remover: &Remover) {
+        let Some(mut used) = self.used.take() else { return };
+        match used.restore(self.folder.as_fd()) {
+            Ok(()) => {
+                self.kept.push(used);
+                if self.kept.len() > SPARES_MAX {
+                    let longest_unused = self.kept.remove(0);
+                    self.give_up(longest_unused, remover);
+                }
+            }
+            Err(why) => {
+                log::debug!("the folder of {} is not used again: {why}", used.path.display());
+                self.give_up(used, remover);
+            }
+        }
+    }
+
+    fn give_up(&self, spare: TaskDir, remover: &Remover) {
+        let Ok(name) = CString::new(spare.name.as_str()) else { return };
+        drop(spare);
+        match self.workspace.remove_from(self.folder.as_fd(), &name, REMOVALS_MAX) {
+            Removed::Done => {}
+            Removed::Rest(rest) => remover.take(rest),
+            Removed::Left(error) => log::error!("{error}"),
+        }
+    }
+}
+
+impl Drop for Spares {
+    fn drop(&mut self) {
+        let Ok(spare) = remove::open_folder(self.workspace.folder.as_fd(), Path::new(SPARE)) else { return };
+        if let Removed::Left(error) = self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
+            log::error!("{error}");
+        }
+        // Not if another agent has spares.
+        let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
+    }
+}
+
+fn own_folder(workspace: &Workspace) -> Result<(OwnedFd, CString)> {
+    for _ in 0..ATTEMPTS_MAX {
+        let name = format!("{}-{:016x}", std::process::id(), rand::random::<u64>());
+        let name = CString::new(name).map_err(|_| Errno::INVAL)?;
+        match make_own_folder(workspace, &name) {
+            Ok(Some(folder)) => return Ok((folder, name)),
+            // Another agent has just removed the folder of all, because it was empty, or a remover this one.
+            Ok(None) | Err(Errno::NOENT) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Errno::AGAIN)
+}
+
+fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>> {
+    match rustix::fs::mkdirat(&workspace.folder, SPARE, OWNER_ONLY) {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(error) => return Err(error),
+    }
+    let spare = remove::open_folder(workspace.folder.as_fd(), Path::new(SPARE))?;
+    rustix::fs::mkdirat(&spare, name, OWNER_ONLY)?;
+    lock(spare.as_fd(), name)
+}
+
+/// Takes the lock on the folder of an agent; `None` when it is held or the folder is gone.
+fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
+    let folder = match remove::open_folder(spare, remove::path_of(name)) {
+        Ok(folder) => folder,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => {}
+        Err(Errno::WOULDBLOCK) => return Ok(None),
+        Err(error) => return Err(error),
+    }
+    let locked = rustix::fs::fstat(&folder)?;
+    let here = statat(spare, name, AtFlags::SYMLINK_NOFOLLOW)
+        .is_ok_and(|here| (here.st_dev, here.st_ino) == (locked.st_dev, locked.st_ino));
+    Ok(here.then_some(folder))
+}
+
+/// Moves what agents that are no more have left to the trash.
+pub(super) fn discard_abandoned(work: BorrowedFd<'_>, trash: BorrowedFd<'_>) -> Result<()> {
+    let spare = match remove::open_folder(work, Path::new(SPARE)) {
+        Ok(spare) => spare,
+        Err(Errno::NOENT) => return Ok(()),
+        Err(error) => return Err(error),
+    };
+    for entry in Dir::read_from(&spare)? {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name == c"." || name == c".." {
+            continue;
+        }
+        if let Ok(Some(_lock)) = lock(spare.as_fd(), name) {
+            super::move_to_trash(spare.as_fd(), name, trash)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,351 @@
+#![cfg(test)]
+//! Whatever a run has done to its folder, the next one gets its tool as it is packed, empty output, and nothing else.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::types::{ToolName, Wall};
+
+const OWN: [&str; 5] = ["task.info", "task.json", "controller.info", "stdout", "stderr"];
+
+struct Site {
+    folder: tempfile::TempDir,
+    workspace: Arc<Workspace>,
+    remover: Remover,
+    spares: Spares,
+    tool: Arc<Pristine>,
+    tasks: u64,
+}
+
+/// What a task finds: of each path its mode, its content if it is a file, and how many names it has.
+type Found = BTreeMap<PathBuf, (u32, Option<Vec<u8>>, u64)>;
+
+impl Site {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let workspace = Arc::new(Workspace::open(&folder.path().join("work")).unwrap());
+        let template = folder.path().join("template");
+        fs::create_dir_all(template.join("data/deep")).unwrap();
+        for (path, content, mode) in
+            [("run.sh", "#!/bin/sh\n", 0o755), ("config", "a=1\n", 0o640), ("data/deep/empty", "", 0o600)]
+        {
+            fs::write(template.join(path), content).unwrap();
+            fs::set_permissions(template.join(path), Permissions::from_mode(mode)).unwrap();
+        }
+        let tool = Pristine::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
+        Self {
+            remover: Remover::start(&workspace).unwrap(),
+            spares: Spares::open(Arc::clone(&workspace)).unwrap(),
+            tool: Arc::new(tool),
+            tasks: 0,
+            folder,
+            workspace,
+        }
+    }
+
+    fn copy(&self, name: &str, into: &Path) {
+        let mut copy = Command::new("cp");
+        copy.arg("-r").arg("--preserve=mode").arg(self.folder.path().join("template")).arg(into.join(name));
+        assert!(copy.status().unwrap().success());
+    }
+
+    /// The folder of the next task, and whether another one had it before.
+    fn task(&mut self) -> (TaskDir, bool) {
+        self.tasks += 1;
+        let id = TaskId::new(Wall::from_micros(self.tasks), [0; 5]);
+        let taken = self.spares.take(&self.tool, id, &self.remover);
+        let reused = taken.is_some();
+        let (mut dir, rest) = taken.unwrap_or_else(|| self.workspace.create(id).unwrap());
+        assert_eq!(rest, None);
+        assert_eq!(dir.path().file_name().unwrap().to_str().unwrap(), id.to_string());
+        for name in OWN.iter().take(3) {
+            dir.write_file(name, self.info(name).as_bytes()).unwrap();
+            assert!(dir.write_file(name, b"twice").is_err());
+        }
+        dir.create_output("stdout").unwrap();
+        dir.create_output("stderr").unwrap();
+        if !reused {
+            self.copy("tool", dir.path());
+            dir.keep_for(&self.tool);
+        }
+        (dir, reused)
+    }
+
+    /// Shorter from task to task.
+    fn info(&self, name: &str) -> String {
+        format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - usize::try_from(self.tasks).unwrap()))
+    }
+
+    /// What a task of this site must find.
+    fn expected(&self) -> Found {
+        let model = self.folder.path().join("model");
+        let _ = fs::remove_dir_all(&model);
+        fs::create_dir(&model).unwrap();
+        fs::set_permissions(&model, Permissions::from_mode(0o700)).unwrap();
+        self.copy("tool", &model);
+        for name in OWN {
+            let content = if name.starts_with("std") { String::new() } else { self.info(name) };
+            fs::write(model.join(name), content).unwrap();
+            fs::set_permissions(model.join(name), Permissions::from_mode(0o600)).unwrap();
+        }
+        found(&model)
+    }
+
+    /// Runs a script in the tool's folder, as run.sh would be, and then puts the folder aside.
+    fn run(&mut self, dir: TaskDir, script: &str) {
+        let output = |name| Stdio::from(dir.open_output(name).unwrap());
+        let mut shell = Command::new("sh");
+        shell.arg("-c").arg(script).current_dir(dir.path().join("tool")).stdin(Stdio::null());
+        let status = shell.stdout(output("stdout")).stderr(output("stderr")).status().unwrap();
+        drop(shell);
+        assert!(status.success(), "{script}: {}", dir.output_tail("stderr", TAIL));
+        self.put_aside(dir);
+    }
+
+    fn put_aside(&mut self, dir: TaskDir) {
+        let path = dir.path().to_owned();
+        assert!(self.spares.put_aside(dir, &self.remover).is_none());
+        assert!(fs::symlink_metadata(&path).is_err(), "nothing of the name is left");
+        self.spares.tidy(&self.remover);
+    }
+
+    /// Whether the folder of a run is used again; what the next task finds is as fresh in any case.
+    fn is_reused_after(&mut self, script: &str) -> bool {
+        let (dir, _) = self.task();
+        self.run(dir, script);
+        let (next, reused) = self.task();
+        assert_eq!(found(next.path()), self.expected(), "{script}");
+        self.put_aside(next);
+        reused
+    }
+
+    fn spares(&self) -> usize {
+        fs::read_dir(self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap()))
+            .unwrap()
+            .count()
+    }
+}
+
+const TAIL: super::super::TailLimit = super::super::TailLimit { bytes_max: 1000, drop_partial_line: false };
+
+fn found(top: &Path) -> Found {
+    let mut found = Found::new();
+    let mut waiting = vec![top.to_owned()];
+    while let Some(path) = waiting.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            waiting.extend(fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()));
+        }
+        assert_eq!(rustix::fs::llistxattr_query(&path).unwrap_or(0), 0, "{path:?}");
+        let content = metadata.is_file().then(|| fs::read(&path).unwrap());
+        let name = path.strip_prefix(top).unwrap().to_owned();
+        found.insert(name, (metadata.mode(), content, metadata.nlink()));
+    }
+    found
+}
+
+#[test]
+fn the_next_task_gets_the_same_folder_as_fresh() {
+    let mut site = Site::new();
+    for script in [
+        "true",
+        "echo to stdout; echo to stderr >&2; echo one > report.log; echo retry_after=1 > ../defer.info",
+        "mkdir -p out/a/b; touch out/a/b/c data/more; mkfifo data/pipe ../pipe; ln -s /etc/passwd data/deep/link",
+        "echo more >> ../task.info; : > ../task.json; cat ../controller.info > ../controller.info.copy",
+        "head -c 100000 /dev/zero; head -c 1000 /dev/zero >&2; : > ../stdout; echo again",
+        "exec 3< run.sh 4>> ../stdout; echo to 4 >&4",
+        "mkdir closed; touch closed/in; chmod 000 closed",
+    ] {
+        assert!(site.is_reused_after(script), "{script}");
+        assert_eq!(site.spares(), 1, "{script}");
+    }
+}
+
+#[test]
+fn what_a_run_has_changed_is_not_given_to_the_next_one() {
+    let mut site = Site::new();
+    for script in [
+        // Content.
+        "echo more >> run.sh",
+        "printf b=2 | dd of=config conv=notrunc 2>&-; touch -d @1 config",
+        "cp -p config old; printf b=2 | dd of=config conv=notrunc 2>&-; touch -r old config",
+        "echo x > data/deep/empty",
+        "touch -d @1 run.sh",
+        // Other files under the names of ours.
+        "cp -p run.sh x; mv x run.sh",
+        "rm run.sh; ln -s /etc/passwd run.sh",
+        "rm run.sh; mkfifo run.sh",
+        "rm config; mkdir config",
+        "rm config",
+        "for name in stdout stderr task.info; do rm ../$name; ln -s /etc/passwd ../$name; done",
+        "rm ../stdout; mkfifo ../stdout",
+        "mv ../task.json ../task.json.old; cp -p ../task.json.old ../task.json",
+        // Folders.
+        "mv ../tool ../moved",
+        "mv ../tool ../moved; cp -rp ../moved ../tool",
+        "mv ../tool ../moved; ln -s moved ../tool",
+        "mv ../tool ../../carried; ln -s ../carried ../tool",
+        "mv data moved; cp -rp moved data",
+        "rm -r data",
+        // What else a file has.
+        "ln run.sh ../../elsewhere",
+        "ln ../stdout hidden; mv hidden ../../hidden",
+        "chmod 000 . .. || true",
+        "chmod 777 run.sh",
+        "chmod 666 ../stderr",
+        "chmod 500 data",
+        // Too much.
+        "truncate -s 2M ../stdout",
+        "truncate -s 1T report.log || truncate -s 2M report.log",
+        "head -c 3000000 /dev/zero > ../task.info",
+        "i=0; while [ $i -lt 500 ]; do : > file-$i; i=$((i + 1)); done",
+        "i=0; while [ $i -lt 200 ]; do mkdir deep-$i; cd deep-$i; i=$((i + 1)); done",
+    ] {
+        assert!(!site.is_reused_after(script), "{script}");
+        // The one that came after it is fit again.
+        assert_eq!(site.spares(), 1, "{script}");
+    }
+}
+
+#[test]
+fn attributes_do_not_stay() {
+    let mut site = Site::new();
+    for path in ["", "stdout", "tool", "tool/run.sh", "tool/data/deep"] {
+        let (dir, _) = site.task();
+        let set = rustix::fs::setxattr(dir.path().join(path), "user.note", b"x", rustix::fs::XattrFlags::empty());
+        if set.is_err() {
+            return; // A file system without them.
+        }
+        site.put_aside(dir);
+        let (next, reused) = site.task();
+        assert!(!reused, "{path}");
+        assert_eq!(found(next.path()), site.expected());
+        site.put_aside(next);
+    }
+    // No dump, synchronous, append only, immutable; the last two are for root only.
+    for flag in ["d", "S", "a", "i"] {
+        for path in ["task.info", "tool", "tool/run.sh"] {
+            let (dir, _) = site.task();
+            let path = dir.path().join(path);
+            let set = Command::new("chattr").arg(format!("+{flag}")).arg(&path).stderr(Stdio::null()).status();
+            if !set.is_ok_and(|status| status.success()) {
+                continue;
+            }
+            let pinned = File::open(&path).unwrap();
+            site.put_aside(dir);
+            let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pinned));
+            let (next, reused) = site.task();
+            assert!(!reused, "+{flag} {path:?}");
+            assert_eq!(found(next.path()), site.expected());
+            site.put_aside(next);
+            let _ = Command::new("chattr").arg(format!("-{flag}")).arg(again).stderr(Stdio::null()).status();
+        }
+    }
+}
+
+/// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.
+#[test]
+fn a_file_that_somebody_has_open_is_not_given_to_the_next_task() {
+    let mut site = Site::new();
+    for path in ["stdout", "task.json", "tool/run.sh", "tool/config"] {
+        for write in [false, true] {
+            let (dir, _) = site.task();
+            let stranger = File::options().read(true).write(write).open(dir.path().join(path)).unwrap();
+            site.put_aside(dir);
+            let (next, reused) = site.task();
+            assert!(!reused, "{path}");
+            site.put_aside(next);
+            drop(stranger);
+            assert!(site.is_reused_after("true"), "{path}");
+        }
+    }
+    // The same descriptor as run.sh had it.
+    let (dir, _) = site.task();
+    let handed_on = dir.open_output("stdout").unwrap();
+    site.put_aside(dir);
+    assert!(!site.task().1);
+    drop(handed_on);
+}
+
+#[test]
+fn the_folder_of_another_run_of_the_name_is_left_alone() {
+    let mut site = Site::new();
+    let (dir, _) = site.task();
+    let id = TaskId::new(Wall::from_micros(site.tasks), [0; 5]);
+    let (mut next_round, leftover) = site.workspace.create(id).unwrap();
+    assert!(leftover.is_some());
+    next_round.write_file("mine", b"").unwrap();
+    assert!(site.spares.put_aside(dir, &site.remover).is_none());
+    assert!(next_round.path().join("mine").exists());
+}
+
+#[test]
+fn what_is_in_the_way_of_a_spare_goes_to_the_trash() {
+    let mut site = Site::new();
+    let (dir, _) = site.task();
+    site.put_aside(dir);
+    let id = TaskId::new(Wall::from_micros(99), [0; 5]);
+    fs::create_dir_all(site.folder.path().join(format!("work/{id}/a/b"))).unwrap();
+    let (dir, leftover) = site.spares.take(&site.tool, id, &site.remover).unwrap();
+    assert!(leftover.is_some() && !dir.path().join("a").exists() && dir.path().join("tool/run.sh").exists());
+}
+
+#[test]
+fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_goes() {
+    let mut site = Site::new();
+    for n in 0..=SPARES_MAX {
+        let name = ToolName::new(&format!("tool-{n}")).unwrap();
+        let (mut dir, _) = site.workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
+        site.copy(name.as_str(), dir.path());
+        let tool = Pristine::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
+        dir.keep_for(&Arc::new(tool));
+        site.put_aside(dir);
+        assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
+    }
+    assert!(!site.task().1);
+    let kept: Vec<_> = site.spares.kept.iter().map(|spare| spare.nest.as_ref().unwrap().content().to_owned()).collect();
+    assert_eq!((kept[0].as_str(), kept.len()), ("tool-1", SPARES_MAX));
+}
+
+#[test]
+fn what_has_no_copy_of_a_small_tool_is_no_spare() {
+    let mut site = Site::new();
+    let (task, _) = site.workspace.create(TaskId::new(Wall::from_micros(7), [0; 5])).unwrap();
+    assert!(site.spares.put_aside(task, &site.remover).is_some());
+
+    let template = site.folder.path().join("template");
+    let tool = |folder: &Path| Pristine::of_folder(&ToolName::new("tool").unwrap(), folder);
+    std::os::unix::fs::symlink("run.sh", template.join("link")).unwrap();
+    assert!(tool(&template).is_none(), "a link");
+    fs::remove_file(template.join("link")).unwrap();
+    fs::write(template.join("big"), vec![0; 65 * 1024]).unwrap();
+    assert!(tool(&template).is_none(), "too large");
+    fs::remove_file(template.join("big")).unwrap();
+    assert!(tool(&template).is_some());
+    (0..16).for_each(|n| fs::write(template.join(format!("{n}")), "").unwrap());
+    assert!(tool(&template).is_none(), "too many");
+}
+
+#[test]
+fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
+    let site = Site::new();
+    let work = site.folder.path().join("work");
+    let count = |name: &str| fs::read_dir(work.join(name)).unwrap().count();
+    let (dead, _) = own_folder(&site.workspace).unwrap();
+    drop(dead);
+    discard_abandoned(site.workspace.folder.as_fd(), site.workspace.trash.as_fd()).unwrap();
+    assert_eq!((count(SPARE), count(".trash")), (1, 1), "that of the living one stays");
+    let Site { spares, remover, workspace, folder: _folder, .. } = site;
+    remover.finish();
+    drop(spares);
+    assert!(!work.join(SPARE).exists());
+
+    // The next agent's remover does it by itself.
+    drop(own_folder(&workspace).unwrap());
+    Remover::start(&workspace).unwrap().finish();
+    assert_eq!((count(SPARE), count(".trash")), (0, 0));
+}

@@ -1,0 +1,80 @@
+//! `llts bench` with tiny numbers: every case gives rows, and nothing is left behind. How fast anything is does not matter here.
+
+use std::collections::BTreeSet;
+
+use rustix::process::Signal;
+
+use crate::place::{Place, eventually, signal};
+
+/// Each case, as the help names it.
+const CASES: [&str; 15] = [
+    "throughput",
+    "start",
+    "end",
+    "query",
+    "submit",
+    "kill",
+    "depth",
+    "memory",
+    "restart",
+    "agents",
+    "copy",
+    "idle",
+    "path",
+    "echo",
+    "clients",
+];
+
+#[test]
+fn every_case_gives_rows() {
+    let place = Place::new();
+    let said = place.ok("bench --quick --json - --transport own");
+    let found = said.json();
+    let rows = found["rows"].as_array().expect("rows");
+    let cases: BTreeSet<&str> = rows.iter().filter_map(|row| row["case"].as_str()).collect();
+    assert_eq!(cases, BTreeSet::from(CASES), "{said:?}");
+    for row in rows {
+        let is_measured =
+            row["numbers"]["median"].as_f64().is_some_and(|median| median >= 0.0) && row["unit"].is_string();
+        assert!(is_measured || row["skipped"].is_string(), "{row}");
+        assert_eq!(row["goal"].is_string(), row["met"].is_boolean(), "{row}");
+    }
+    assert!(found["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0), "{found}");
+    place.is_clean();
+}
+
+#[test]
+fn both_transports_stand_in_one_table() {
+    let place = Place::new();
+    let said = place.ok("bench query path --quick --markdown --json found.json");
+    for expected in ["| query | TASK/QUERY by one REQ client (own) |", "| query | TASK/QUERY by one REQ client (zmq) |"]
+    {
+        assert!(said.out.contains(expected), "{said:?}");
+    }
+    assert!(said.out.contains("messages only, p99 (own) |") && said.out.contains("the same over libzmq"), "{said:?}");
+    let text = std::fs::read_to_string(place.path("found.json")).expect("written");
+    let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert_eq!(found["rows"].as_array().map(Vec::len), Some(2 + 8), "{found}");
+}
+
+#[test]
+fn what_is_no_case_is_refused() {
+    let place = Place::new();
+    let said = place.llts("bench speed");
+    assert!(said.code == Some(2) && said.err.contains("throughput"), "{said:?}");
+    assert_eq!(place.llts("bench --rounds 0").code, Some(2));
+}
+
+#[test]
+fn a_signal_ends_the_measurement_and_all_that_it_started() {
+    let place = Place::new();
+    // It would take a minute.
+    let child = place.start("bench agents --rounds 10 --transport own");
+    let is_simulated = |(_, line): &(i32, String)| line.contains("bench-part agents");
+    eventually("the service is up and measured", || place.processes().iter().any(is_simulated));
+    signal(i32::try_from(child.id()).expect("a pid"), Signal::INT);
+    let said = place.said(child);
+    assert_eq!(said.code, Some(130), "{said:?}");
+    eventually("nothing is left", || place.processes().is_empty());
+    place.is_clean();
+}
