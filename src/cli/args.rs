@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    agent, bench, drain, explain, gate, guard, hold, kill, list, prompt, query, release, retry, run, store, submit,
-    supervise, tool, up, wait,
+    agent, bench, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
+    submit, supervise, tool, up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -106,6 +106,8 @@ pub(super) enum Command {
     Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
+    /// Make keys, with which a controller is open to other machines and to nobody else
+    Keys(keys::KeysArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
     /// Start a controller and agents in the background

@@ -27,6 +27,7 @@ mod explain;
 mod gate;
 mod guard;
 mod hold;
+mod keys;
 mod kill;
 mod list;
 mod prompt;
@@ -119,6 +120,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
+        Command::Keys(args) => keys::run(session, &args),
         Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

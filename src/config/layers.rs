@@ -16,7 +16,7 @@ use super::nearest::nearest;
 pub(super) const BUILT_IN: &str = include_str!("../../config.toml");
 
 /// Variables that begin so are keys, `.` written as `_`.
-const PREFIX: &str = "LLTS_";
+pub(super) const PREFIX: &str = "LLTS_";
 
 /// Except these: they tell a running tool about its task, and a client that the tool starts must not take them for keys.
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";

@@ -3,7 +3,11 @@
 use std::path::PathBuf;
 
 use super::error::ConfigError;
+use super::layers::PREFIX;
 use super::reader::Reader;
+
+const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
+const SERVER_PUBLIC_KEY_FILE: &str = "CURVE_SERVER_PUBLIC_KEY_FILE";
 
 /// Who reads and writes the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +59,20 @@ pub struct CurveClientFiles {
     pub server_key: PathBuf,
 }
 
+impl CurveClientFiles {
+    /// The variables that tell another process where they are, with paths that hold in every folder.
+    ///
+    /// # Errors
+    /// When the present folder is unknown.
+    pub fn variables(&self) -> std::io::Result<[(String, PathBuf); 2]> {
+        let absolute = std::path::absolute::<&std::path::Path>;
+        Ok([
+            (format!("{PREFIX}{SECRET_KEY_FILE}"), absolute(&self.secret_key)?),
+            (format!("{PREFIX}{SERVER_PUBLIC_KEY_FILE}"), absolute(&self.server_key)?),
+        ])
+    }
+}
+
 impl NetworkSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         let transport = reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)?;
@@ -72,7 +90,7 @@ impl NetworkSection {
             }
         };
         let server = pair(["CURVE_SERVER_SECRET_KEY_FILE", "CURVE_AUTHORISED_KEYS_DIR"])?;
-        let client = pair(["CURVE_SECRET_KEY_FILE", "CURVE_SERVER_PUBLIC_KEY_FILE"])?;
+        let client = pair([SECRET_KEY_FILE, SERVER_PUBLIC_KEY_FILE])?;
         Ok(Self {
             transport,
             local,

@@ -4,8 +4,8 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{self, Read as _};
-use std::os::unix::fs::MetadataExt as _;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::config::{CurveClientFiles, CurveServerFiles};
@@ -36,6 +36,17 @@ pub enum KeyError {
     /// There is something else in it.
     #[error("{} does not hold a CURVE key, which is 40 letters of Z85", .0.display())]
     NoKey(PathBuf),
+    /// A new key cannot be written.
+    #[error("cannot write the key file {}: {source}", .path.display())]
+    Write {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// A new key would take the place of something.
+    #[error("{} exists already, and a key that is gone cannot be made again; choose another name, or remove the file", .0.display())]
+    Exists(PathBuf),
     /// Nobody could connect.
     #[error("there is no key in {}, so nobody could connect; put a file with a public key there for each agent and client", .0.display())]
     Nobody(PathBuf),
@@ -71,6 +82,35 @@ pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
     Ok(ClientKeys { pair: secret(&files.secret_key)?, server: public(&files.server_key)? })
 }
 
+/// What the name of a file with a secret key has behind it in that of the public one.
+const PUBLIC_SUFFIX: &str = ".pub";
+
+/// A new pair: the secret key in `path`, mode 600, and the public one in the file beside it, whose path is given back.
+///
+/// # Errors
+/// When there is something at either path, which stays as it is; or when it cannot be written.
+pub fn create(path: &Path) -> Result<(PublicKey, PathBuf), KeyError> {
+    let mut public_path = path.as_os_str().to_owned();
+    public_path.push(PUBLIC_SUFFIX);
+    let public_path = PathBuf::from(public_path);
+    if fs::symlink_metadata(&public_path).is_ok() {
+        return Err(KeyError::Exists(public_path));
+    }
+    let pair = KeyPair::from_bytes(rand::random());
+    write(path, &pair.secret_text(), 0o600)?;
+    write(&public_path, &pair.public().to_string(), 0o644)?;
+    Ok((pair.public(), public_path))
+}
+
+fn write(path: &Path, key: &str, mode: u32) -> Result<(), KeyError> {
+    let opened = fs::OpenOptions::new().write(true).create_new(true).mode(mode).open(path);
+    let written = opened.and_then(|mut file| writeln!(file, "{key}").and_then(|()| file.sync_all()));
+    written.map_err(|source| match source.kind() {
+        io::ErrorKind::AlreadyExists => KeyError::Exists(path.to_owned()),
+        _ => KeyError::Write { path: path.to_owned(), source },
+    })
+}
+
 fn secret(path: &Path) -> Result<KeyPair, KeyError> {
     let (text, mode) = read(path)?;
     if mode & 0o077 != 0 {
@@ -99,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    fn write(path: &Path, text: &str, mode: u32) {
+    fn put(path: &Path, text: &str, mode: u32) {
         fs::write(path, text).unwrap();
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
     }
@@ -113,23 +153,23 @@ mod tests {
         let says = || server(&files).map(|_| String::new()).unwrap_or_else(|error| error.to_string());
 
         assert!(says().starts_with("cannot read the key file") && says().contains("secret"), "{}", says());
-        write(&secret_key, &ours.secret_text(), 0o640);
+        put(&secret_key, &ours.secret_text(), 0o640);
         assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
-        write(&secret_key, "not a key", 0o600);
+        put(&secret_key, "not a key", 0o600);
         assert!(says().ends_with("does not hold a CURVE key, which is 40 letters of Z85"), "{}", says());
-        write(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
+        put(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
         assert!(says().contains("authorised"), "{}", says());
         fs::create_dir(&authorised_keys).unwrap();
         assert!(says().starts_with("there is no key in"), "{}", says());
-        write(&authorised_keys.join(".hidden"), "x", 0o644);
-        write(&authorised_keys.join("agent-1"), &format!("{}\n", theirs.public()), 0o644);
+        put(&authorised_keys.join(".hidden"), "x", 0o644);
+        put(&authorised_keys.join("agent-1"), &format!("{}\n", theirs.public()), 0o644);
         let keys = server(&files).unwrap();
         assert_eq!((keys.pair.public(), keys.authorised), (ours.public(), [theirs.public()].into_iter().collect()));
-        write(&authorised_keys.join("bad"), "", 0o644);
+        put(&authorised_keys.join("bad"), "", 0o644);
         assert!(says().contains("bad does not hold"), "{}", says());
 
         let server_key = folder.path().join("server");
-        write(&server_key, &ours.public().to_string(), 0o644);
+        put(&server_key, &ours.public().to_string(), 0o644);
         let keys = client(&CurveClientFiles { secret_key, server_key }).unwrap();
         assert_eq!((keys.pair.public(), keys.server), (ours.public(), ours.public()));
     }

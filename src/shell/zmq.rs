@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use super::transport::{Link, Ports, SocketError, Unsendable};
 use crate::config::LimitsSection;
-use crate::protocol::envelope::FRAMES_MAX;
 use crate::types::Mono;
 
 /// How long a closing socket goes on delivering what it has accepted.
@@ -31,6 +30,7 @@ impl Context {
 #[derive(Clone, Debug)]
 struct Limits {
     message_bytes_max: usize,
+    frames_max: usize,
     queue_max: usize,
     handshake_timeout: Duration,
     reconnect_interval_max: Duration,
@@ -40,6 +40,7 @@ impl Limits {
     const fn new(limits: &LimitsSection, message_bytes_max: usize, reconnect_interval_max: Duration) -> Self {
         Self {
             message_bytes_max,
+            frames_max: limits.frames_max,
             queue_max: limits.send_queue_max,
             handshake_timeout: limits.handshake_timeout,
             reconnect_interval_max,
@@ -144,6 +145,8 @@ impl Ports for ZmqPorts {
 struct RepPort {
     socket: zmq::Socket,
     endpoint: String,
+    /// Of a message, with the one that names the peer.
+    frames_max: usize,
 }
 
 impl RepPort {
@@ -152,17 +155,21 @@ impl RepPort {
         // Without it, an answer to a peer that is gone would vanish without a word.
         socket.set_router_mandatory(true).map_err(|source| SocketError::new("set up", endpoint, source))?;
         let endpoint = bind(&socket, endpoint)?;
-        Ok(Self { socket, endpoint })
+        Ok(Self { socket, endpoint, frames_max: limits.frames_max + 1 })
     }
 
-    /// The next message, if there is one. Frames beyond the bound are read away, all but one, so that the caller sees
-    /// that there were too many.
+    /// The next message, if there is one. Of one with too many frames only the first is left, and nobody answers that: it is
+    /// not a request with some proxies in between, but an attack (HAZARDS row W6).
     fn receive(&self) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::with_capacity(3);
+        let mut is_too_long = false;
         loop {
             // Whatever goes wrong here concerns one message of a stranger; the next wait shows what is left.
             let frame = self.socket.recv_bytes(zmq::DONTWAIT).ok()?;
-            if frames.len() <= FRAMES_MAX {
+            is_too_long |= frames.len() >= self.frames_max;
+            if is_too_long {
+                frames.truncate(1);
+            } else {
                 frames.push(frame);
             }
             if !self.socket.get_rcvmore().unwrap_or(false) {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod keys;
 mod operators;
 mod place;
 mod policies;

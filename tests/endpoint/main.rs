@@ -4,7 +4,9 @@
 
 mod conformance;
 mod echo;
+mod floods;
 mod link;
+mod peers;
 mod places;
 mod raw;
 mod strangers;

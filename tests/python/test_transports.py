@@ -31,6 +31,30 @@ def test_a_task_runs_and_is_killed(tmp_path, controller, agent):
         service.stop()
 
 
+@pytest.mark.parametrize("transport", ["zmq", "own"])
+@pytest.mark.parametrize("limit", [8, 12])
+def test_the_frames_of_a_message_are_counted_on_the_wire(tmp_path, transport, limit):
+    """MESSAGE_FRAMES_MAX: so many are answered, one more is not, and the next client is served."""
+    service = Service(str(tmp_path), TRANSPORT=transport, MESSAGE_FRAMES_MAX=limit)
+
+    def dealer(hops):
+        socket = zmq.Context.instance().socket(zmq.DEALER)
+        socket.linger = 0
+        socket.connect(service.rep)
+        socket.send_multipart([b"hop"] * hops + [b"", b'{"__TYPE__":"TASK/STATISTIC"}'])
+        return socket
+
+    try:
+        with dealer(limit - 2) as enough, dealer(limit - 1) as too_many:
+            assert enough.poll(LIMIT_MS)
+            assert enough.recv_multipart()[:-1] == [b"hop"] * (limit - 2) + [b""]
+            with dealer(0) as later:
+                assert later.poll(LIMIT_MS)
+            assert not too_many.poll(100)
+    finally:
+        service.stop()
+
+
 def test_a_socket_in_the_file_system(tmp_path):
     """CONTROLLER_IPC_FILE: clients of this machine may come in by a file, which nobody else may open."""
     path = os.path.join(str(tmp_path), "llts.sock")

@@ -116,6 +116,9 @@ impl Connection {
 
     fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
         while !input.is_empty() {
+            if let State::Over = self.state {
+                return Err(Cut::Over);
+            }
             if let State::Greeting(reader) = &mut self.state {
                 if let Some(theirs) = reader.read(input, self.settings.security.mechanism())? {
                     self.handshake.begin(self.settings.kind, self.outbox.buffer());
@@ -297,8 +300,8 @@ impl Connection {
     }
 
     /// Bytes that the peer makes us hold.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    #[must_use]
+    pub fn held(&self) -> usize {
         let parts: usize = self.parts.iter().map(Vec::capacity).sum();
         parts + self.parts.capacity() * size_of::<Vec<u8>>() + self.reader.held() + self.outbox.unwritten().len()
     }

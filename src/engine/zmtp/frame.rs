@@ -60,8 +60,7 @@ impl FrameReader {
     }
 
     /// Bytes that an unfinished frame holds.
-    #[cfg(test)]
-    pub(super) fn held(&self) -> usize {
+    pub(super) const fn held(&self) -> usize {
         self.body.capacity()
     }
 

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::AgentError;
 use super::leftovers;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
-use crate::config::{AgentSection, Config};
+use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;
 use crate::protocol::info;
@@ -38,6 +38,8 @@ pub(super) struct Runner {
     preparer: Preparer,
     controller: String,
     ip: IpAddr,
+    /// Where the keys of CURVE are, for an `llts` that a tool starts.
+    keys: Vec<(OsString, OsString)>,
     agent: ProcessId,
     session: Session,
     run: Option<Run>,
@@ -80,9 +82,24 @@ impl Runner {
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
+        let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
+        let keys = keys.into_iter().flatten().map(|(name, path)| (name.into(), path.into())).collect();
         let record = records.of(agent, session)?;
         let config = config.agent.clone();
-        Ok(Self { config, workspace, spares, remover, record, preparer, controller, ip, agent, session, run: None })
+        Ok(Self {
+            config,
+            workspace,
+            spares,
+            remover,
+            record,
+            preparer,
+            controller,
+            ip,
+            keys,
+            agent,
+            session,
+            run: None,
+        })
     }
 
     /// Whether no run is on: the agent has no child then.
@@ -168,7 +185,7 @@ impl Runner {
         let plan = SpawnPlan {
             folder: folder.dir.path().join(job.tool.as_str()),
             arguments: Vec::new(),
-            environment: environment(job, &self.controller, self.ip),
+            environment: environment(job, &self.controller, self.ip, &self.keys),
             stdout: folder.dir.open_output(STDOUT).map_err(|error| failed(&error))?,
             stderr: folder.dir.open_output(STDERR).map_err(|error| failed(&error))?,
         };
@@ -296,10 +313,11 @@ fn defer(run: &Run) -> Defer {
     defer
 }
 
-/// The agent's own environment, without what configures this service, and what the task adds.
-fn environment(job: &Job, controller: &str, ip: IpAddr) -> Vec<(OsString, OsString)> {
+/// The agent's own environment, without what configures this service but for the keys, and what the task adds.
+fn environment(job: &Job, controller: &str, ip: IpAddr, keys: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
     let ours = |name: &OsString| name.to_string_lossy().starts_with("LLTS_");
     let mut variables: Vec<_> = std::env::vars_os().filter(|(name, _)| !ours(name)).collect();
+    variables.extend_from_slice(keys);
     for (name, value) in info::environment(job, controller, ip) {
         let name = OsString::from(name);
         variables.retain(|(present, _)| *present != name);

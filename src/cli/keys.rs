@@ -1,0 +1,47 @@
+//! `llts keys`: make key pairs of CURVE.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use crate::shell::curve_keys;
+
+#[derive(Args, Debug)]
+pub(super) struct KeysArgs {
+    #[command(subcommand)]
+    command: KeysCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum KeysCommand {
+    /// Make key pairs: the secret key in FILE, which only you may read, the public one in FILE.pub
+    #[command(after_help = "\
+A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the public keys of those it lets in \
+(CURVE_AUTHORISED_KEYS_DIR). An agent or a client needs a pair (CURVE_SECRET_KEY_FILE), and the public key of the controller \
+(CURVE_SERVER_PUBLIC_KEY_FILE). A file that exists is never overwritten.")]
+    New {
+        /// Where the secret keys go
+        #[arg(required = true, value_name = "FILE")]
+        files: Vec<PathBuf>,
+    },
+}
+
+pub(super) fn run(session: &mut Session, args: &KeysArgs) -> Result<u8, Failure> {
+    let KeysCommand::New { files } = &args.command;
+    let mut values = Vec::new();
+    for file in files {
+        let (key, public_file) = curve_keys::create(file).map_err(Failure::failed)?;
+        if session.out.is_json() {
+            values.push(json!({ "public_key": key.to_string(), "public_file": public_file, "secret_file": file }));
+        } else {
+            session.out.line(format_args!("{key}  {}", public_file.display()));
+        }
+    }
+    if session.out.is_json() {
+        session.out.value(&Value::Array(values));
+    }
+    Ok(0)
+}

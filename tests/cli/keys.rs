@@ -1,0 +1,55 @@
+//! `llts keys`, and a service that is secured with what it makes.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::place::Place;
+
+#[test]
+fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
+    let place = Place::new();
+    let said = place.ok("keys new one.key two.key");
+    let lines: Vec<&str> = said.out.lines().collect();
+    let read = |name: &str| fs::read_to_string(place.path(name)).unwrap();
+    for (line, name) in lines.iter().zip(["one.key", "two.key"]) {
+        let mode = |path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(place.path(name)), 0o600);
+        assert_eq!(line.split("  ").next().unwrap(), read(&format!("{name}.pub")).trim_end());
+        assert!(!said.out.contains(read(name).trim_end()), "a secret is shown");
+    }
+    assert_eq!(lines.len(), 2);
+    let before = (read("one.key"), read("one.key.pub"));
+    let said = place.llts("keys new one.key");
+    assert!(said.code == Some(1) && said.err.contains("one.key.pub exists already"), "{said:?}");
+    fs::remove_file(place.path("one.key.pub")).unwrap();
+    let said = place.llts("keys new one.key");
+    assert!(said.code == Some(1) && said.err.contains("one.key exists already"), "{said:?}");
+    assert!(read("one.key") == before.0 && !place.path("one.key.pub").exists());
+    let said = place.llts("keys new nowhere/x.key");
+    assert!(said.code == Some(1) && said.err.contains("cannot write the key file nowhere/x.key"), "{said:?}");
+    let made = place.ok("keys new three.key --output json").json();
+    assert_eq!(made[0]["public_key"], read("three.key.pub").trim_end());
+}
+
+/// The four commands of the README. A tool that starts `llts` is let in as its agent is; without keys nobody is.
+#[test]
+fn a_service_with_keys_serves_its_tools_and_no_stranger() {
+    let place = Place::new();
+    place.ok("keys new server.key agent.key");
+    fs::create_dir(place.path("authorised")).unwrap();
+    fs::copy(place.path("agent.key.pub"), place.path("authorised/agent")).unwrap();
+    let plain = fs::read_to_string(place.path("config.toml")).unwrap();
+    let keys = "CURVE_SERVER_SECRET_KEY_FILE = \"server.key\"\nCURVE_AUTHORISED_KEYS_DIR = \"authorised\"\n\
+                CURVE_SECRET_KEY_FILE = \"agent.key\"\nCURVE_SERVER_PUBLIC_KEY_FILE = \"server.key.pub\"\n";
+    fs::write(place.path("config.toml"), plain.clone() + keys).unwrap();
+    place.tool("child", "echo \"I am a child\" > report.log");
+    place.tool("parent", &format!("{} run child > report.log", env!("CARGO_BIN_EXE_llts")));
+    place.ok("up 2");
+    let said = place.ok("run parent");
+    assert_eq!(said.out, "I am a child\n", "{said:?}");
+    fs::write(place.path("plain.toml"), plain).unwrap();
+    let mut stranger = place.command("stats --config plain.toml");
+    let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "500").output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    place.ok("down");
+}
