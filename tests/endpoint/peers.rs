@@ -196,7 +196,7 @@ fn a_subscriber_hears_what_it_asks_for(peer: &mut Peer, settings: &PortSettings,
     let echo = Echo::start(settings);
     peer.open("sub", "SUB", &echo.broadcasts, keys);
     peer.say(&["subscribe", "sub", &encode(b"watch")]);
-    wait_until("the subscription", || echo.is_watched());
+    wait_for_subscription(peer, &echo);
     peer.say(&["subscribe", "sub", &encode(b"w")]);
     for text in ["other", "watch one", "watch two"] {
         echo.publish(text.as_bytes());
@@ -211,6 +211,14 @@ fn a_subscriber_hears_what_it_asks_for(peer: &mut Peer, settings: &PortSettings,
     peer.close("sub");
 }
 
+/// JeroMQ asks on a new connection, also after a first one that failed, only when its owner looks for messages.
+fn wait_for_subscription(peer: &mut Peer, echo: &Echo) {
+    wait_until("the subscription", || {
+        assert_eq!(peer.say(&["receive", "sub", "5"]), "nothing");
+        echo.is_watched()
+    });
+}
+
 fn it_comes_back_after_a_restart(peer: &mut Peer) {
     let mut echo = Echo::start(&settings());
     peer.open("req", "REQ", &echo.requests, None);
@@ -219,11 +227,7 @@ fn it_comes_back_after_a_restart(peer: &mut Peer) {
     for round in 0..3_u8 {
         peer.send("req", &[&[round]]);
         assert_eq!(peer.receive("req"), [[round]]);
-        wait_until("the subscription", || {
-            // JeroMQ asks anew only when its owner looks for messages.
-            assert_eq!(peer.say(&["receive", "sub", "5"]), "nothing");
-            echo.is_watched()
-        });
+        wait_for_subscription(peer, &echo);
         echo.publish(&[b"watch", &[round][..]].concat());
         assert_eq!(peer.receive("sub"), [[b"watch", &[round][..]].concat()]);
         let (requests, broadcasts) = (echo.requests.clone(), echo.broadcasts.clone());
