@@ -44,14 +44,23 @@ pub(super) struct Link {
     queued_bytes: usize,
     /// What is heard has no meaning any more.
     deaf: bool,
-    /// Nothing more is said.
-    closing: bool,
+    speech: Speech,
+}
+
+/// How much of our side of the stream is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Speech {
+    Open,
+    /// It ends behind what is queued.
+    Ending,
+    /// Its end is sent. A peer that has closed as well leaves no connection to end a second time.
+    Ended,
 }
 
 impl Link {
     pub(super) const fn new(stream: TcpStream) -> Self {
         let splitter = Splitter::new(WORKER_FRAME_BYTES_MAX);
-        Self { stream, splitter, queue: VecDeque::new(), sent: 0, queued_bytes: 0, deaf: false, closing: false }
+        Self { stream, splitter, queue: VecDeque::new(), sent: 0, queued_bytes: 0, deaf: false, speech: Speech::Open }
     }
 
     /// Reads what is there, up to a turn's worth.
@@ -126,7 +135,11 @@ impl Link {
                 Err(error) => return Err(error),
             }
         }
-        if self.closing { self.stream.shutdown(Shutdown::Write) } else { Ok(()) }
+        if self.speech == Speech::Ending {
+            self.stream.shutdown(Shutdown::Write)?;
+            self.speech = Speech::Ended;
+        }
+        Ok(())
     }
 
     /// Sends what is queued and then the end of the stream. The peer's own end comes as [`After::Closed`].
@@ -135,7 +148,9 @@ impl Link {
     /// The connection is broken.
     pub(super) fn close(&mut self) -> io::Result<()> {
         self.deaf = true;
-        self.closing = true;
+        if self.speech == Speech::Open {
+            self.speech = Speech::Ending;
+        }
         self.flush()
     }
 }
@@ -182,6 +197,9 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(reader.join().unwrap() == sent);
+        // The peer is gone: what the loop does between the end of the stream and its own notice of it is no error.
+        link.flush().unwrap();
+        link.close().unwrap();
     }
 
     #[test]
