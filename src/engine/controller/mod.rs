@@ -24,6 +24,7 @@ mod clients;
 mod effect;
 mod family;
 mod gates;
+mod ledger;
 mod names;
 mod operators;
 mod queue;
@@ -45,6 +46,7 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
 pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
+pub use ledger::{Kept, Ledger};
 pub use restore::Stored;
 
 use crate::engine::timers::Timers;
