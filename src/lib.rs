@@ -50,7 +50,8 @@
 //!
 //! A turn of the controller is: one wait; everything that is ready through the engine; its effects. A task is handed to an
 //! agent at once. Records are committed together ([`shell::store`]), and what rests on them, the answer to a submit or the
-//! push of FINISHED, leaves only after that: [`engine::controller::Effect::is_promise`].
+//! push of FINISHED, leaves only after that: [`engine::controller::Effect::is_promise`]. Pushes leave in the same loop; to whatever
+//! addresses, a turn does a bounded slice of them ([`shell::push`]).
 //!
 //! # Who may say what of a task
 //!
