@@ -100,7 +100,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         straggler_grace: config.agent.straggler_grace,
         stop_timeout: config.agent.stop_timeout,
     };
-    log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
+    log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
     let agent = Agent { link, sender, slot, runner, guarding };

@@ -127,9 +127,7 @@ impl Runner {
             }
             Effect::Signal(signal) => self.signal(signal),
             Effect::CheckTree => {
-                // What has ended by itself by now was not left behind.
-                process::reap_orphans(&[]);
-                slot.handle_tree(now, process::any_left(&[]), 0);
+                slot.handle_tree(now, has_left_processes(), 0);
             }
             Effect::Remove => {
                 self.remove();
@@ -224,12 +222,12 @@ impl Runner {
         log::debug!("{signal:?}: {signalled:?}");
     }
 
-    /// run.sh may have ended.
-    fn collect(&mut self, now: Now, slot: &mut Slot) {
-        let Some(run) = &mut self.run else { return };
-        let Some(started) = &mut run.started else { return };
+    /// Whether run.sh has ended just now.
+    fn collect(&mut self, now: Now, slot: &mut Slot) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        let Some(started) = &mut run.started else { return false };
         let exit = match started.child.as_mut().map(RunningChild::try_wait) {
-            None | Some(Ok(None)) => return,
+            None | Some(Ok(None)) => return false,
             Some(Ok(Some(exit))) => exit,
             Some(Err(error)) => {
                 // Its exit code is lost. It must not look like a success.
@@ -258,12 +256,16 @@ impl Runner {
             defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
+        true
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
         // run.sh before the orphans: its exit is known before anything is said of what it left behind.
-        self.collect(now, slot);
+        if self.collect(now, slot) {
+            // The engine asks next what it has left.
+            return;
+        }
         let known: Vec<Pid> = self.run_pid().into_iter().collect();
         let reaped = process::reap_orphans(&known);
         if known.is_empty() && self.run.is_some() {
@@ -301,6 +303,14 @@ impl Runner {
         if let Err(error) = self.record.clear() {
             log::error!("{error}");
         }
+    }
+}
+
+/// Whether anything is left of a run whose run.sh was reaped. What has ended by itself by now was not left behind.
+fn has_left_processes() -> bool {
+    process::any_left(&[]) && {
+        process::reap_orphans(&[]);
+        process::any_left(&[])
     }
 }
 
