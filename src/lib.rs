@@ -11,9 +11,9 @@
 //!   | TASK/SUBMIT ---> |                                  |                          |
 //!   | <--- __TASK_ID__ | --- the answer to its APPLY ---> |                          |
 //!   |                  |                                  | folder, files, tool      |
-//!   |                  |                                  | posix_spawn -----------> | run.sh
+//!   |                  |                                  | clone, exec -----------> | run.sh
 //!   | <--- push ------ | <------- REPORT: RUNNING ------- |                          |
-//!   |                  |                                  | <---- pidfd: ended ----- |
+//!   |                  |                                  | <------- SIGCHLD ------- |
 //!   |                  |                                  | tails, tree, removal     |
 //!   | <--- push ------ | <-- REPORT: FINISHED + APPLY --- |                          |
 //! ```

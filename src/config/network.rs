@@ -1,11 +1,12 @@
 //! Which transport carries the messages, and how it is secured.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
 use super::layers::PREFIX;
 use super::reader::Reader;
 
+const IPC_FILE: &str = "CONTROLLER_IPC_FILE";
 const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
 const SERVER_PUBLIC_KEY_FILE: &str = "CURVE_SERVER_PUBLIC_KEY_FILE";
 
@@ -28,13 +29,24 @@ impl Transport {
     }
 }
 
+/// Whether requests of the controller's own machine may come by a socket in the file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LocalSocket {
+    /// No.
+    None,
+    /// Where it can be made, it is `controller.sock` in STATE_DIR, and a supervisor tells its agents of it.
+    Auto,
+    /// Yes, this one.
+    At(PathBuf),
+}
+
 /// Which transport carries the messages, and how it is secured.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSection {
     /// Who reads and writes the sockets.
     pub transport: Transport,
-    /// Where the controller takes requests of this machine as well: a socket in the file system.
-    pub local: Option<PathBuf>,
+    /// Where the controller takes requests of this machine as well.
+    pub local: LocalSocket,
     /// What a controller needs for CURVE: its secret key, and the keys that it lets in.
     pub curve_server: Option<CurveServerFiles>,
     /// What agents and clients need for CURVE.
@@ -65,7 +77,7 @@ impl CurveClientFiles {
     /// # Errors
     /// When the present folder is unknown.
     pub fn variables(&self) -> std::io::Result<[(String, PathBuf); 2]> {
-        let absolute = std::path::absolute::<&std::path::Path>;
+        let absolute = std::path::absolute::<&Path>;
         Ok([
             (format!("{PREFIX}{SECRET_KEY_FILE}"), absolute(&self.secret_key)?),
             (format!("{PREFIX}{SERVER_PUBLIC_KEY_FILE}"), absolute(&self.server_key)?),
@@ -74,9 +86,29 @@ impl CurveClientFiles {
 }
 
 impl NetworkSection {
+    /// The socket in the file system at which a controller with this STATE_DIR takes requests, unless it cannot be made.
+    #[must_use]
+    pub fn socket(&self, state_dir: &Path) -> Option<PathBuf> {
+        match (&self.local, self.transport) {
+            (LocalSocket::At(path), Transport::Own) => Some(path.clone()),
+            (LocalSocket::Auto, Transport::Own) => Some(state_dir.join("controller.sock")),
+            (LocalSocket::None, _) | (_, Transport::Zmq) => None,
+        }
+    }
+
+    /// The variable that makes another process connect to this socket.
+    #[must_use]
+    pub fn socket_variable(path: &Path) -> (String, PathBuf) {
+        (format!("{PREFIX}{IPC_FILE}"), path.to_owned())
+    }
+
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         let transport = reader.parsed("TRANSPORT", "\"own\" or \"zmq\"", Transport::parse)?;
-        let local = reader.path_or_none("CONTROLLER_IPC_FILE")?;
+        let local = match reader.path_or_none(IPC_FILE)? {
+            None => LocalSocket::None,
+            Some(path) if path.as_os_str() == "auto" => LocalSocket::Auto,
+            Some(path) => LocalSocket::At(path),
+        };
         let mut pair = |keys: [&'static str; 2]| {
             let [first, second] = keys.map(|key| reader.path_or_none(key));
             match (first?, second?) {

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use super::Config;
-use super::Transport;
 use super::error::ConfigError;
+use super::{LocalSocket, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
 const REPORT_FRAME_BYTES: usize = 16_384;
@@ -69,9 +69,9 @@ fn curve(config: &Config) -> Option<String> {
 /// libzmq would let everybody on the machine open it.
 fn local(config: &Config) -> Option<String> {
     let network = &config.network;
-    let path = network.local.as_ref().filter(|_| network.transport == Transport::Zmq)?;
-    let path = path.display();
-    Some(format!("CONTROLLER_IPC_FILE is {path}, for which TRANSPORT must be \"own\""))
+    let LocalSocket::At(path) = &network.local else { return None };
+    (network.transport == Transport::Zmq)
+        .then(|| format!("CONTROLLER_IPC_FILE is {}, for which TRANSPORT must be \"own\"", path.display()))
 }
 
 fn ports(config: &Config) -> Option<String> {

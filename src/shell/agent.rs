@@ -1,7 +1,7 @@
 //! The agent's process: one slot, one connection, one loop.
 //!
-//! The loop waits for the connection, the signals, the end of run.sh and the end of a preparation, all at once, and has no
-//! other thread on the path of a task whose tool is known already.
+//! The loop waits for the connection, the signals, which tell of the end of run.sh, and the end of a preparation, all at once,
+//! and has no other thread on the path of a task whose tool is known already.
 
 mod guarding;
 mod leftovers;
@@ -100,7 +100,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         straggler_grace: config.agent.straggler_grace,
         stop_timeout: config.agent.stop_timeout,
     };
-    log::info!("agent {name} of controller {}", config.controller.rep_endpoint());
+    log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
     let agent = Agent { link, sender, slot, runner, guarding };
@@ -145,7 +145,6 @@ struct Agent {
 struct Ready {
     signals: bool,
     prepared: bool,
-    exited: bool,
 }
 
 impl Agent {
@@ -161,10 +160,6 @@ impl Agent {
             let ready = self.wait(signals);
             self.receive();
             let now = clock::now();
-            // run.sh before the orphans: its exit is known before anything is said of what it left behind.
-            if ready.exited {
-                self.runner.collect(now, &mut self.slot);
-            }
             if ready.signals {
                 self.handle_signals(now, signals);
             }
@@ -177,12 +172,11 @@ impl Agent {
 
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
-        fds.extend(self.runner.child().map(AsFd::as_fd));
         // Last, because nothing is asked of it but to wake the loop.
         fds.extend(self.guarding.guard().map(AsFd::as_fd));
         let deadline = self.slot.poll_timeout().map(|(at, _)| at);
         let ready = self.link.wait(clock::now().mono, deadline, &fds);
-        Ready { signals: ready[0], prepared: ready[1], exited: self.runner.child().is_some() && ready[2] }
+        Ready { signals: ready[0], prepared: ready[1] }
     }
 
     fn receive(&mut self) {

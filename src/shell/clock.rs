@@ -20,6 +20,13 @@ pub fn now() -> Now {
     Now { mono, wall: Wall::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)) }
 }
 
+/// How long the machine has run, as the kernel notes when a process starts.
+#[must_use]
+pub fn since_boot() -> Duration {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::try_from(time).unwrap_or_default()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

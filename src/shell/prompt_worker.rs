@@ -117,7 +117,6 @@ struct Loop {
 struct Ready {
     signals: bool,
     guard: bool,
-    exited: bool,
     dialled: bool,
     readable: bool,
     writable: bool,
@@ -130,10 +129,6 @@ impl Loop {
                 return end;
             }
             let ready = self.wait(signals);
-            // The command before the orphans: its exit is known before anything is said of what it left behind.
-            if ready.exited {
-                self.runner.collect(&mut self.worker);
-            }
             if ready.signals {
                 self.handle_signals(signals);
             }
@@ -164,7 +159,6 @@ impl Loop {
             fds.len() - 1
         };
         let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::POLLIN));
-        let child = self.runner.child().map(|child| add(child.as_fd(), PollFlags::POLLIN));
         let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::POLLIN));
         let connection = self.connection.as_ref().map(|connection| {
             let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
@@ -179,7 +173,6 @@ impl Loop {
         Ready {
             signals: is(Some(0), readable),
             guard: is(guard, readable),
-            exited: is(child, readable),
             dialled: is(dial, readable),
             readable: is(connection, readable),
             writable: is(connection, PollFlags::POLLOUT),

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use super::curve_keys;
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
-use crate::config::{Config, Transport};
+use crate::config::{Config, LocalSocket, Transport};
 use crate::engine::zmtp::{Limits, Security};
 use crate::types::Mono;
 
@@ -119,7 +119,8 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
                 limits: limits(config),
                 security: server_security(config, &requests)?,
                 places: places(config, descriptors),
-                local: config.network.local.clone().map(Address::Ipc),
+                local: config.network.socket(&config.paths.state_dir).map(Address::Ipc),
+                local_may_fail: config.network.local == LocalSocket::Auto,
                 subscriptions_max: config.limits.subscriptions_max,
             };
             Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)
@@ -132,7 +133,7 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
 /// # Errors
 /// When an endpoint is malformed, or descriptors have run out.
 pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, SocketError> {
-    let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
+    let (requests, broadcasts) = (agent_endpoint(config), config.controller.pub_endpoint());
     let reconnect_interval_max = config.agent.reconnect_interval_max;
     Ok(match config.network.transport {
         Transport::Zmq => {
@@ -147,6 +148,15 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, So
             Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
         }
     })
+}
+
+/// Where an agent sends its requests.
+#[must_use]
+pub fn agent_endpoint(config: &Config) -> String {
+    match &config.network.local {
+        LocalSocket::At(path) => Address::Ipc(path.clone()).to_string(),
+        LocalSocket::Auto | LocalSocket::None => config.controller.rep_endpoint(),
+    }
 }
 
 /// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.

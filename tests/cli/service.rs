@@ -1,5 +1,7 @@
 //! `llts up` and `llts down` against the real service: what is started, what comes back, what is left.
 
+use std::os::unix::fs::MetadataExt as _;
+
 use crate::place::{Place, eventually, names, signal};
 use rustix::process::Signal;
 
@@ -93,6 +95,63 @@ fn a_controller_that_is_killed_comes_back_on_its_ports() {
     });
     let endpoint = before["controller"].as_str().unwrap();
     place.ok(&format!("stats --controller {endpoint}"));
+}
+
+/// How often a log of the place says this.
+fn said_in_logs(place: &Place, text: &str) -> usize {
+    let logs = names(&place.path("log")).into_iter().map(|name| place.path("log").join(name));
+    logs.map(|log| std::fs::read_to_string(log).unwrap_or_default().matches(text).count()).sum()
+}
+
+#[track_caller]
+fn runs_a_task(place: &Place) {
+    let id = place.ok("submit true").line().to_owned();
+    place.ok(&format!("wait {id}"));
+}
+
+#[test]
+fn agents_of_a_service_use_its_socket_in_the_file_system() {
+    let place = Place::new();
+    place.tool("true", "exit 0");
+    place.ok("up 2");
+    let socket = place.path("state/controller.sock");
+    assert_eq!(socket.symlink_metadata().expect("it is there").mode() & 0o777, 0o600);
+    assert_eq!(said_in_logs(&place, "of controller ipc://state/controller.sock"), 2);
+    runs_a_task(&place);
+
+    // It leaves its file behind, and the next one makes another in its place.
+    let first = place.process(" controller");
+    let made = |socket: &std::path::Path| {
+        socket.symlink_metadata().map(|file| (file.ino(), file.ctime(), file.ctime_nsec())).ok()
+    };
+    let before = made(&socket);
+    signal(first, Signal::KILL);
+    eventually("another socket", || made(&socket).is_some_and(|now| Some(now) != before));
+    runs_a_task(&place);
+    place.ok("down");
+    assert!(!socket.exists());
+
+    // A killed service leaves it too.
+    std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    place.ok("up 1");
+    assert_eq!(said_in_logs(&place, "of controller ipc://state/controller.sock"), 3);
+    runs_a_task(&place);
+    place.ok("down");
+}
+
+#[test]
+fn agents_use_tcp_where_there_is_no_socket() {
+    let long = "x".repeat(110);
+    for setting in [&format!("STATE_DIR = \"{long}\""), "TRANSPORT = \"zmq\"", "CONTROLLER_IPC_FILE = \"\""] {
+        let place = Place::new();
+        place.tool("true", "exit 0");
+        let config = std::fs::read_to_string(place.path("config.toml")).unwrap();
+        std::fs::write(place.path("config.toml"), format!("{config}{setting}\n")).unwrap();
+        place.ok("up 1");
+        assert_eq!(said_in_logs(&place, "of controller tcp://127.0.0.1:"), 1, "{setting}");
+        runs_a_task(&place);
+        place.ok("down");
+    }
 }
 
 /// Its lock is gone only when it is dead.

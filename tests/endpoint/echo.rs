@@ -33,6 +33,7 @@ pub(crate) fn settings() -> PortSettings {
         security: Security::Null,
         places: Places { connections_max: 1000, per_address_max: 1000 },
         local: None,
+        local_may_fail: false,
         subscriptions_max: 100,
     }
 }

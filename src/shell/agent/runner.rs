@@ -1,8 +1,8 @@
 //! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
 
-use std::ffi::OsString;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -15,7 +15,8 @@ use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Cookie, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError, SpawnPlan, Tree,
+    self, ChildExit, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError, SpawnPlan,
+    Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
@@ -38,8 +39,8 @@ pub(super) struct Runner {
     preparer: Preparer,
     controller: String,
     ip: IpAddr,
-    /// Where the keys of CURVE are, for an `llts` that a tool starts.
-    keys: Vec<(OsString, OsString)>,
+    /// What each run gets, before what its task adds.
+    environment: Environment,
     agent: ProcessId,
     session: Session,
     run: Option<Run>,
@@ -82,8 +83,7 @@ impl Runner {
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
-        let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
-        let keys = keys.into_iter().flatten().map(|(name, path)| (name.into(), path.into())).collect();
+        let environment = inherited(config)?;
         let record = records.of(agent, session)?;
         let config = config.agent.clone();
         Ok(Self {
@@ -95,7 +95,7 @@ impl Runner {
             preparer,
             controller,
             ip,
-            keys,
+            environment,
             agent,
             session,
             run: None,
@@ -110,11 +110,6 @@ impl Runner {
     /// Readable when a preparation has come out.
     pub(super) const fn preparations(&self) -> &impl AsFd {
         &self.preparer
-    }
-
-    /// Readable when run.sh has ended.
-    pub(super) fn child(&self) -> Option<&impl AsFd> {
-        self.run.as_ref()?.started.as_ref()?.child.as_ref()
     }
 
     /// Does what concerns the run; what comes of it goes back into the engine.
@@ -132,9 +127,7 @@ impl Runner {
             }
             Effect::Signal(signal) => self.signal(signal),
             Effect::CheckTree => {
-                // What has ended by itself by now was not left behind.
-                process::reap_orphans(&[]);
-                slot.handle_tree(now, process::any_left(&[]), 0);
+                slot.handle_tree(now, has_left_processes(), 0);
             }
             Effect::Remove => {
                 self.remove();
@@ -179,15 +172,21 @@ impl Runner {
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {
         let failed = |error: &dyn std::fmt::Display| SpawnFailure::Failed(failure(error));
-        let Some(Run { job, folder: Some(folder), started, .. }) = &mut self.run else {
+        let Some(Run { job, folder: Some(Prepared { dir, .. }), started, .. }) = &mut self.run else {
             return Err(failed(&"there is no work folder"));
         };
+        let mut environment = self.environment.clone();
+        for (name, value) in info::environment(job, &self.controller, self.ip) {
+            environment.set(name, value).map_err(|error| failed(&error))?;
+        }
+        let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
+        let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
+        let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
         let plan = SpawnPlan {
-            folder: folder.dir.path().join(job.tool.as_str()),
-            arguments: Vec::new(),
-            environment: environment(job, &self.controller, self.ip, &self.keys),
-            stdout: folder.dir.open_output(STDOUT).map_err(|error| failed(&error))?,
-            stderr: folder.dir.open_output(STDERR).map_err(|error| failed(&error))?,
+            folder: folder.as_fd(),
+            environment: &environment,
+            stdout: stdout.as_fd(),
+            stderr: stderr.as_fd(),
         };
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,
@@ -223,12 +222,12 @@ impl Runner {
         log::debug!("{signal:?}: {signalled:?}");
     }
 
-    /// run.sh may have ended.
-    pub(super) fn collect(&mut self, now: Now, slot: &mut Slot) {
-        let Some(run) = &mut self.run else { return };
-        let Some(started) = &mut run.started else { return };
+    /// Whether run.sh has ended just now.
+    fn collect(&mut self, now: Now, slot: &mut Slot) -> bool {
+        let Some(run) = &mut self.run else { return false };
+        let Some(started) = &mut run.started else { return false };
         let exit = match started.child.as_mut().map(RunningChild::try_wait) {
-            None | Some(Ok(None)) => return,
+            None | Some(Ok(None)) => return false,
             Some(Ok(Some(exit))) => exit,
             Some(Err(error)) => {
                 // Its exit code is lost. It must not look like a success.
@@ -257,11 +256,16 @@ impl Runner {
             defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
+        true
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
-        self.collect(now, slot);
+        // run.sh before the orphans: its exit is known before anything is said of what it left behind.
+        if self.collect(now, slot) {
+            // The engine asks next what it has left.
+            return;
+        }
         let known: Vec<Pid> = self.run_pid().into_iter().collect();
         let reaped = process::reap_orphans(&known);
         if known.is_empty() && self.run.is_some() {
@@ -302,6 +306,14 @@ impl Runner {
     }
 }
 
+/// Whether anything is left of a run whose run.sh was reaped. What has ended by itself by now was not left behind.
+fn has_left_processes() -> bool {
+    process::any_left(&[]) && {
+        process::reap_orphans(&[]);
+        process::any_left(&[])
+    }
+}
+
 /// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
 fn defer(run: &Run) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
@@ -313,15 +325,13 @@ fn defer(run: &Run) -> Defer {
     defer
 }
 
-/// The agent's own environment, without what configures this service but for the keys, and what the task adds.
-fn environment(job: &Job, controller: &str, ip: IpAddr, keys: &[(OsString, OsString)]) -> Vec<(OsString, OsString)> {
-    let ours = |name: &OsString| name.to_string_lossy().starts_with("LLTS_");
-    let mut variables: Vec<_> = std::env::vars_os().filter(|(name, _)| !ours(name)).collect();
-    variables.extend_from_slice(keys);
-    for (name, value) in info::environment(job, controller, ip) {
-        let name = OsString::from(name);
-        variables.retain(|(present, _)| *present != name);
-        variables.push((name, value.into()));
+/// The agent's own environment, without what configures this service, but with where the keys of CURVE are, for an `llts` that
+/// a tool starts.
+fn inherited(config: &Config) -> Result<Environment, AgentError> {
+    let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
+    let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
+    for (name, path) in keys.into_iter().flatten() {
+        environment.set(name, path).map_err(std::io::Error::other)?;
     }
-    variables
+    Ok(environment)
 }

@@ -66,8 +66,14 @@ fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
 
 fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
     let places = Places { connections_max: 1024, per_address_max: 1024 };
-    let settings =
-        PortSettings { limits: limits(), security: Security::Null, places, local: None, subscriptions_max: 10 };
+    let settings = PortSettings {
+        limits: limits(),
+        security: Security::Null,
+        places,
+        local: None,
+        local_may_fail: false,
+        subscriptions_max: 10,
+    };
     let mut ports = OwnPorts::bind(HERE, HERE, String::new(), &settings)?;
     announce(ports.requests())?;
     let stdin = std::io::stdin();

@@ -29,16 +29,16 @@ impl Bench<'_> {
         agents: u16,
         keys: &[(&'static str, String)],
     ) -> Result<Service, BenchError> {
-        // Neither CURVE nor a socket in the file system: what is measured is the same everywhere.
+        // No CURVE: what is measured is the same everywhere.
         let unset = [
             "LLTS_CURVE_SERVER_SECRET_KEY_FILE",
             "LLTS_CURVE_AUTHORISED_KEYS_DIR",
             "LLTS_CURVE_SECRET_KEY_FILE",
             "LLTS_CURVE_SERVER_PUBLIC_KEY_FILE",
-            "LLTS_CONTROLLER_IPC_FILE",
             "LLTS_TOOL_SOURCES_DIR",
         ];
-        let usual: [(&'static str, OsString); 3] = [
+        let usual: [(&'static str, OsString); 4] = [
+            ("LLTS_CONTROLLER_IPC_FILE", "auto".into()),
             ("LLTS_TRANSPORT", transport_word(transport).into()),
             ("LLTS_DURABILITY", "disk".into()),
             ("LLTS_AGENT_TOOLS_DIR", self.place.tools().into()),

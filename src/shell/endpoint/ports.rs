@@ -37,6 +37,8 @@ pub struct PortSettings {
     pub places: Places,
     /// A socket in the file system that takes requests as well.
     pub local: Option<Address>,
+    /// Whether it is only for those who would else come by the other address.
+    pub local_may_fail: bool,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
     pub subscriptions_max: usize,
 }
@@ -82,7 +84,11 @@ impl OwnPorts {
         )?;
         if let Some(local) = &settings.local {
             let (limits, security) = (settings.limits.clone(), settings.security.clone());
-            listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security })?;
+            match listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security }) {
+                Ok(bound) => log::info!("requests of this machine may come by {bound} as well"),
+                Err(error) if settings.local_may_fail => log::debug!("{error}; all requests come by {requests}"),
+                Err(error) => return Err(error),
+            }
         }
         Ok(Self {
             endpoint,

@@ -1,23 +1,21 @@
 //! A run.sh that was started: when it ends, how, and what it used. Ending it is [`super::tree`]'s concern.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use rustix::process::{Pid, PidfdFlags, Signal, WaitOptions};
+use rustix::process::{Pid, Signal, WaitOptions};
 
-use super::procfs::ProcessId;
+use super::procfs::{ProcessId, Ticks};
 use super::sys;
 use crate::types::ExitCode;
 
-/// A started run.sh. Its fd becomes readable when it has ended, whatever the programs that it started do.
+/// A started run.sh. SIGCHLD tells that it may have ended.
 ///
 /// Dropping it ends nothing and reaps nothing: see [`super::Tree`] for that.
 #[derive(Debug)]
 #[must_use]
 pub struct RunningChild {
     id: ProcessId,
-    pidfd: OwnedFd,
     exit: Option<ChildExit>,
 }
 
@@ -34,16 +32,16 @@ pub struct ChildExit {
 }
 
 impl RunningChild {
-    /// Takes charge of a process that was just started. What cannot be watched is killed and reaped.
-    pub(super) fn adopt(pid: Pid) -> rustix::io::Result<Self> {
-        let watched = rustix::process::pidfd_open(pid, PidfdFlags::empty())
-            .and_then(|pidfd| Ok(Self { id: ProcessId::of(pid)?, pidfd, exit: None }));
-        if watched.is_err() {
+    /// Takes charge of a process that was started just now, and not before that moment. One that cannot be told from another
+    /// of its number later is killed and reaped.
+    pub(super) fn adopt(pid: Pid, not_before: Ticks) -> rustix::io::Result<Self> {
+        let id = ProcessId::of_new(pid, not_before);
+        if id.is_err() {
             let _ = rustix::process::kill_process_group(pid, Signal::KILL);
             // It dies of the signal at once: this wait is short.
             let _ = rustix::process::waitpid(Some(pid), WaitOptions::empty());
         }
-        watched
+        Ok(Self { id: id?, exit: None })
     }
 
     /// Who it is; also the root of its [`super::Tree`].
@@ -61,12 +59,6 @@ impl RunningChild {
             self.exit = sys::wait4(self.id.pid)?.as_ref().map(ChildExit::from_waited);
         }
         Ok(self.exit)
-    }
-}
-
-impl AsFd for RunningChild {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }
 

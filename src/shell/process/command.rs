@@ -10,8 +10,9 @@ use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 
 use super::child::RunningChild;
-use super::spawn::{Source, arguments, environment};
-use super::sys::{self, NewProcess};
+use super::environment::Environment;
+use super::spawn::start;
+use super::sys::NewProcess;
 
 const SHELL_PATH: &CStr = c"/bin/sh";
 
@@ -32,7 +33,7 @@ pub struct CommandPlan<'a> {
     /// Its working directory.
     pub folder: &'a Path,
     /// Its whole environment: nothing of our own is added.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: &'a Environment,
     /// Its standard input. A file never has to be fed, so that one that does not read holds nobody up.
     pub stdin: File,
     /// Where its standard output goes.
@@ -66,9 +67,9 @@ pub enum CommandError {
         /// Why.
         error: Errno,
     },
-    /// An argument or an entry of the environment that cannot be handed to a process.
-    #[error("{0} holds a NUL byte or is no name")]
-    Unpassable(String),
+    /// A word that cannot be handed to a process.
+    #[error("{0:?} holds a NUL byte")]
+    Unpassable(OsString),
     /// Anything else: no interpreter, too many processes.
     #[error("cannot start {}: {error}", program.display())]
     Start {
@@ -129,34 +130,30 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandErro
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(plan.folder, flags, Mode::empty())
         .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), error })?;
-    let environment = environment(&plan.environment).map_err(CommandError::Unpassable)?;
-    let words = arguments(words).map_err(CommandError::Unpassable)?;
-    let path = CString::new(program.as_os_str().as_bytes())
-        .map_err(|_| CommandError::Unpassable("the path of the program".to_owned()))?;
-    let stdin = Source::above_stdio(plan.stdin.as_fd()).map_err(failed)?;
-    let stdout = Source::above_stdio(plan.stdout.as_fd()).map_err(failed)?;
-    let stderr = Source::above_stdio(plan.stderr.as_fd()).map_err(failed)?;
-    sys::close_all_on_exec().map_err(failed)?;
+    let environment: Vec<&CStr> = plan.environment.entries().collect();
+    let words = words.iter().map(|word| passable(word)).collect::<Result<Vec<_>, _>>()?;
+    let path = passable(program.as_os_str())?;
+    let words: Vec<&CStr> = words.iter().map(AsRef::as_ref).collect();
 
-    let start = |program: &CStr, arguments: &[CString]| {
-        sys::posix_spawn(&NewProcess {
-            program,
-            arguments,
-            environment: &environment,
-            folder: folder.as_fd(),
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-        })
+    let new = NewProcess {
+        program: &path,
+        arguments: &words,
+        environment: &environment,
+        folder: folder.as_fd(),
+        stdio: [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()],
     };
-    let pid = match start(&path, &words) {
+    let started = match start(&new) {
         Err(Errno::NOEXEC) => {
-            let script = [SHELL_PATH.to_owned(), path.clone()].into_iter().chain(words.into_iter().skip(1));
-            start(SHELL_PATH, &script.collect::<Vec<_>>())
+            let script: Vec<&CStr> = [SHELL_PATH, &path].into_iter().chain(words.iter().skip(1).copied()).collect();
+            start(&NewProcess { program: SHELL_PATH, arguments: &script, ..new })
         }
         other => other,
     };
-    RunningChild::adopt(pid.map_err(failed)?).map_err(failed)
+    started.map_err(failed)
+}
+
+fn passable(word: &OsStr) -> Result<CString, CommandError> {
+    CString::new(word.as_bytes()).map_err(|_| CommandError::Unpassable(word.to_owned()))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::child::RunningChild;
+use super::procfs::Ticks;
 use super::sys;
 use super::tree::{Tree, any_left, become_subreaper, reap_orphans};
 use crate::types::ExitCode;
@@ -33,7 +34,10 @@ pub struct Guarded(OwnedFd);
 
 /// The ward, as its guard sees it. Readable when it has ended.
 #[derive(Debug)]
-pub struct Ward(RunningChild);
+pub struct Ward {
+    child: RunningChild,
+    pidfd: OwnedFd,
+}
 
 /// Splits the process. The ward gets a process group of its own: a Ctrl-C reaches the guard only, which passes it on.
 ///
@@ -46,6 +50,7 @@ pub fn split() -> io::Result<Half> {
     }
     become_subreaper()?;
     let guard = rustix::process::getpid();
+    let before = Ticks::now();
     let Some(ward) = sys::fork()? else {
         // Opened first, checked then: after that, the descriptor means the guard for good.
         let pidfd = rustix::process::pidfd_open(guard, PidfdFlags::empty())?;
@@ -59,7 +64,8 @@ pub fn split() -> io::Result<Half> {
     };
     // Here as well, so that it holds whichever half comes first.
     let _ = join_own_group(Some(ward));
-    Ok(Half::Guard(Ward(RunningChild::adopt(ward)?)))
+    let child = RunningChild::adopt(ward, before)?;
+    Ok(Half::Guard(Ward { child, pidfd: rustix::process::pidfd_open(ward, PidfdFlags::empty())? }))
 }
 
 fn join_own_group(pid: Option<Pid>) -> rustix::io::Result<()> {
@@ -76,7 +82,7 @@ impl Ward {
     /// Passes a signal on.
     pub fn signal(&self, signal: Signal) {
         // One that has ended needs none.
-        let _ = rustix::process::pidfd_send_signal(self.0.as_fd(), signal);
+        let _ = rustix::process::pidfd_send_signal(&self.pidfd, signal);
     }
 
     /// How it ended, or `None` while it lives.
@@ -84,7 +90,7 @@ impl Ward {
     /// # Errors
     /// When somebody else has reaped it, which is a bug.
     pub fn try_wait(&mut self) -> io::Result<Option<ExitCode>> {
-        Ok(self.0.try_wait()?.map(|exit| exit.exit))
+        Ok(self.child.try_wait()?.map(|exit| exit.exit))
     }
 
     /// Kills what it has left behind; whether that was all. If not, again after a moment.
@@ -101,6 +107,6 @@ impl Ward {
 
 impl AsFd for Ward {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.pidfd.as_fd()
     }
 }

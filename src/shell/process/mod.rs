@@ -4,11 +4,10 @@
 //! ([`RunRecords::sweep`], used at start-up). The order of calls:
 //!
 //! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
-//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer. Put the child's fd into the poll
-//!    set: it becomes readable when run.sh has ended. Then [`RunningChild::try_wait`].
+//! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer.
 //! 3. After run.sh has ended: [`any_left`]. Mostly it says no and the run is over. Otherwise [`Tree::terminate`], a grace, then
 //!    [`Tree::kill`] until [`any_left`] says no.
-//! 4. After each SIGCHLD of the signalfd: `try_wait` of each known child first, then [`reap_orphans`], then [`any_left`]. A
+//! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then [`any_left`]. A
 //!    subreaper is told of the end of every orphan, so that nobody needs to look again by a timer.
 //!
 //! What is started is a run.sh ([`spawn()`]) or a command that a user has named ([`spawn_command`]); the rest is the same.
@@ -22,6 +21,7 @@
 
 mod child;
 mod command;
+mod environment;
 mod guard;
 mod hunt;
 mod procfs;
@@ -33,6 +33,7 @@ mod tree;
 
 pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
+pub use environment::{Environment, UnpassableVariable};
 pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords};

@@ -1,16 +1,15 @@
 //! Starting a run: check that there is a `run.sh` to run, then run it. Writing the folder is the workspace's concern.
 
-use std::ffi::{CStr, CString, OsString};
-use std::fs::File;
+use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt as _;
-use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
 use super::child::RunningChild;
+use super::environment::Environment;
+use super::procfs::Ticks;
 use super::sys::{self, NewProcess};
 
 /// The program that a tool is made of (document, section 3.1).
@@ -22,19 +21,17 @@ const SHELL_PATH: &CStr = c"/bin/sh";
 /// Bytes of the first line of run.sh that an error message shows. The kernel itself reads 256.
 const FIRST_LINE_BYTES_MAX: usize = 256;
 
-/// What to start. Borrowed by [`spawn`], so that a busy one can be tried again.
-#[derive(Debug)]
-pub struct SpawnPlan {
+/// What to start.
+#[derive(Clone, Copy, Debug)]
+pub struct SpawnPlan<'a> {
     /// The folder with run.sh; also its working directory.
-    pub folder: PathBuf,
-    /// What run.sh gets as arguments; mostly nothing.
-    pub arguments: Vec<OsString>,
+    pub folder: BorrowedFd<'a>,
     /// The whole environment of run.sh: nothing of our own is added.
-    pub environment: Vec<(OsString, OsString)>,
+    pub environment: &'a Environment,
     /// Where its standard output goes.
-    pub stdout: File,
+    pub stdout: BorrowedFd<'a>,
     /// Where its standard error goes.
-    pub stderr: File,
+    pub stderr: BorrowedFd<'a>,
 }
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
@@ -43,14 +40,6 @@ pub enum SpawnError {
     /// Somebody has run.sh open for writing: try again after some milliseconds; the caller decides how often.
     #[error("{PROGRAM} is held open for writing by another process")]
     Busy,
-    /// The folder of the tool cannot be opened.
-    #[error("cannot open the folder of the tool {folder:?}: {error}")]
-    Folder {
-        /// Which.
-        folder: PathBuf,
-        /// Why.
-        error: Errno,
-    },
     /// There is no run.sh.
     #[error("the tool has no {PROGRAM}")]
     Missing,
@@ -77,12 +66,9 @@ pub enum SpawnError {
     /// The user has as many processes as he may: see [`limit_processes`].
     #[error("cannot start {PROGRAM}: the limit of processes is reached")]
     TooManyProcesses,
-    /// Environment and arguments are longer than the kernel takes.
-    #[error("cannot start {PROGRAM}: its environment or an argument is too long")]
+    /// The environment is longer than the kernel takes.
+    #[error("cannot start {PROGRAM}: its environment is too long")]
     TooLong,
-    /// An argument or an entry of the environment that cannot be handed to a process.
-    #[error("{0} holds a NUL byte or is no name")]
-    Unpassable(String),
     /// Anything else.
     #[error("cannot start {PROGRAM}: {0}")]
     Start(Errno),
@@ -114,44 +100,24 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
 ///
 /// # Errors
 /// See [`SpawnError`]; nothing is left running after one.
-pub fn spawn(plan: &SpawnPlan) -> Result<RunningChild, SpawnError> {
-    let folder = open_folder(&plan.folder)?;
-    make_ready(folder.as_fd())?;
-    let environment = environment(&plan.environment).map_err(SpawnError::Unpassable)?;
-    let arguments = arguments(&plan.arguments).map_err(SpawnError::Unpassable)?;
-
+pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
+    make_ready(plan.folder)?;
+    let environment: Vec<&CStr> = plan.environment.entries().collect();
     let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
     let null = null.map_err(SpawnError::Start)?;
-    let stdin = Source::above_stdio(null.as_fd()).map_err(SpawnError::Start)?;
-    let stdout = Source::above_stdio(plan.stdout.as_fd()).map_err(SpawnError::Start)?;
-    let stderr = Source::above_stdio(plan.stderr.as_fd()).map_err(SpawnError::Start)?;
-    // Before each run, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
-    sys::close_all_on_exec().map_err(SpawnError::Start)?;
-
-    let start = |program: &CStr, first: &[&CStr]| {
-        let first = first.iter().map(|&text| text.to_owned());
-        sys::posix_spawn(&NewProcess {
-            program,
-            arguments: &first.chain(arguments.iter().cloned()).collect::<Vec<_>>(),
-            environment: &environment,
-            folder: folder.as_fd(),
-            stdin: stdin.as_fd(),
-            stdout: stdout.as_fd(),
-            stderr: stderr.as_fd(),
-        })
+    let stdio = [null.as_fd(), plan.stdout, plan.stderr];
+    let new = NewProcess {
+        program: PROGRAM_PATH,
+        arguments: &[PROGRAM_PATH],
+        environment: &environment,
+        folder: plan.folder,
+        stdio,
     };
-    let pid = match start(PROGRAM_PATH, &[PROGRAM_PATH]) {
-        Err(Errno::NOEXEC) => start(SHELL_PATH, &[SHELL_PATH, PROGRAM_PATH]),
+    let started = match start(&new) {
+        Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),
         other => other,
     };
-    let pid = pid.map_err(|error| explain(error, folder.as_fd()))?;
-    RunningChild::adopt(pid).map_err(SpawnError::Start)
-}
-
-fn open_folder(folder: &Path) -> Result<OwnedFd, SpawnError> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::open(folder, flags, Mode::empty())
-        .map_err(|error| SpawnError::Folder { folder: folder.to_owned(), error })
+    started.map_err(|error| explain(error, plan.folder))
 }
 
 /// Checks that run.sh is a regular file, not a link to one, and gives its owner the right to execute it. A shell script must
@@ -181,26 +147,19 @@ fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     rustix::fs::chmodat(folder, PROGRAM, wanted, AtFlags::empty()).map_err(SpawnError::Mode)
 }
 
-/// The environment as a process takes it, or what of it cannot be handed over.
-pub(super) fn environment(entries: &[(OsString, OsString)]) -> Result<Vec<CString>, String> {
-    let entry = |(name, value): &(OsString, OsString)| {
-        let unpassable = || format!("the environment variable {}", name.display());
-        let bytes = name.as_encoded_bytes();
-        if bytes.is_empty() || bytes.contains(&b'=') {
-            return Err(unpassable());
-        }
-        CString::new([bytes, b"=", value.as_encoded_bytes()].concat()).map_err(|_| unpassable())
-    };
-    entries.iter().map(entry).collect()
-}
-
-/// The arguments as a process takes them, or that one of them cannot be handed over.
-pub(super) fn arguments(texts: &[OsString]) -> Result<Vec<CString>, String> {
-    texts.iter().map(|text| CString::new(text.as_bytes()).map_err(|_| "an argument".to_owned())).collect()
+/// Starts a process that gets its standard descriptors and no other of ours.
+pub(super) fn start(new: &NewProcess<'_>) -> rustix::io::Result<RunningChild> {
+    let [stdin, stdout, stderr] = new.stdio.map(Source::above_stdio);
+    let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
+    // Before each start, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
+    sys::close_all_on_exec()?;
+    let before = Ticks::now();
+    let pid = sys::start(&NewProcess { stdio: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()], ..*new })?;
+    RunningChild::adopt(pid, before)
 }
 
 /// A descriptor for the child's standard ones to be made from.
-pub(super) enum Source<'a> {
+enum Source<'a> {
     Same(BorrowedFd<'a>),
     Copy(OwnedFd),
 }
@@ -208,7 +167,7 @@ pub(super) enum Source<'a> {
 impl<'a> Source<'a> {
     /// If our own standard descriptors are closed, a file may sit on one of the numbers that the child's are moved to, one
     /// after the other: then it is copied above them.
-    pub(super) fn above_stdio(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
+    fn above_stdio(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
         if fd.as_raw_fd() > 2 {
             return Ok(Self::Same(fd));
         }

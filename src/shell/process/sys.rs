@@ -1,119 +1,146 @@
-//! The system calls for which there is no safe wrapper: `posix_spawn` with a folder and a signal mask, `fork`, `wait4`, a
-//! `waitid` that tells the pid, `close_range`. The only unsafe code of the process part.
+//! The system calls for which there is no safe wrapper: the start of a child in our memory, `fork`, `wait4`, a `waitid` that
+//! tells the pid, `close_range`. The only unsafe code of the process part.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
-use std::ffi::{CStr, CString, c_char, c_int, c_uint};
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
+use std::sync::LazyLock;
 
 use rustix::io::{Errno, Result};
-use rustix::process::Pid;
+use rustix::process::{Pid, WaitOptions};
 
 use super::procfs::pid_of;
 
+/// Bytes of the stack that a new process has until its exec. It calls some functions of the C library there, one after the
+/// other.
+const STACK_BYTES: usize = 32 << 10;
+
 /// All that a new process is made of.
+#[derive(Clone, Copy)]
 pub(super) struct NewProcess<'a> {
     pub(super) program: &'a CStr,
-    pub(super) arguments: &'a [CString],
-    pub(super) environment: &'a [CString],
+    pub(super) arguments: &'a [&'a CStr],
+    pub(super) environment: &'a [&'a CStr],
     pub(super) folder: BorrowedFd<'a>,
-    pub(super) stdin: BorrowedFd<'a>,
-    pub(super) stdout: BorrowedFd<'a>,
-    pub(super) stderr: BorrowedFd<'a>,
+    /// Its standard input, output and error, each above 2.
+    pub(super) stdio: [BorrowedFd<'a>; 3],
+}
+
+/// What a new process needs between its birth and its exec, when it must not ask for memory.
+struct Birth<'a> {
+    program: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+    folder: c_int,
+    stdio: [c_int; 3],
+    unusual: &'a [c_int],
+    /// Why it came to nothing, or 0.
+    error: c_int,
 }
 
 /// Starts a process in a group of its own, with an empty signal mask and default dispositions.
 ///
-/// Not `std::process::Command`: it also uses `posix_spawn`, but hands the caller's signal mask down, and an agent that reads
-/// its signals from a signalfd has them blocked: its tools would be deaf to SIGTERM. To unblock them around the call would
-/// let a SIGTERM end the agent itself. glibc makes the child by `clone(CLONE_VM | CLONE_VFORK)`, so that the cost does not
-/// grow with the memory of the caller, and the error of a failed exec comes back as the result.
-pub(super) fn posix_spawn(new: &NewProcess<'_>) -> Result<Pid> {
-    let attributes = Attributes::for_a_run()?;
-    let actions = Actions::new(new)?;
-    let arguments = pointers(new.arguments);
-    let environment = pointers(new.environment);
-    let mut pid: libc::pid_t = 0;
-    // SAFETY: all pointers are to live, initialised values; both arrays end with a null pointer.
-    check(unsafe {
-        libc::posix_spawn(
-            &raw mut pid,
-            new.program.as_ptr(),
-            &raw const actions.0,
-            &raw const attributes.0,
-            arguments.as_ptr(),
-            environment.as_ptr(),
-        )
-    })?;
-    pid_of(pid).ok_or(Errno::CHILD)
-}
-
-fn pointers(texts: &[CString]) -> Vec<*mut c_char> {
-    texts.iter().map(|text| text.as_ptr().cast_mut()).chain([ptr::null_mut()]).collect()
-}
-
-/// The `posix_spawn` family returns the error number instead of setting it.
-fn check(result: c_int) -> Result<()> {
-    if result == 0 { Ok(()) } else { Err(Errno::from_raw_os_error(result)) }
-}
-
-struct Attributes(libc::posix_spawnattr_t);
-
-impl Attributes {
-    fn for_a_run() -> Result<Self> {
-        let mut raw = MaybeUninit::uninit();
-        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+/// Not `std::process::Command`: it hands the caller's signal mask down, and an agent that reads its signals from a signalfd has
+/// them blocked: its tools would be deaf to SIGTERM. To unblock them around the call would let a SIGTERM end the agent itself.
+/// Not `posix_spawn` either, which does the same as this, but makes some 80 system calls around it: it maps a stack for each
+/// child, sets every one of 64 dispositions, and asks six times how many descriptors there may be.
+///
+/// The child shares our memory and we stand still until its exec, so that the cost does not grow with the memory of the
+/// caller, and the error of a failed exec comes back as the result.
+pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
+    let (arguments, environment) = (pointers(new.arguments), pointers(new.environment));
+    let mut birth = Birth {
+        program: new.program.as_ptr(),
+        arguments: arguments.as_ptr(),
+        environment: environment.as_ptr(),
+        folder: new.folder.as_raw_fd(),
+        stdio: new.stdio.map(|fd| fd.as_raw_fd()),
+        unusual: unusual_dispositions(),
+        error: 0,
+    };
+    let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
+    let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
+    let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+    // SAFETY: `be_born` gets the live `birth` and a stack of its own. The parent stands still until the child has left both by
+    // its exec or its end. No signal can make the child run a handler of ours: all are blocked until it has reset them.
+    let (pid, error) = unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
-        // SAFETY: init fills what it is given; `this` owns the initialised value from there on and destroys it once; the
-        // sets are filled before they are read.
-        unsafe {
-            check(libc::posix_spawnattr_init(raw.as_mut_ptr()))?;
-            let mut this = Self(raw.assume_init());
-            libc::sigemptyset(none.as_mut_ptr());
-            libc::sigfillset(all.as_mut_ptr());
-            check(libc::posix_spawnattr_setsigmask(&raw mut this.0, none.as_ptr()))?;
-            check(libc::posix_spawnattr_setsigdefault(&raw mut this.0, all.as_ptr()))?;
-            check(libc::posix_spawnattr_setpgroup(&raw mut this.0, 0))?;
-            let flags = libc::POSIX_SPAWN_SETPGROUP | libc::POSIX_SPAWN_SETSIGMASK | libc::POSIX_SPAWN_SETSIGDEF;
-            // The three flags are 2, 4 and 8; the field is a short.
-            check(libc::posix_spawnattr_setflags(&raw mut this.0, i16::try_from(flags).unwrap_or(0)))?;
-            Ok(this)
+        let mut before = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(all.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_BLOCK, all.as_ptr(), before.as_mut_ptr());
+        let pid = libc::clone(be_born, top.cast(), flags, (&raw mut birth).cast());
+        let error = last_error();
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), ptr::null_mut());
+        (pid, error)
+    };
+    let child = pid_of(pid).ok_or(error)?;
+    // SAFETY: it is ours; the child has written it through the pointer that it was given.
+    match unsafe { ptr::read_volatile(&raw const birth.error) } {
+        0 => Ok(child),
+        error => {
+            // It ends at once: this wait is short.
+            let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
+            Err(Errno::from_raw_os_error(error))
         }
     }
 }
 
-impl Drop for Attributes {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `for_a_run`, destroyed here only.
-        unsafe { libc::posix_spawnattr_destroy(&raw mut self.0) };
+/// The life of a new process until its exec. It must not panic, allocate or lock: all memory is that of its parent.
+extern "C" fn be_born(birth: *mut c_void) -> c_int {
+    let birth: *mut Birth<'_> = birth.cast();
+    // SAFETY: the pointer is that of `start`, whose thread stands still. All calls are async-signal-safe, and the error number
+    // that they set is the parent's, which does not look at it.
+    unsafe {
+        if !prepare_exec(&*birth) || libc::execve((*birth).program, (*birth).arguments, (*birth).environment) == -1 {
+            ptr::write_volatile(&raw mut (*birth).error, *libc::__errno_location());
+        }
+        libc::_exit(127)
     }
 }
 
-struct Actions(libc::posix_spawn_file_actions_t);
+/// # Safety
+/// For a new process before its exec only.
+unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
+    // SAFETY: an all-zero disposition is the default one with no flags; the pointers are to live values.
+    unsafe {
+        let default = MaybeUninit::<libc::sigaction>::zeroed();
+        for &signal in birth.unusual {
+            libc::sigaction(signal, default.as_ptr(), ptr::null_mut());
+        }
+        let mut none = MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(none.as_mut_ptr());
+        let [stdin, stdout, stderr] = birth.stdio;
+        libc::setpgid(0, 0) == 0
+            && libc::dup2(stdin, 0) == 0
+            && libc::dup2(stdout, 1) == 1
+            && libc::dup2(stderr, 2) == 2
+            && libc::fchdir(birth.folder) == 0
+            && libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) == 0
+    }
+}
 
-impl Actions {
-    fn new(new: &NewProcess<'_>) -> Result<Self> {
-        let mut raw = MaybeUninit::uninit();
-        // SAFETY: init fills what it is given; `this` owns the initialised value from there on and destroys it once.
-        unsafe {
-            check(libc::posix_spawn_file_actions_init(raw.as_mut_ptr()))?;
-            let mut this = Self(raw.assume_init());
-            for (source, target) in [(new.stdin, 0), (new.stdout, 1), (new.stderr, 2)] {
-                check(libc::posix_spawn_file_actions_adddup2(&raw mut this.0, source.as_raw_fd(), target))?;
+fn pointers(texts: &[&CStr]) -> Vec<*const c_char> {
+    texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
+}
+
+/// The signals that have another disposition than the default one, by what this process inherits and sets when it starts.
+/// Asked at the first start of a child and then remembered.
+fn unusual_dispositions() -> &'static [c_int] {
+    static UNUSUAL: LazyLock<Vec<c_int>> = LazyLock::new(|| {
+        let is_unusual = |&signal: &c_int| {
+            let mut present = MaybeUninit::<libc::sigaction>::zeroed();
+            // SAFETY: the pointer is to a live value, and an all-zero disposition is a valid one, should the call fail.
+            unsafe {
+                libc::sigaction(signal, ptr::null(), present.as_mut_ptr());
+                present.assume_init().sa_sigaction != libc::SIG_DFL
             }
-            check(libc::posix_spawn_file_actions_addfchdir_np(&raw mut this.0, new.folder.as_raw_fd()))?;
-            Ok(this)
-        }
-    }
-}
-
-impl Drop for Actions {
-    fn drop(&mut self) {
-        // SAFETY: initialised by `new`, destroyed here only.
-        unsafe { libc::posix_spawn_file_actions_destroy(&raw mut self.0) };
-    }
+        };
+        (1..=libc::SIGRTMAX()).filter(is_unusual).collect()
+    });
+    &UNUSUAL
 }
 
 /// How a child ended, and what it used.

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
-use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -15,7 +14,8 @@ use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Command, CommandPlan, Cookie, Pid, ProcessId, RecordFile, RunRecord, RunningChild, Tree,
+    self, ChildExit, Command, CommandPlan, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild,
+    Tree,
 };
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
 
@@ -75,11 +75,6 @@ impl Runner {
         Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, record: None, run: None })
     }
 
-    /// Readable when the command has ended.
-    pub(super) fn child(&self) -> Option<&impl AsFd> {
-        self.run.as_ref()?.child.as_ref()
-    }
-
     /// Starts the command for a prompt.
     pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
         let id = TaskId::new(clock::now().wall, rand::random());
@@ -117,19 +112,20 @@ impl Runner {
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
         fs::write(&path, prompt).map_err(failed)?;
-        let mut environment = std::env::vars_os().collect::<Vec<_>>();
-        let mut set = |name: &str, value: OsString| {
-            environment.retain(|(present, _)| present != name);
-            environment.push((name.into(), value));
-        };
-        set(PROMPT_FILE, path.clone().into());
-        set(PROMPT_NAME, name.into());
-        set(PROMPT_DEFER_FILE, folder.join(DEFER).into());
-        set(MARK, id.to_string().into());
+        let mut environment = Environment::inherited(|_| false);
+        let added: [(&str, OsString); 4] = [
+            (PROMPT_FILE, path.clone().into()),
+            (PROMPT_NAME, name.into()),
+            (PROMPT_DEFER_FILE, folder.join(DEFER).into()),
+            (MARK, id.to_string().into()),
+        ];
+        for (name, value) in added {
+            environment.set(name, value).map_err(|error| error.to_string())?;
+        }
         let plan = CommandPlan {
             command: &self.command,
             folder: &self.root,
-            environment,
+            environment: &environment,
             stdin: File::open(&path).map_err(failed)?,
             stdout: File::create_new(folder.join(OUT)).map_err(failed)?,
             stderr: File::create_new(folder.join(ERR)).map_err(failed)?,
@@ -152,7 +148,7 @@ impl Runner {
     }
 
     /// The command may have ended.
-    pub(super) fn collect(&mut self, worker: &mut Worker) {
+    fn collect(&mut self, worker: &mut Worker) {
         let Some(run) = &mut self.run else { return };
         let exit = match run.child.as_mut().map(RunningChild::try_wait) {
             None | Some(Ok(None)) => return,
@@ -171,6 +167,7 @@ impl Runner {
 
     /// A child has ended: the command, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
+        // The command before the orphans: its exit is known before anything is said of what it left behind.
         self.collect(worker);
         let known: Vec<Pid> = self.run.iter().filter_map(|run| Some(run.child.as_ref()?.id().pid)).collect();
         process::reap_orphans(&known);

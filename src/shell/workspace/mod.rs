@@ -39,7 +39,7 @@ use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
 
 use crate::shell::tools::Pristine;
-use crate::types::TaskId;
+use crate::types::{TaskId, ToolName};
 
 const TRASH: &str = ".trash";
 
@@ -72,6 +72,24 @@ pub struct TaskDir {
     files: Vec<OwnFile>,
     /// The copy of the tool, if the folder can become a spare one.
     nest: Option<Nest>,
+}
+
+/// The folder of a tool, open.
+#[derive(Debug)]
+pub enum ToolFolder<'a> {
+    /// Since its copy was made.
+    Kept(BorrowedFd<'a>),
+    /// For one start.
+    Opened(OwnedFd),
+}
+
+impl AsFd for ToolFolder<'_> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Self::Kept(folder) => *folder,
+            Self::Opened(folder) => folder.as_fd(),
+        }
+    }
 }
 
 /// What became of a removal within its budget.
@@ -228,6 +246,19 @@ impl TaskDir {
         let flags = OFlags::RDWR | OFlags::APPEND | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let opened = rustix::fs::openat(&self.folder, name, flags, Mode::empty());
         opened.map(File::from).map_err(|error| self.failed("open", name, error.into()))
+    }
+
+    /// The folder of the tool, where run.sh is started.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub fn tool_folder(&self, tool: &ToolName) -> Result<ToolFolder<'_>, WorkspaceError> {
+        if let Some(folder) = self.nest.as_ref().and_then(Nest::tool_folder) {
+            return Ok(ToolFolder::Kept(folder));
+        }
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = rustix::fs::openat(&self.folder, tool.as_str(), flags, Mode::empty());
+        opened.map(ToolFolder::Opened).map_err(|error| self.failed("open", tool.as_str(), error.into()))
     }
 
     /// The end of what was written into an output, whatever the tool has done to its name.

@@ -189,6 +189,11 @@ impl Nest {
         self.pristine.content()
     }
 
+    /// The tool's folder.
+    pub(super) fn tool_folder(&self) -> Option<BorrowedFd<'_>> {
+        self.folders.first().map(|tool| tool.held.as_fd())
+    }
+
     /// Makes everything what it was before the run, or finds out that it is not. `parent` and `name` are where the folder is.
     /// The outputs are emptied; the other files of ours wait to be written.
     ///
@@ -202,7 +207,7 @@ impl Nest {
         for file in &mut *own {
             file.restore(top)?;
         }
-        let Some(tool) = self.folders.first().map(|tool| tool.held.as_fd()) else { return Err(Soiled::TooMuch) };
+        let Some(tool) = self.tool_folder() else { return Err(Soiled::TooMuch) };
         for (held, folder) in self.folders.iter().zip(self.pristine.folders()) {
             let belongs = |name: &CStr| folder.holds(name);
             if folder.path() == c"." {

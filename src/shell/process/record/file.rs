@@ -4,9 +4,10 @@
 //! was torn, because its writer was killed or is just writing, is known for that; the other one then says what held before.
 //! Of two whole slots the one with the higher number counts.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
-use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -48,22 +49,22 @@ pub(super) enum Read {
 /// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
 /// over: its records must not be dropped by an agent that was not updated yet.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct Stored<'a> {
     sequence: u64,
     agent_pid: i32,
     agent_start_time: u64,
     session: u64,
-    boot_id: String,
-    run: Option<StoredRun>,
+    boot_id: Cow<'a, str>,
+    run: Option<StoredRun<'a>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredRun {
+struct StoredRun<'a> {
     task: String,
     round: u32,
     pid: Option<i32>,
     start_time: Option<u64>,
-    cookie: Vec<String>,
+    cookie: Cow<'a, [String]>,
 }
 
 impl RecordFile {
@@ -81,7 +82,7 @@ impl RecordFile {
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&mut self, record: &RunRecord) -> Result<(), RecordError> {
-        if self.file.metadata().is_ok_and(|metadata| metadata.nlink() == 0) {
+        if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
             // Somebody cleared the folder.
             self.file = make(&self.path)?;
         }
@@ -96,7 +97,7 @@ impl RecordFile {
         self.put(None)
     }
 
-    fn put(&mut self, run: Option<StoredRun>) -> Result<(), RecordError> {
+    fn put(&mut self, run: Option<StoredRun<'_>>) -> Result<(), RecordError> {
         let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
         let sequence = self.sequence + 1;
         let stored = Stored {
@@ -104,7 +105,7 @@ impl RecordFile {
             agent_pid: self.agent.pid.as_raw_nonzero().get(),
             agent_start_time: self.agent.start_time,
             session: self.session.0,
-            boot_id: procfs::boot_id().to_owned(),
+            boot_id: procfs::boot_id().into(),
             run,
         };
         let slot = slot(&stored).map_err(failed)?;
@@ -128,9 +129,13 @@ fn make(path: &Path) -> Result<File, RecordError> {
     OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)
 }
 
-fn slot(stored: &Stored) -> io::Result<Vec<u8>> {
-    let text = serde_json::to_string(stored)?;
-    let mut slot = format!("{:08x} {text}", crc32fast::hash(text.as_bytes())).into_bytes();
+fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
+    const CHECKSUM_BYTES: usize = 8;
+    let mut slot = Vec::with_capacity(SLOT_BYTES);
+    slot.resize(CHECKSUM_BYTES + 1, b' ');
+    serde_json::to_writer(&mut slot, stored)?;
+    let (checksum, text) = slot.split_at_mut(CHECKSUM_BYTES);
+    write!(&mut *checksum, "{:08x}", crc32fast::hash(&text[1..]))?;
     if slot.len() >= SLOT_BYTES {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the mark of the run is too long"));
     }
@@ -165,31 +170,31 @@ fn writer(path: &Path) -> Option<ProcessId> {
     Some(ProcessId { pid, start_time: parts.next()?.parse().ok()? })
 }
 
-fn newest(bytes: &[u8]) -> Option<Stored> {
+fn newest(bytes: &[u8]) -> Option<Stored<'static>> {
     bytes.chunks(SLOT_BYTES).filter_map(whole).max_by_key(|stored| stored.sequence)
 }
 
 /// What a slot says, if it was written to its end.
-fn whole(slot: &[u8]) -> Option<Stored> {
+fn whole(slot: &[u8]) -> Option<Stored<'static>> {
     let (checksum, text) = std::str::from_utf8(slot).ok()?.strip_suffix('\n')?.split_once(' ')?;
     let text = text.trim_end_matches(' ');
     (u32::from_str_radix(checksum, 16).ok()? == crc32fast::hash(text.as_bytes())).then_some(())?;
     serde_json::from_str(text).ok()
 }
 
-impl From<&RunRecord> for StoredRun {
-    fn from(record: &RunRecord) -> Self {
+impl<'a> From<&'a RunRecord> for StoredRun<'a> {
+    fn from(record: &'a RunRecord) -> Self {
         Self {
             task: record.task.to_string(),
             round: record.round.0,
             pid: record.run.map(|run| run.pid.as_raw_nonzero().get()),
             start_time: record.run.map(|run| run.start_time),
-            cookie: record.cookie.entries().to_vec(),
+            cookie: record.cookie.entries().into(),
         }
     }
 }
 
-impl Stored {
+impl Stored<'_> {
     /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
     /// process than to kill another one.
     fn into_read(self) -> Option<Read> {
@@ -207,7 +212,7 @@ impl Stored {
             run,
             agent,
             session: Session(self.session),
-            cookie: Cookie::new(stored.cookie),
+            cookie: Cookie::new(stored.cookie.into_owned()),
         })))
     }
 }

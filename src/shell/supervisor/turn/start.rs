@@ -8,7 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use super::Options;
-use crate::config::Config;
+use crate::config::{Config, NetworkSection};
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -34,6 +34,8 @@ pub(super) struct Starter {
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
+    /// Where agents send their requests, if the controller could make it.
+    socket: Option<PathBuf>,
 }
 
 impl Starter {
@@ -44,6 +46,7 @@ impl Starter {
             config: options.config.clone(),
             mark: stop::mark(&config.paths.state_dir),
             endpoints: None,
+            socket: config.network.socket(&config.paths.state_dir),
         })
     }
 
@@ -69,6 +72,10 @@ impl Starter {
                     command.env(format!("LLTS_{key}"), port);
                 }
             }
+        }
+        if let (Role::Agent(_), Some(socket)) = (role, self.socket.as_ref().filter(|socket| socket.exists())) {
+            let (name, path) = NetworkSection::socket_variable(socket);
+            command.env(name, path);
         }
         ChildProcess::start(&mut command)
     }
@@ -174,7 +181,7 @@ mod tests {
     use super::*;
 
     fn starter() -> Starter {
-        Starter { program: PathBuf::new(), config: None, mark: String::new(), endpoints: None }
+        Starter { program: PathBuf::new(), config: None, mark: String::new(), endpoints: None, socket: None }
     }
 
     #[test]

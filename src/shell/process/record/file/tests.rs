@@ -98,7 +98,7 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         agent_pid: own().pid.as_raw_nonzero().get(),
         agent_start_time: own().start_time,
         session: 9,
-        boot_id: procfs::boot_id().to_owned(),
+        boot_id: procfs::boot_id().into(),
         run,
     };
     let check = |stored: &Stored| {
@@ -106,12 +106,13 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         fs::write(&path, slot(stored).unwrap()).unwrap();
         read(&path).unwrap()
     };
-    assert!(check(&stored(Some(StoredRun::from(&record(0))))).is_some());
+    let record = record(0);
+    assert!(check(&stored(Some(StoredRun::from(&record)))).is_some());
     for boot_id in ["other", ""] {
-        assert!(check(&Stored { boot_id: boot_id.to_owned(), ..stored(None) }).is_none());
+        assert!(check(&Stored { boot_id: boot_id.into(), ..stored(None) }).is_none());
     }
     for pid in [i32::MIN, -1, 0, 1] {
-        let nobody = StoredRun { pid: Some(pid), start_time: Some(1), ..StoredRun::from(&record(0)) };
+        let nobody = StoredRun { pid: Some(pid), start_time: Some(1), ..StoredRun::from(&record) };
         assert!(check(&stored(Some(nobody))).is_none(), "{pid}");
     }
     for bytes in [&b""[..], b"{\"task\":", b"00000000 {}\n"] {

@@ -1,0 +1,101 @@
+//! The environment that a program is started with, in the form that the kernel takes it.
+
+use std::ffi::{CStr, OsStr};
+use std::os::unix::ffi::OsStrExt as _;
+
+/// Variables, each name once. All of them lie in one piece of memory, so that a copy costs as much as that of a text.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Environment {
+    /// `NAME=value` and a NUL, again and again; also those whose place another value has taken.
+    bytes: Vec<u8>,
+    /// Where the present ones begin.
+    starts: Vec<usize>,
+}
+
+/// A name or value that no process can be handed.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("the environment variable {0:?} is no name, or its value holds a NUL byte")]
+pub struct UnpassableVariable(String);
+
+impl Environment {
+    /// The environment of this process, without the variables that `leave_out` names.
+    #[must_use]
+    pub fn inherited(leave_out: impl Fn(&OsStr) -> bool) -> Self {
+        let mut environment = Self::default();
+        for (name, value) in std::env::vars_os().filter(|(name, _)| !leave_out(name)) {
+            // The kernel has handed it to us, so that it takes it back; only a name that is empty or twice there is lost.
+            let _ = environment.set(&name, value);
+        }
+        environment
+    }
+
+    /// Gives a variable a value, whatever it had before.
+    ///
+    /// # Errors
+    /// When the kernel could not take it.
+    pub fn set(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<(), UnpassableVariable> {
+        let (name, value) = (name.as_ref().as_bytes(), value.as_ref().as_bytes());
+        if name.is_empty() || name.contains(&b'=') || name.contains(&0) || value.contains(&0) {
+            return Err(UnpassableVariable(String::from_utf8_lossy(name).into_owned()));
+        }
+        let is_present = |&start: &usize| {
+            let rest = self.bytes.get(start..).and_then(|entry| entry.strip_prefix(name));
+            rest.is_some_and(|rest| rest.starts_with(b"="))
+        };
+        let start = self.bytes.len();
+        match self.starts.iter().position(is_present) {
+            Some(at) => self.starts[at] = start,
+            None => self.starts.push(start),
+        }
+        for part in [name, b"=", value, b"\0"] {
+            self.bytes.extend_from_slice(part);
+        }
+        Ok(())
+    }
+
+    /// The variables, each as `NAME=value`.
+    pub(super) fn entries(&self) -> impl Iterator<Item = &CStr> {
+        let entry = |&start: &usize| CStr::from_bytes_until_nul(self.bytes.get(start..)?).ok();
+        self.starts.iter().filter_map(entry)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entries(environment: &Environment) -> Vec<&str> {
+        environment.entries().map(|entry| entry.to_str().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_variable_has_one_value() {
+        let mut environment = Environment::default();
+        for (name, value) in [("A", "1"), ("AB", "2"), ("A", "3=4"), ("C", "")] {
+            environment.set(name, value).unwrap();
+        }
+        assert_eq!(entries(&environment), ["A=3=4", "AB=2", "C="]);
+    }
+
+    #[test]
+    fn what_no_process_can_have_is_refused() {
+        let mut environment = Environment::default();
+        for (name, value) in [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0y")] {
+            assert_eq!(environment.set(name, value), Err(UnpassableVariable(name.to_owned())));
+        }
+        assert_eq!(environment, Environment::default());
+    }
+
+    #[test]
+    fn what_is_inherited_is_all_but_what_is_left_out() {
+        let environment = Environment::inherited(|name| name == "PATH");
+        let mut expected: Vec<_> = std::env::vars_os().filter(|(name, _)| name != "PATH").collect();
+        let mut found: Vec<_> =
+            environment.entries().map(|entry| OsStr::from_bytes(entry.to_bytes()).to_owned()).collect();
+        let joined = |(name, value): (std::ffi::OsString, std::ffi::OsString)| [name, value].join(OsStr::new("="));
+        let mut expected: Vec<_> = expected.drain(..).map(joined).collect();
+        expected.sort();
+        found.sort();
+        assert_eq!(found, expected);
+    }
+}
