@@ -42,7 +42,7 @@ fn a_signal_gives_prompts_back_and_closes_connections() {
 #[test]
 fn a_peer_that_never_closes_does_not_keep_a_master() {
     let place = Place::new(&[]);
-    let master = place.master(&[("SHUTDOWN_TIMEOUT", "200"), ("DISCONNECT_TIMEOUT", "60000")]);
+    let master = place.master(&[("SHUTDOWN_TIMEOUT", "200")]);
     let peer = master.join("1");
     master.signal(Signal::SIGINT);
     assert_eq!(master.end().0, Some(0));
@@ -52,7 +52,7 @@ fn a_peer_that_never_closes_does_not_keep_a_master() {
 #[test]
 fn a_second_signal_ends_a_master_at_once() {
     let place = Place::new(&["a"]);
-    let mut master = place.master(&[("SHUTDOWN_TIMEOUT", "3600000"), ("DISCONNECT_TIMEOUT", "3600000")]);
+    let mut master = place.master(&[("SHUTDOWN_TIMEOUT", "3600000")]);
     let mut peer = master.join("1");
     peer.take();
     master.signal(Signal::SIGINT);

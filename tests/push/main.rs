@@ -4,6 +4,8 @@
 #![expect(clippy::duplicate_mod, reason = "the same tests hold for both transports")]
 
 mod libzmq;
+#[path = "../ground/loopback.rs"]
+mod loopback;
 #[path = "suite.rs"]
 mod own;
 #[path = "suite.rs"]
