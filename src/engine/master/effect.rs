@@ -86,7 +86,7 @@ pub enum Timer {
     Join(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
-    /// A prompt has taken as long as its file allows.
+    /// A prompt has taken as long as its file allows, and its worker has not reported it.
     Run(Connection),
     /// A worker that has reached the limit of its service may work again.
     Rest(Connection),
