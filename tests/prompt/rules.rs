@@ -100,6 +100,24 @@ fn front_matter_says_order_time_and_repetition() {
 }
 
 #[test]
+fn failures_are_counted_on_by_the_next_master() {
+    let place = Place::new(&[]);
+    place.write("a", b"---\nmax_fails: 1\n---\na");
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    // Its failure is noted before anybody gets it again.
+    peer.request();
+    master.kill();
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    eventually("it is given up", || place.counts() == [0, 0, 0, 1]);
+}
+
+#[test]
 fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
     let place = Place::new(&["z"]);
     place.write("a", b"---\ngate: claude\n---\na");

@@ -26,6 +26,8 @@ pub enum Effect {
     /// Look through `pending/`: [`super::Master::handle_found`] for each file that is new, then
     /// [`super::Master::handle_scanned`].
     Scan,
+    /// Note for a restart that this file of `pending/` or `working/` has failed so often; 0 forgets it.
+    NoteFails(FileName, u32),
     /// The master is done.
     Exit,
 }
