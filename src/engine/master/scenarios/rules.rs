@@ -220,9 +220,9 @@ fn the_failures_of_a_file_that_is_gone_are_forgotten() {
         world.takes(worker);
         world.working.clear();
         if restarts {
-            world.restart()
+            world.restart();
         } else {
-            world.done(worker)
+            world.done(worker);
         }
         assert!(world.fails.is_empty(), "{:?}", world.fails);
     }
