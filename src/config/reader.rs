@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, shown};
 use super::layers::{Setting, Settings, Value};
-use crate::types::{Label, Labels};
+use crate::types::{Label, Labels, SECONDS_MAX};
 
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
@@ -65,8 +65,6 @@ impl Reader {
 
     /// A time in seconds with decimals, as the fields of a submit have it.
     pub(super) fn seconds(&mut self, key: &'static str) -> Result<Duration, ConfigError> {
-        /// Ten years.
-        const SECONDS_MAX: f64 = 315_360_000.0;
         let setting = self.take(key);
         let seconds = match &setting.value {
             Value::Integer(number) => i32::try_from(*number).ok().map(f64::from),

@@ -7,9 +7,8 @@ use std::time::Duration;
 use super::agent::Job;
 use super::code::shown;
 use super::json;
-use super::typed;
 use super::words::{self, kind};
-use crate::types::{Defer, Fields, Labels, Round, Scalar, TaskId};
+use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
@@ -81,7 +80,7 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
     for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {
         let known = match line.split_once('=').map(|(name, value)| (name.trim(), value.trim())) {
             Some(("retry_after", seconds)) => {
-                let seconds = seconds.parse().ok().filter(|seconds| (0.0..=typed::SECONDS_MAX).contains(seconds));
+                let seconds = seconds.parse().ok().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
                 seconds.map(|seconds| defer.retry_after = Some(Duration::from_secs_f64(seconds))).is_some()
             }
             Some(("gate", names)) => Labels::parse(names).map(|names| gates.extend(names.iter().cloned())).is_ok(),

@@ -3,10 +3,7 @@
 use std::time::Duration;
 
 use super::code::{Code, Refusal, shown};
-use crate::types::{Fields, Labels, Scalar, Wall};
-
-/// Ten years: longer than any task lives, and every sum of it stays inside the clocks.
-pub(super) const SECONDS_MAX: f64 = 315_360_000.0;
+use crate::types::{Fields, Labels, SECONDS_MAX, Scalar, Wall};
 
 /// The refusal of a bad value.
 pub(super) fn bad(name: &str, value: &Scalar, wanted: &str) -> Refusal {

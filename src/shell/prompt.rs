@@ -2,9 +2,10 @@
 //!
 //! A turn is one wait, then what is ready goes through the engine, event by event, each followed by its effects: a DONE has the
 //! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]); [`link`] is one connection,
-//! [`folders`] the files, [`watch`] the news of `pending/`, [`start`] what comes before, [`hosted`] the master inside a controller.
+//! [`folders`] the files, [`fails`] what a restart must know of them, [`watch`] the news of `pending/`, [`start`] what comes before, [`hosted`] the master inside a controller.
 
 mod error;
+mod fails;
 mod folders;
 mod hosted;
 mod link;
@@ -31,6 +32,7 @@ use crate::engine::master::{Connection, Effect, Master, Totals};
 use crate::types::{Mono, Now, Wall};
 
 pub use error::PromptError;
+use fails::FailLog;
 use folders::Folders;
 pub use hosted::Hosted;
 use link::{After, Brought, Link};
@@ -80,6 +82,7 @@ pub struct Place<'a> {
 pub struct PromptMaster {
     engine: Master,
     folders: Folders,
+    fails: FailLog,
     poll: Poll,
     listener: TcpListener,
     address: SocketAddr,
@@ -307,6 +310,7 @@ impl PromptMaster {
                     self.note_move();
                 }
                 Effect::Scan => self.scan(now),
+                Effect::NoteFails(file, fails) => self.fails.note(&file, fails),
                 Effect::Exit => self.over = true,
             }
         }

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use super::Wall;
+
 /// One value of a flat object.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Scalar {
@@ -161,6 +163,30 @@ impl Fields {
     /// Keeps the fields for which `keep` is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Scalar) -> bool) {
         self.0.retain(|(name, value)| keep(name, value));
+    }
+
+    /// A field that is a text.
+    #[must_use]
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.get(name)?.as_text()
+    }
+
+    /// A field that is a whole number from 0.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.get(name)?.as_u64()
+    }
+
+    /// A field that is a moment, as unix seconds.
+    #[must_use]
+    pub fn moment(&self, name: &str) -> Option<Wall> {
+        self.get(name)?.as_f64().and_then(Wall::from_unix_seconds)
+    }
+
+    /// Whether a field is `true`.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> bool {
+        self.get(name).and_then(Scalar::as_bool).unwrap_or_default()
     }
 
     /// The fields in order.

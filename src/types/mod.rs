@@ -26,5 +26,5 @@ pub use task::{
     Acknowledgement, Assignment, Defer, Kill, KillCause, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
     TaskState,
 };
-pub use time::{Mono, Now, Wall};
+pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};

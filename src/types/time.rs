@@ -4,6 +4,9 @@ use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
+/// Ten years, the most that anybody may ask for: longer than any task lives, and every sum of it stays inside the clocks.
+pub const SECONDS_MAX: f64 = 315_360_000.0;
+
 /// A point on the monotonic clock, in nanoseconds since an arbitrary start. Never stored, never sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mono(u64);

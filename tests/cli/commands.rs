@@ -1,14 +1,12 @@
 //! The command line against the real service: what it prints, and how it exits.
 
-use std::process::Stdio;
-
 use crate::place::{Place, eventually, signal};
 use rustix::process::Signal;
 
 const HELLO: &str = "echo \"hello $PARAM_name\" >> report.log; echo out; echo complaint >&2; exit ${PARAM_code:-0}";
 
-/// Says that it runs, then sleeps. `exec`: the sleep is run.sh itself, and a signal ends it.
-const SLEEPER: &str = "touch $PLACE/started; exec sleep 1000";
+/// `exec`: the sleep is run.sh itself, and a signal ends it.
+const SLEEPER: &str = "exec sleep 1000";
 
 #[test]
 fn run_hosts_a_service_and_exits_as_the_tool_did() {
@@ -74,7 +72,8 @@ fn ctrl_c_ends_the_task_and_waits_for_its_end() {
         "polite",
         "trap 'echo bye >> report.log; exit 3' TERM; touch $PLACE/started; while :; do sleep 0.05; done",
     );
-    let run = place.start("run polite");
+    // It has as long as it needs.
+    let run = place.spawn(place.command("run polite").env("LLTS_AGENT_KILL_INTERVAL", "60000"));
     eventually("the tool runs", || place.path("started").exists());
     signal(run.id().cast_signed(), Signal::INT);
     let said = place.said(run);
@@ -145,7 +144,8 @@ fn a_kill_ends_a_task_and_a_wait_ends_in_time() {
     place.ok("up 1");
     let id = place.ok("submit sleeper").line().to_owned();
     let waiting = place.ok("submit sleeper").line().to_owned();
-    eventually("the tool runs", || place.path("started").exists());
+    let is_running = || place.ok(&format!("query {id} --output json")).json()["__STATUS__"] == "RUNNING";
+    eventually("the tool runs, and its controller knows", is_running);
     let said = place.llts(&format!("wait {id} --timeout 0.05"));
     assert_eq!(said.code, Some(124), "{said:?}");
     assert!(said.err.contains("is still RUNNING") && said.out.contains("RUNNING"), "{said:?}");
@@ -198,7 +198,8 @@ fn a_controller_that_was_named_is_not_replaced_by_a_hosted_one() {
     // Bound and silent: nobody else can take the port meanwhile.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp://{}", silent.local_addr().unwrap());
-    let said = place.llts(&format!("run hello --controller {endpoint}"));
+    let mut run = place.command(&format!("run hello --controller {endpoint}"));
+    let said = place.said(place.spawn(run.env("LLTS_ZMQ_RECV_TIMEOUT", "500")));
     assert_eq!(said.code, Some(3), "{said:?}");
     assert!(said.err.contains(&endpoint), "{said:?}");
 }
@@ -218,7 +219,7 @@ fn a_tool_talks_to_its_own_controller() {
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let place = Place::new();
     place.ok("up 1");
-    let mut list = place.command("agents").stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut list = place.start("agents");
     drop(list.stdout.take());
     let said = place.said(list);
     assert_eq!((said.code, said.err.as_str()), (Some(0), ""));

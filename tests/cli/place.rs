@@ -3,24 +3,24 @@
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
-use llts::shell::clock;
-use rustix::process::{Pid, Signal};
+#[path = "../ground/folder.rs"]
+mod folder;
+#[path = "../ground/waiting.rs"]
+mod waiting;
 
-/// Everything that a test waits for happens in far less; a test that fails shall not hang.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) use folder::{names, signal};
+pub(crate) use waiting::eventually;
 
-/// Names the folder to every process that is started in it.
-const MARK: &str = "PLACE";
-
+/// A client, a run or an agent may be held up for seconds on a busy machine. What ends with SIGKILL only takes a second of it.
 const CONFIG: &str = "\
 CONTROLLER_REP_PORT = 0
 CONTROLLER_PUB_PORT = 0
-AGENT_HEARTBEAT_INTERVAL = 500
-AGENT_KILL_INTERVAL = 500
+ZMQ_RECV_TIMEOUT = 15000
+AGENT_HEARTBEAT_INTERVAL = 2000
+AGENT_KILL_INTERVAL = 1000
 LOG_DIR = \"log\"
 ";
 
@@ -76,12 +76,8 @@ impl Place {
 
     /// `llts` with these arguments, in this folder.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-            command.env_remove(name);
-        }
-        command.args(line.split_whitespace()).current_dir(self.folder.path()).stdin(Stdio::null());
-        command.env_remove("CONTROLLER_ADDRESS").env(MARK, self.folder.path()).env("TMPDIR", self.path("tmp"));
+        let mut command = folder::program(self.folder.path());
+        command.args(line.split_whitespace()).env("TMPDIR", self.path("tmp"));
         command
     }
 
@@ -100,7 +96,12 @@ impl Place {
 
     /// Starts `llts`.
     pub(crate) fn start(&self, line: &str) -> Child {
-        self.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
+        self.spawn(&mut self.command(line))
+    }
+
+    /// Starts what [`Place::command`] has made; [`Place::said`] hears it.
+    pub(crate) fn spawn(&self, command: &mut Command) -> Child {
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
     }
 
     /// Waits for the end of what was started.
@@ -112,17 +113,7 @@ impl Place {
 
     /// All living processes that were started here, directly or not: pid and command line.
     pub(crate) fn processes(&self) -> Vec<(i32, String)> {
-        let mark = format!("{MARK}={}", self.folder.path().display());
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            if environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes()) {
-                let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                found.push((pid, String::from_utf8_lossy(&line).replace('\0', " ")));
-            }
-        }
-        found
+        folder::processes(self.folder.path())
     }
 
     /// The process whose command line ends so.
@@ -162,25 +153,4 @@ impl Drop for Place {
             let _ = writeln!(std::io::stderr(), "down: {said:?}\nsupervisor.log:\n{log}");
         }
     }
-}
-
-/// The names in a folder, if it is there.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
-}
-
-/// Waits until something holds, and names it if it does not.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = clock::now().mono + PATIENCE;
-    while !holds() {
-        assert!(clock::now().mono < until, "never: {what}");
-        std::thread::park_timeout(Duration::from_millis(10));
-    }
-}
-
-/// Signals a process that a test has started.
-pub(crate) fn signal(pid: i32, signal: Signal) {
-    rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("a process of ours");
 }

@@ -102,9 +102,9 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
 #[test]
 fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
     let place = with(2, &[("stubborn", STUBBORN)]);
-    let said = place.llts("run stubborn --timeout 1.5 --max-timeouts 1");
+    let said = place.llts("run stubborn --timeout 4 --max-timeouts 1");
     assert_eq!(said.code, Some(137), "{said:?}");
-    says(&said, &["2 runs took longer than 1.5 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
+    says(&said, &["2 runs took longer than 4 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
     assert!(place.path("escaped.1").exists(), "the second round was one too: {:?}", names(&place.path(".")));
     assert!(!place.path("overlap").exists(), "a process of round 0 was alive in round 1");
     let task = task(&place, "last");
@@ -208,7 +208,7 @@ fn a_task_starts_and_ends_in_its_time() {
     let sentence = why(&place, &id);
     assert!(sentence.ends_with(": its submitter says so (__START_AFTER__)"), "{sentence}");
     place.ok("run ok --start-after +0.2");
-    let said = place.llts("run patient --end-before +0.5");
+    let said = place.llts("run patient --end-before +4");
     assert_eq!(said.code, Some(143), "{said:?}");
     says(&said, &["ended by signal 15: the time for its whole life was over"]);
     assert_eq!(task(&place, "last")["__OUTCOME__"], "EXPIRED");

@@ -12,6 +12,8 @@ use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
 use llts::shell::transport::Ports;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::loopback::own_ip;
+
 /// Longer than any condition takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PATIENCE_MILLIS: i32 = 60_000;
@@ -55,7 +57,8 @@ pub(crate) struct Echo {
 
 impl Echo {
     pub(crate) fn start(settings: &PortSettings) -> Self {
-        Self::start_at("tcp://127.0.0.1:0", "tcp://127.0.0.1:0", settings)
+        let free = format!("tcp://{}:0", own_ip());
+        Self::start_at(&free, &free, settings)
     }
 
     pub(crate) fn start_at(requests: &str, broadcasts: &str, settings: &PortSettings) -> Self {

@@ -8,6 +8,7 @@ use llts::shell::endpoint::{LinkSettings, OwnLink};
 use llts::shell::transport::Link;
 
 use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, settings};
+use crate::loopback::own_ip;
 
 fn connect(requests: &str, broadcasts: &str) -> OwnLink {
     let limits = Limits { message_bytes_max: 1 << 30, ..settings().limits };
@@ -79,7 +80,7 @@ fn it_talks_to_libzmq() {
 
 #[test]
 fn it_waits_for_a_controller_that_comes_later() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = std::net::TcpListener::bind((own_ip(), 0)).unwrap();
     let requests = format!("tcp://{}", free.local_addr().unwrap());
     let mut link = connect(&requests, "tcp://127.0.0.1:1");
     link.send(b"early".to_vec());

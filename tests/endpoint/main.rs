@@ -6,6 +6,8 @@ mod conformance;
 mod echo;
 mod floods;
 mod link;
+#[path = "../ground/loopback.rs"]
+mod loopback;
 mod peers;
 mod places;
 mod raw;

@@ -75,7 +75,7 @@ fn measure_a_thousand_workers() {
         place.write(&format!("task_{number:05}.txt"), "Summarise this document, please.\n".repeat(60).as_bytes());
     }
     let started = clock::now().mono;
-    let master = place.master(&[("REQUEST_TIMEOUT", "60000")]);
+    let master = place.master(&[]);
     println!("start with {PROMPTS} files: {:?}", clock::now().mono.since(started));
     let mut workers: Vec<Worker> = (0..WORKERS)
         .map(|number| {

@@ -99,7 +99,7 @@ fn a_file_may_vanish_at_any_time() {
 #[test]
 fn folders_that_are_cleared_are_made_again() {
     let place = Place::new(&["a"]);
-    let master = place.master(&[("TIMER_INTERVAL", "3600000")]);
+    let master = place.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     for folder in ["pending", "working", "done"] {

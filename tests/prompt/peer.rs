@@ -88,6 +88,12 @@ impl Peer {
         self.say(&json!({ "type": "FAILED", "msg": "task_x" }));
     }
 
+    /// Goes, so that no prompt comes to it any more.
+    pub(crate) fn leave(&mut self) {
+        self.say(&json!({ "type": "LEAVE", "msg": "" }));
+        self.until_closed();
+    }
+
     /// Reads until the master closes the connection; returns the last message.
     #[track_caller]
     pub(crate) fn until_closed(&mut self) -> Option<Value> {

@@ -4,9 +4,6 @@ use serde_json::json;
 
 use crate::place::{Place, eventually};
 
-/// So long that only what happens at once can be what a test sees.
-const NEVER: &str = "3600000";
-
 #[test]
 fn prompts_are_handed_out_one_at_a_time_and_end_in_their_folders() {
     let place = Place::new(&["a.txt", "b.txt", "c.txt"]);
@@ -53,7 +50,7 @@ fn messages_may_come_in_any_pieces() {
 fn a_new_file_is_noticed_at_once_when_it_is_whole() {
     use std::io::Write as _;
     let place = Place::new(&[]);
-    let master = place.master(&[("TIMER_INTERVAL", NEVER)]);
+    let master = place.master(&[]);
     let mut peer = master.join("1");
     let mut slow = std::fs::File::create(place.path("pending/slow")).unwrap();
     slow.write_all(b"half of ").unwrap();
@@ -74,7 +71,7 @@ fn a_new_file_is_noticed_at_once_when_it_is_whole() {
 #[test]
 fn what_the_watch_does_not_tell_the_timer_finds() {
     let place = Place::new(&[]);
-    let master = place.master(&[("TIMER_INTERVAL", "100"), ("REQUEST_TIMEOUT", "60000")]);
+    let master = place.master(&[("TIMER_INTERVAL", "100")]);
     let mut peer = master.join("1");
     // A link to a file is neither written nor moved.
     std::fs::write(place.path("origin"), "linked").unwrap();
@@ -103,6 +100,24 @@ fn front_matter_says_order_time_and_repetition() {
 }
 
 #[test]
+fn failures_are_counted_on_by_the_next_master() {
+    let place = Place::new(&[]);
+    place.write("a", b"---\nmax_fails: 1\n---\na");
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    // Its failure is noted before anybody gets it again.
+    peer.request();
+    master.kill();
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    eventually("it is given up", || place.counts() == [0, 0, 0, 1]);
+}
+
+#[test]
 fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
     let place = Place::new(&["z"]);
     place.write("a", b"---\ngate: claude\n---\na");
@@ -128,6 +143,8 @@ fn the_status_is_told_to_whoever_asks() {
     worker.done();
     worker.take();
     let mut peer = master.connect();
+    // Its acknowledgement and our question come over two connections.
+    eventually("it works on the second one", || peer.status()["workers"][0]["state"] == "working");
     for _ in 0..2 {
         let status = peer.status();
         assert_eq!(status["type"], "STATUS_ACK");
@@ -141,7 +158,7 @@ fn the_status_is_told_to_whoever_asks() {
 #[test]
 fn a_worker_that_answers_its_checks_keeps_its_prompt() {
     let place = Place::new(&["a"]);
-    let master = place.master(&[("TIMER_INTERVAL", "20"), ("REQUEST_TIMEOUT", "30000")]);
+    let master = place.master(&[("TIMER_INTERVAL", "20")]);
     let mut peer = master.join("1");
     peer.take();
     for _ in 0..20 {
@@ -154,17 +171,29 @@ fn a_worker_that_answers_its_checks_keeps_its_prompt() {
 
 #[test]
 fn a_worker_that_is_silent_is_cut_and_its_prompt_goes_on() {
-    let place = Place::new(&["a"]);
-    let master = place.master(&[("TIMER_INTERVAL", "200"), ("REQUEST_TIMEOUT", "300")]);
-    let mut silent = master.join("1");
+    let place = Place::new(&["a", "b"]);
+    let master = place.master(&[("TIMER_INTERVAL", "500"), ("REQUEST_TIMEOUT", "5000")]);
+    let (mut silent, mut mute) = (master.join("1"), master.join("2"));
     silent.take();
+    // This one does not even acknowledge.
+    mute.request();
     silent.until_closed();
-    let mut other = master.join("2");
-    assert_eq!(other.take(), "do a");
-    // It does not even acknowledge.
-    other.finish();
-    let mut third = master.join("3");
-    third.request();
-    third.until_closed();
+    mute.until_closed();
+    let mut other = master.join("3");
+    for name in ["a", "b"] {
+        assert_eq!(other.take(), format!("do {name}"));
+        other.done();
+    }
+    eventually("both are done", || place.names("done") == ["a", "b"]);
+}
+
+#[test]
+fn a_worker_that_ends_its_half_of_the_connection_has_gone() {
+    let place = Place::new(&["a"]);
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.finish();
+    peer.until_closed();
     eventually("it waits again", || place.counts() == [1, 0, 0, 0]);
 }

@@ -21,7 +21,7 @@ fn is_running(place: &Place) {
 #[test]
 fn a_cut_connection_ends_everything_before_the_worker_joins_again() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], STUBBORN);
+    let _worker = place.worker(master.address(), &[], STUBBORN);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     is_running(&place);
@@ -36,7 +36,7 @@ fn a_cut_connection_ends_everything_before_the_worker_joins_again() {
 fn a_stop_ends_everything_and_then_leaves() {
     for signal in [Signal::INT, Signal::TERM] {
         let (place, master) = (Place::new(), Master::new());
-        let worker = place.worker(master.port(), &[], STUBBORN);
+        let worker = place.worker(master.address(), &[], STUBBORN);
         let mut peer = master.join();
         peer.request("a.txt", "x");
         is_running(&place);
@@ -53,7 +53,7 @@ fn a_stop_ends_everything_and_then_leaves() {
 #[test]
 fn what_a_killed_worker_leaves_is_ended_by_its_guard() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &[], STUBBORN);
+    let worker = place.worker(master.address(), &[], STUBBORN);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     is_running(&place);
@@ -66,7 +66,7 @@ fn what_a_killed_worker_leaves_is_ended_by_its_guard() {
 #[test]
 fn a_worker_whose_guard_is_killed_stops() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &[], STUBBORN);
+    let worker = place.worker(master.address(), &[], STUBBORN);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     is_running(&place);
@@ -78,7 +78,7 @@ fn a_worker_whose_guard_is_killed_stops() {
 #[test]
 fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &[], STUBBORN);
+    let worker = place.worker(master.address(), &[], STUBBORN);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     is_running(&place);
@@ -89,7 +89,7 @@ fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
     worker.signal(Signal::KILL);
     peer.hears_the_end();
     assert!(place.commands().len() >= 3, "{:?}", place.commands());
-    let _next = place.worker(master.port(), &[], "cat");
+    let _next = place.worker(master.address(), &[], "cat");
     master.join();
     place.is_clean();
 }
@@ -97,7 +97,7 @@ fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
 #[test]
 fn a_master_that_closes_has_ended_the_work_if_nobody_has_patience() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &["--patience", "0"], "cat");
+    let worker = place.worker(master.address(), &["--patience", "0"], "cat");
     drop(master.join());
     assert_eq!(worker.said().code, Some(0));
 }
@@ -106,18 +106,18 @@ fn a_master_that_closes_has_ended_the_work_if_nobody_has_patience() {
 fn a_master_that_is_restarted_is_found_again() {
     let place = Place::new();
     let master = Master::new();
-    let port = master.port();
-    let _worker = place.worker(port, &["--patience", "forever"], "cat");
+    let address = master.address();
+    let _worker = place.worker(address, &["--patience", "forever"], "cat");
     drop(master.join());
     drop(master);
-    let master = Master::at(port);
+    let master = Master::at(address);
     master.join().check();
 }
 
 #[test]
 fn a_limited_worker_may_end() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &["--end-when-limited"], "exit 75");
+    let worker = place.worker(master.address(), &["--end-when-limited"], "exit 75");
     let mut peer = master.join();
     peer.request("a.txt", "x");
     peer.hears("USAGE_LIMITED");
@@ -136,16 +136,16 @@ fn what_is_wrong_is_said_before_any_prompt_is_taken() {
     let said = place.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said();
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("root folder nowhere"), "{said:?}");
-    let port = Master::new().port().to_string();
-    let said = place.start(&["worker", "127.0.0.1", &port, "--patience", "0", "--", "cat"]).said();
+    let nobody = Master::gone();
+    let said = place.start_at("worker", nobody, &["--patience", "0", "--", "cat"]).said();
     assert_eq!(said.code, Some(3));
-    assert!(said.err.contains(&format!("no prompt master answers at 127.0.0.1:{port}")), "{said:?}");
+    assert!(said.err.contains(&format!("no prompt master answers at {nobody}")), "{said:?}");
 }
 
 #[test]
 fn a_refusal_is_told_and_a_command_that_vanishes_costs_no_prompt() {
     let (place, master) = (Place::new(), Master::new());
-    let worker = place.worker(master.port(), &[], "cat");
+    let worker = place.worker(master.address(), &[], "cat");
     let mut peer = master.accept();
     peer.hears("JOIN");
     peer.say(&json!({ "type": "REFUSED", "msg": "wrong secret" }));
@@ -155,8 +155,7 @@ fn a_refusal_is_told_and_a_command_that_vanishes_costs_no_prompt() {
 
     fs::write(place.path("tool"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(place.path("tool"), std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let port = master.port().to_string();
-    let worker = place.start(&["worker", "127.0.0.1", &port, "--", "./tool"]);
+    let worker = place.start_at("worker", master.address(), &["--", "./tool"]);
     let mut peer = master.join();
     fs::remove_file(place.path("tool")).unwrap();
     peer.request("a.txt", "x");

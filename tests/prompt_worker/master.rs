@@ -1,11 +1,14 @@
 //! A master that says what a test tells it to, over real TCP.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
 use crate::place::{PATIENCE, eventually};
+
+#[path = "../ground/loopback.rs"]
+mod loopback;
 
 pub(crate) struct Master(TcpListener);
 
@@ -14,17 +17,22 @@ pub(crate) struct Peer(BufReader<TcpStream>);
 
 impl Master {
     pub(crate) fn new() -> Self {
-        Self::at(0)
+        Self::at((loopback::own_ip(), 0).into())
     }
 
-    pub(crate) fn at(port: u16) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", port)).expect("a free port");
+    pub(crate) fn at(address: SocketAddr) -> Self {
+        let listener = TcpListener::bind(address).expect("a free port");
         listener.set_nonblocking(true).expect("a socket of ours");
         Self(listener)
     }
 
-    pub(crate) fn port(&self) -> u16 {
-        self.0.local_addr().expect("bound").port()
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.0.local_addr().expect("bound")
+    }
+
+    /// Where nobody listens.
+    pub(crate) fn gone() -> SocketAddr {
+        Self::new().address()
     }
 
     /// The next connection.

@@ -2,18 +2,21 @@
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
 use std::time::Duration;
 
 use llts::shell::clock;
-use rustix::process::{Pid, Signal};
+use rustix::process::Signal;
 
-/// Everything that a test waits for happens in far less; a test that fails shall not hang.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+#[path = "../ground/folder.rs"]
+mod folder;
+#[path = "../ground/waiting.rs"]
+mod waiting;
 
-/// Names the folder to every process that is started in it.
-const MARK: &str = "PLACE";
+pub(crate) use folder::{names, signal};
+pub(crate) use waiting::{PATIENCE, eventually};
 
 pub(crate) struct Place(tempfile::TempDir);
 
@@ -43,39 +46,28 @@ impl Place {
 
     /// `llts prompt` with these arguments, in this folder, on a short ladder.
     pub(crate) fn start(&self, arguments: &[&str]) -> Program {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
-        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
-            command.env_remove(name);
-        }
-        command.arg("prompt").args(arguments).current_dir(self.0.path()).stdin(Stdio::null());
+        let mut command = folder::program(self.0.path());
+        command.arg("prompt").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LLTS_PROMPT_WORKER_KILL_INTERVAL", "300").env("LLTS_PROMPT_WORKER_STRAGGLER_GRACE", "100");
-        command.env(MARK, self.0.path()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000");
         Program(command.spawn().expect("started"))
     }
 
-    /// A worker of a master at `port`, which runs `script`.
-    pub(crate) fn worker(&self, port: u16, options: &[&str], script: &str) -> Program {
-        let port = port.to_string();
-        let mut arguments = vec!["worker", "127.0.0.1", &port];
-        arguments.extend(options);
-        arguments.extend(["--", "sh", "-c", script]);
-        self.start(&arguments)
+    /// `llts prompt` with a master's address behind the verb.
+    pub(crate) fn start_at(&self, verb: &str, address: SocketAddr, arguments: &[&str]) -> Program {
+        let [host, port] = [address.ip().to_string(), address.port().to_string()];
+        self.start(&[&[verb, &host, &port], arguments].concat())
+    }
+
+    /// A worker of the master at `address`, which runs `script`.
+    pub(crate) fn worker(&self, address: SocketAddr, options: &[&str], script: &str) -> Program {
+        self.start_at("worker", address, &[options, &["--", "sh", "-c", script]].concat())
     }
 
     /// Living processes that were started here, without `llts` itself: pid and command line.
     pub(crate) fn commands(&self) -> Vec<(i32, String)> {
-        let mark = format!("{MARK}={}", self.0.path().display());
-        let mut found = Vec::new();
-        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
-            let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse().ok()) else { continue };
-            let environment = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            let line = String::from_utf8_lossy(&line).replace('\0', " ");
-            let ours = environment.split(|byte| *byte == 0).any(|variable| variable == mark.as_bytes());
-            if ours && !line.contains("llts prompt") {
-                found.push((pid, line));
-            }
-        }
+        let mut found = folder::processes(self.0.path());
+        found.retain(|(_, line)| !line.contains("llts prompt"));
         found
     }
 
@@ -141,28 +133,5 @@ impl Drop for Program {
             let _ = self.0.stderr.take().map(|mut pipe| pipe.read_to_string(&mut log));
             let _ = writeln!(std::io::stderr(), "the worker said:\n{log}");
         }
-    }
-}
-
-/// Signals a process that a test has started.
-pub(crate) fn signal(pid: i32, signal: Signal) {
-    rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), signal).expect("a process of ours");
-}
-
-/// The names in a folder, if it is there.
-pub(crate) fn names(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).map(|entries| entries.flatten().collect::<Vec<_>>()).unwrap_or_default();
-    let mut names: Vec<_> = entries.iter().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
-    names.sort();
-    names
-}
-
-/// Waits until something holds, and names it if it does not.
-#[track_caller]
-pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
-    let until = clock::now().mono + PATIENCE;
-    while !holds() {
-        assert!(clock::now().mono < until, "never: {what}");
-        std::thread::park_timeout(Duration::from_millis(10));
     }
 }

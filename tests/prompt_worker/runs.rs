@@ -11,7 +11,7 @@ use crate::place::{Place, eventually, names};
 fn a_command_finds_its_prompt_and_its_results_are_there_when_it_is_done() {
     let (place, master) = (Place::new(), Master::new());
     let script = "cat; cat \"$PROMPT_FILE\"; echo \"$PROMPT_NAME\"; pwd; echo oh >&2";
-    let _worker = place.worker(master.port(), &[], script);
+    let _worker = place.worker(master.address(), &[], script);
     let mut peer = master.join();
     peer.request("a.txt", "Grüße\n");
     assert_eq!(peer.hears("DONE")["msg"], "a.txt");
@@ -29,7 +29,7 @@ fn a_command_finds_its_prompt_and_its_results_are_there_when_it_is_done() {
 #[test]
 fn what_is_not_a_success_has_failed() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], "sh -c \"$(cat)\"; code=$?; echo $code; exit $code");
+    let _worker = place.worker(master.address(), &[], "sh -c \"$(cat)\"; code=$?; echo $code; exit $code");
     let mut peer = master.join();
     peer.request("a.txt", "exit 3");
     assert_eq!(peer.hears("FAILED")["msg"], "exit code 3");
@@ -47,7 +47,7 @@ fn a_check_is_answered_while_a_command_reads_nothing_ignores_signals_and_forks()
     let (place, master) = (Place::new(), Master::new());
     let script = "trap '' TERM INT HUP; touch running; (while :; do sleep 1000; done) & \
                   while [ ! -e go ]; do sleep 0.02; done";
-    let _worker = place.worker(master.port(), &[], script);
+    let _worker = place.worker(master.address(), &[], script);
     let mut peer = master.join();
     // More than any pipe holds.
     peer.request("a.txt", &"long ".repeat(1_000_000));
@@ -65,7 +65,7 @@ fn a_check_is_answered_while_a_command_reads_nothing_ignores_signals_and_forks()
 fn a_worker_that_is_limited_goes_and_comes_back() {
     let (place, master) = (Place::new(), Master::new());
     let script = "[ -e twice ] && exit; touch twice; echo retry_after=0.2 > $PROMPT_DEFER_FILE; exit 75";
-    let _worker = place.worker(master.port(), &[], script);
+    let _worker = place.worker(master.address(), &[], script);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     assert_eq!(peer.hears("USAGE_LIMITED")["retry_after"], 0.2);
@@ -79,7 +79,7 @@ fn a_worker_that_is_limited_goes_and_comes_back() {
 #[test]
 fn messages_are_found_however_they_come() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], "cat");
+    let _worker = place.worker(master.address(), &[], "cat");
     let mut peer = master.accept();
     peer.hears("JOIN");
     // Three at once, without anything between them, and one of a later version.
@@ -99,7 +99,7 @@ fn messages_are_found_however_they_come() {
 #[test]
 fn a_master_that_cannot_be_understood_is_left_and_tried_again() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], "cat");
+    let _worker = place.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     peer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n");
     peer.hears_the_end();
@@ -109,7 +109,7 @@ fn a_master_that_cannot_be_understood_is_left_and_tried_again() {
 #[test]
 fn a_worker_goes_on_when_its_folders_are_removed_between_two_prompts() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], "cat");
+    let _worker = place.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     for text in ["one", "two"] {
         peer.request("a.txt", text);
@@ -122,7 +122,7 @@ fn a_worker_goes_on_when_its_folders_are_removed_between_two_prompts() {
 #[test]
 fn a_prompt_that_takes_too_long_has_failed() {
     let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.port(), &[], "sleep 1000");
+    let _worker = place.worker(master.address(), &[], "sleep 1000");
     let mut peer = master.join();
     peer.say(&json!({ "type": "REQUEST", "msg": "x", "req_id": "r", "file": "a", "timeout": 0.1 }));
     peer.hears("REQUEST_ACK");

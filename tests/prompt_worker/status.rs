@@ -18,8 +18,7 @@ fn answer(done: u64) -> Value {
 #[test]
 fn the_answer_of_a_master_is_shown() {
     let (place, master) = (Place::new(), Master::new());
-    let port = master.port().to_string();
-    let status = place.start(&["status", "127.0.0.1", &port, "--output", "json"]);
+    let status = place.start_at("status", master.address(), &["--output", "json"]);
     let mut peer = master.accept();
     peer.hears("STATUS");
     peer.say(&answer(5));
@@ -33,15 +32,15 @@ fn the_answer_of_a_master_is_shown() {
 #[test]
 fn without_a_master_the_folders_are_counted() {
     let place = Place::new();
-    let port = Master::new().port().to_string();
-    let said = place.start(&["status", "127.0.0.1", &port]).said();
+    let nobody = Master::gone();
+    let said = place.start_at("status", nobody, &[]).said();
     assert_eq!(said.code, Some(3), "{said:?}");
     for name in ["pending/b", "working/c", "done/a", "done/a.out", "done/a.err", "done/a.json"] {
         let path = place.path(".tasks").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "").unwrap();
     }
-    let said = place.start(&["status", "127.0.0.1", &port]).said();
+    let said = place.start_at("status", nobody, &[]).said();
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.ends_with("33 % of 3\n1 pending, 1 working, 1 done, 0 failed\n"), "{said:?}");
     assert!(said.err.contains("no prompt master answers"), "{said:?}");
@@ -51,8 +50,7 @@ fn without_a_master_the_folders_are_counted() {
 fn a_watch_writes_what_is_new_and_ends_with_the_master() {
     let (place, master) = (Place::new(), Master::new());
     fs::create_dir_all(place.path(".tasks/done")).unwrap();
-    let port = master.port().to_string();
-    let status = place.start(&["status", "127.0.0.1", &port, "--watch"]);
+    let status = place.start_at("status", master.address(), &["--watch"]);
     for done in [5, 5, 6] {
         let mut peer = master.accept();
         peer.hears("STATUS");
@@ -69,8 +67,7 @@ fn a_watch_writes_what_is_new_and_ends_with_the_master() {
 #[test]
 fn a_watch_ends_with_ctrl_c() {
     let (place, master) = (Place::new(), Master::new());
-    let port = master.port().to_string();
-    let status = place.start(&["status", "127.0.0.1", &port, "--watch"]);
+    let status = place.start_at("status", master.address(), &["--watch"]);
     let mut peer = master.accept();
     peer.hears("STATUS");
     status.signal(Signal::INT);

@@ -5,6 +5,8 @@
 
 mod driver;
 mod libzmq;
+#[path = "../ground/loopback.rs"]
+mod loopback;
 #[path = "suite.rs"]
 mod own;
 #[path = "suite.rs"]

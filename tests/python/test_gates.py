@@ -65,7 +65,7 @@ def test_a_gate_limits_how_many_start(gated):
 
 def test_a_gate_is_closed_until_a_time(gated):
     """__CLOSED_UNTIL__; a task that comes while it is closed starts when it opens."""
-    until = time.time() + 0.7
+    until = time.time() + 3
     gate(gated, "closed", __CLOSED_UNTIL__=until)
     assert look(gated, "closed")["__STATUS__"] == "CLOSED"
     task = gated.submit(gated.tools.add("comes-early", "exit 0\n"), __GATE__="closed")
@@ -79,7 +79,7 @@ def test_a_gate_is_closed_until_a_time(gated):
 
 def test_a_run_closes_its_gate_for_all(gated):
     """gate=NAME in ../defer.info, beside retry_after; one that the task does not name stays open."""
-    script = '[ $__ROUND__ -ge 1 ] || { printf "retry_after=0.6\\ngate=api\\ngate=other\\n" > ../defer.info; exit 75; }\n'
+    script = '[ $__ROUND__ -ge 1 ] || { printf "retry_after=3\\ngate=api\\ngate=other\\n" > ../defer.info; exit 75; }\n'
     first = gated.submit(gated.tools.add("closes", script), __GATE__="api")
     first.until("WAITING")
     reply = look(gated, "api")

@@ -27,8 +27,9 @@ def test_kill_running(llts):
     assert task.statuses() == ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
 
 
-def test_kill_running_that_ends_by_itself(llts):
+def test_kill_running_that_ends_by_itself(start_service):
     """4.3 AGENT_KILL_COUNT: the first signal is SIGTERM, which a tool can answer in its own way."""
+    llts = start_service(agents=1, AGENT_KILL_INTERVAL=60_000)
     script = "trap 'echo bye > report.log; exit 9' TERM\nREADY\nwhile :; do sleep 0.05; done\n"
     task = running(llts, "kill-polite", script)
     task.kill()

@@ -110,7 +110,7 @@ def test_timeout_ends_the_process_tree(llts):
         f"setsid sleep 98{os.getpid()} &\n"
         "while :; do sleep 0.05; done\n"
     )
-    task = llts.submit(llts.tools.add("timeout-tree", script), __TIMEOUT__=0.5, __MAX_TIMEOUTS__=1)
+    task = llts.submit(llts.tools.add("timeout-tree", script), __TIMEOUT__=3, __MAX_TIMEOUTS__=1)
     end = task.finish()
     assert (end["__OUTCOME__"], end["__ROUND__"], end["__TIMEOUTS__"]) == ("SUCCEEDED", 1, 1)
     assert end["__REPORT_LOG__"] == "", "a process of the first round was still there in the second one"

@@ -9,6 +9,11 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+#[path = "../ground/waiting.rs"]
+mod waiting;
+
+use waiting::eventually;
+
 /// Milliseconds for anything that must happen: generous, because a test machine may be busy.
 const LIMIT: i32 = 30_000;
 
@@ -49,7 +54,7 @@ impl Place {
             command.env_remove(name);
         }
         command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
-        command.env("LLTS_TOOL_SOURCES_DIR", "").env("LLTS_AGENT_KILL_INTERVAL", "500");
+        command.env("LLTS_TOOL_SOURCES_DIR", "").env("LLTS_AGENT_KILL_INTERVAL", "10000");
         command.envs(variables.iter().map(|(name, value)| (*name, value)));
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
@@ -145,13 +150,12 @@ impl Client {
 
     /// Asks until the answer is as it should be; each question is answered at once.
     pub(crate) fn until(&self, kind: &str, fields: &Value, what: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..100_000 {
-            let reply = self.ask(kind, fields.clone());
-            if what(&reply) {
-                return reply;
-            }
-        }
-        panic!("{kind} {fields} never says what it should");
+        let mut reply = Value::Null;
+        eventually(&format!("{kind} {fields} says what it should"), || {
+            reply = self.ask(kind, fields.clone());
+            what(&reply)
+        });
+        reply
     }
 }
 

@@ -6,12 +6,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Controller;
 use super::effect::{Effect, Record, Timer};
 use super::transition::{Again, TaskEvent};
+use super::{Controller, LOOK_INTERVAL};
 use crate::types::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
-
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// What the deadline of the calendar is set for. Kept as it is known, so that it does not change with the clocks.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -2,13 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::LOOK_INTERVAL;
 use crate::engine::gate::Gate;
 use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Needs, Now};
-
-/// How often a closed gate is looked at: the wall clock may jump, so a moment far away is not trusted.
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Default)]
 struct Entry {

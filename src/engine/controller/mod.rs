@@ -53,6 +53,9 @@ pub use restore::Stored;
 use crate::engine::timers::Timers;
 use crate::types::{KillCause, Mono, Now, Phase, TaskId};
 
+/// How often the wall clock is looked at while something is due by it: it may jump, so a moment far away is not trusted.
+const LOOK_INTERVAL: Duration = Duration::from_secs(60);
+
 /// What the engine must know of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {

@@ -1,17 +1,13 @@
 //! How long finished tasks are kept: whole families, by wall time, within a bound of bytes (document, section 4.3).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
-use super::Controller;
 use super::effect::Timer;
+use super::{Controller, LOOK_INTERVAL};
 use crate::types::{Now, TaskId, TaskRecord, Wall};
 
 /// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
 const FAMILIES_PER_TURN: usize = 500;
-
-/// How often the wall clock is looked at: it may jump, so a deadline far away is not trusted.
-const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The finished families, by the time at which they are to be forgotten.
 #[derive(Debug, Default)]

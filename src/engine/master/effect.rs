@@ -26,6 +26,8 @@ pub enum Effect {
     /// Look through `pending/`: [`super::Master::handle_found`] for each file that is new, then
     /// [`super::Master::handle_scanned`].
     Scan,
+    /// Note for a restart that this file of `pending/` or `working/` has failed so often; 0 forgets it.
+    NoteFails(FileName, u32),
     /// The master is done.
     Exit,
 }
@@ -86,7 +88,7 @@ pub enum Timer {
     Join(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
-    /// A prompt has taken as long as its file allows.
+    /// A prompt has taken as long as its file allows, and its worker has not reported it.
     Run(Connection),
     /// A worker that has reached the limit of its service may work again.
     Rest(Connection),

@@ -1,10 +1,11 @@
-//! The prompt files as far as the master knows them: which wait, and in which order; which are on their way; how many are done.
+//! The prompt files as far as the master knows them: which wait, and in which order; which are on their way; how many are done;
+//! what a restart must know of those that have failed.
 //!
 //! Files that name the same gates stand in one lane, so that the next file that may start is found without a look at all that
 //! may not.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::effect::Destination;
 use super::file::FileName;
@@ -52,6 +53,11 @@ pub(super) struct Files {
     lanes: BTreeMap<Vec<String>, BTreeSet<Place>>,
     /// In `pending/`, but impossible to move from there.
     set_aside: BTreeSet<FileName>,
+    /// How often files have failed that wait or are in `working/`, as it was told by [`Files::next_note`]; never 0.
+    noted: BTreeMap<FileName, u32>,
+    /// The same of a master before, until the first look into `pending/` is over.
+    restored: BTreeMap<FileName, u32>,
+    notes: VecDeque<(FileName, u32)>,
     /// By their names in `working/`.
     pub(super) leaving: BTreeMap<FileName, Leaving>,
     /// What is in `done/` and `failed/`.
@@ -68,14 +74,22 @@ impl Files {
         Self { done, failed, ..Self::default() }
     }
 
+    /// What a master before has noted.
+    pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
+        self.noted.clone_from(&fails);
+        self.restored = fails;
+    }
+
     /// A file is in `pending/`; it may be known already and have changed. Its failures are remembered.
     pub(super) fn found(&mut self, file: FileName, front: &Front) {
-        let fails = self.remove(&file).map_or(0, |waiting| waiting.fails);
+        let before = self.restored.remove(&file);
+        let fails = self.remove(&file).map_or(before.unwrap_or(0), |waiting| waiting.fails);
         self.insert(file, Waiting { priority: front.priority, gates: front.gates.clone(), fails });
     }
 
     pub(super) fn insert(&mut self, file: FileName, waiting: Waiting) {
         self.remove(&file);
+        self.note(&file, waiting.fails);
         let place = (Reverse(waiting.priority), file.clone());
         self.lanes.entry(waiting.gates.clone()).or_default().insert(place);
         self.pending.insert(file, waiting);
@@ -119,8 +133,39 @@ impl Files {
         let gone: Vec<FileName> = self.pending.keys().filter(|file| !present.contains(*file)).cloned().collect();
         for file in gone {
             self.remove(&file);
+            self.forget(&file);
         }
         self.set_aside.retain(|file| present.contains(file));
+        for file in std::mem::take(&mut self.restored).into_keys() {
+            // Somebody is writing it anew, or it is gone.
+            self.forget(&file);
+        }
+    }
+
+    /// A file that has failed so often is in `working/` under another name.
+    pub(super) fn renamed(&mut self, from: &FileName, to: &FileName, fails: u32) {
+        if from != to {
+            self.note(to, fails);
+            self.forget(from);
+        }
+    }
+
+    /// No file of this name is in `working/`; what failed under it is done with, unless another one waits.
+    pub(super) fn forget(&mut self, file: &FileName) {
+        let fails = self.pending.get(file).map_or(0, |waiting| waiting.fails);
+        self.note(file, fails);
+    }
+
+    fn note(&mut self, file: &FileName, fails: u32) {
+        let noted = if fails == 0 { self.noted.remove(file) } else { self.noted.insert(file.clone(), fails) };
+        if noted.unwrap_or(0) != fails {
+            self.notes.push_back((file.clone(), fails));
+        }
+    }
+
+    /// A change of what a restart must know.
+    pub(super) fn next_note(&mut self) -> Option<(FileName, u32)> {
+        self.notes.pop_front()
     }
 
     /// Whether a file is on its way back to `pending/`.
@@ -141,6 +186,11 @@ impl Files {
         self.set_aside.len() as u64
     }
 
+    /// The files of which something is noted.
+    pub(super) fn noted(&self) -> impl Iterator<Item = &FileName> {
+        self.noted.keys().filter(|file| !self.pending.contains_key(*file) && !self.restored.contains_key(*file))
+    }
+
     pub(super) fn sanity_check(&self) {
         let places: usize = self.lanes.values().map(BTreeSet::len).sum();
         assert_eq!(places, self.pending.len(), "lanes and files differ");
@@ -148,6 +198,8 @@ impl Files {
             let lane = self.lanes.get(&waiting.gates).unwrap_or_else(|| panic!("{file} has no lane"));
             assert!(lane.contains(&(Reverse(waiting.priority), file.clone())), "{file} is not in its lane");
             assert!(!self.set_aside.contains(file), "{file} waits and is set aside");
+            let noted = self.noted.get(file).copied().unwrap_or(0);
+            assert_eq!(noted, waiting.fails, "{file} has failed more or less often than is noted");
         }
         assert!(self.lanes.values().all(|lane| !lane.is_empty()), "an empty lane is left");
         assert!(self.succeeded_here <= self.done && self.failed_here <= self.failed);

@@ -10,7 +10,7 @@ use crate::types::Now;
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) connection: Connection,
-    file: FileName,
+    pub(super) file: FileName,
     waiting: Waiting,
 }
 
@@ -40,6 +40,11 @@ impl Master {
             return;
         };
         let is_waiting = self.peers.get(connection).is_some_and(|peer| peer.state == State::Claiming);
+        if let Ok(Claimed { file: name, .. }) | Err(ClaimError::Unfit(name, _)) = &claimed {
+            self.files.renamed(&file, name, waiting.fails);
+        } else {
+            self.files.forget(&file);
+        }
         match claimed {
             Ok(Claimed { file, front, prompt }) => {
                 let held = Held { file, front, fails: waiting.fails };
@@ -137,6 +142,7 @@ impl Master {
             }
             (Moved::Vanished | Moved::Stuck(_), _) => log::warn!("{file} is gone from working/"),
         }
+        self.files.forget(file);
         self.hand_out(now);
     }
 

@@ -36,7 +36,7 @@ mod talk;
 #[cfg(test)]
 mod scenarios;
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -125,8 +125,19 @@ impl Master {
         }
     }
 
+    /// The same, which goes on counting failures where a master before has stopped: what its [`Effect::NoteFails`] said last.
+    #[must_use]
+    pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
+        self.files.restore(fails);
+        self
+    }
+
     /// The next thing to do. When there is none, the turn is over.
     pub fn poll_effect(&mut self) -> Option<Effect> {
+        // Before the file is handed out again.
+        if let Some((file, fails)) = self.files.next_note() {
+            return Some(Effect::NoteFails(file, fails));
+        }
         let effect = self.effects.pop_front();
         if effect.is_none() && self.is_over() {
             self.exited = true;
@@ -318,6 +329,10 @@ impl Master {
         }
         for file in self.files.leaving.keys() {
             assert!(names.insert(file), "{file} is held and leaves");
+        }
+        let claimed = self.claim.as_ref().map(|claim| &claim.file);
+        for file in self.files.noted() {
+            assert!(names.contains(file) || claimed == Some(file), "{file} is noted for ever");
         }
         for gate in self.gates.closed() {
             assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed for ever");

@@ -8,6 +8,10 @@ use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
 use crate::types::Now;
 
+/// For a worker's own report after the time of its prompt is over. It counts that time, too, and tells more than a cut does; its
+/// SIGTERM, two seconds later its SIGKILL and the report take less than this.
+const RUN_GRACE: Duration = Duration::from_secs(5);
+
 impl Master {
     /// Somebody has connected.
     pub fn handle_connected(&mut self, now: Now, connection: Connection) {
@@ -157,7 +161,7 @@ impl Master {
     fn start_run(&mut self, now: Now, connection: Connection) {
         let timeout = self.peers.get(connection).and_then(|peer| peer.held()?.front.timeout);
         if let Some(timeout) = timeout {
-            self.timers.set(Timer::Run(connection), now.mono + timeout);
+            self.timers.set(Timer::Run(connection), now.mono + timeout + RUN_GRACE);
         }
         self.peers.start_run(connection, now.mono);
     }

@@ -20,9 +20,6 @@ const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 /// outlives the first, and no prompt is to wait for that.
 const SWEEPS_MAX: u32 = 100;
 
-/// How much earlier the time of a prompt may be over for its master.
-const LIMIT_SLACK: Duration = Duration::from_millis(500);
-
 #[derive(Debug)]
 pub(super) enum Run {
     Free,
@@ -93,10 +90,10 @@ impl Run {
 }
 
 impl Taken {
-    /// A master that counts the time itself cuts the connection when it is over, perhaps a moment before it is over here: its
-    /// prompt has failed, and does not wait again.
+    /// A master that counts the time itself cuts the connection some seconds after it is over: its prompt has failed, and does
+    /// not wait again.
     fn is_overdue(&self, now: Now) -> bool {
-        self.limit.is_some_and(|limit| now.mono.since(self.since) + LIMIT_SLACK >= limit)
+        self.limit.is_some_and(|limit| now.mono.since(self.since) >= limit)
     }
 }
 

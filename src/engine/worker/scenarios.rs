@@ -248,9 +248,9 @@ fn a_limited_worker_may_end_instead() {
 fn a_prompt_that_a_master_gives_up_keeps_what_it_has_said() {
     let mut story = Story::joined(settings());
     story.starts(Some(5 * SECOND));
-    story.passes(5 * SECOND - SECOND / 100);
-    story.worker.handle_closed(story.now, "closed");
+    story.passes(5 * SECOND);
     story.does(&["Terminate"]);
+    story.worker.handle_closed(story.now, "closed");
     story.exits(-15);
     story.tree(false);
     story.does(&["keep Overdue", "Connect"]);

@@ -4,49 +4,53 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::protocol::{history, words};
-use crate::types::{ExitCode, Fields, Phase, Scalar, Wall};
+use crate::types::{ExitCode, Fields, Phase, Wall};
 
-/// A task.
-#[derive(Clone, Debug, PartialEq)]
-pub struct TaskView(Fields);
+/// A view of all fields, as they came.
+macro_rules! view {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name(Fields);
 
-impl From<Fields> for TaskView {
-    fn from(fields: Fields) -> Self {
-        Self(fields)
-    }
+        impl From<Fields> for $name {
+            fn from(fields: Fields) -> Self {
+                Self(fields)
+            }
+        }
+
+        impl $name {
+            /// All fields, as they came.
+            #[must_use]
+            pub const fn fields(&self) -> &Fields {
+                &self.0
+            }
+        }
+    };
+}
+
+view! {
+    /// A task.
+    TaskView
 }
 
 impl TaskView {
-    /// All fields, as they came.
-    #[must_use]
-    pub const fn fields(&self) -> &Fields {
-        &self.0
-    }
-
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Scalar::as_text)
-    }
-
-    fn moment(&self, name: &str) -> Option<Wall> {
-        self.0.get(name).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
-    }
-
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.text(words::TASK_ID).unwrap_or_default()
+        self.0.text(words::TASK_ID).unwrap_or_default()
     }
 
     /// The tool that it runs.
     #[must_use]
     pub fn tool(&self) -> &str {
-        self.text(words::OPERATION).unwrap_or_default()
+        self.0.text(words::OPERATION).unwrap_or_default()
     }
 
     /// The word for its phase.
     #[must_use]
     pub fn status(&self) -> &str {
-        self.text(words::STATUS).unwrap_or_default()
+        self.0.text(words::STATUS).unwrap_or_default()
     }
 
     /// Whether nothing more will happen to it.
@@ -58,31 +62,31 @@ impl TaskView {
     /// Since when somebody holds it.
     #[must_use]
     pub fn held_at(&self) -> Option<Wall> {
-        self.moment(words::HELD_TIME)
+        self.0.moment(words::HELD_TIME)
     }
 
     /// It waits and does not start before.
     #[must_use]
     pub fn not_before(&self) -> Option<Wall> {
-        self.moment(words::NOT_BEFORE)
+        self.0.moment(words::NOT_BEFORE)
     }
 
     /// Which round it is in: how many came before it.
     #[must_use]
     pub fn round(&self) -> u64 {
-        self.0.get(words::ROUND).and_then(Scalar::as_u64).unwrap_or_default()
+        self.0.count(words::ROUND).unwrap_or_default()
     }
 
     /// How many tasks matched the query that brought this one.
     #[must_use]
     pub fn matches(&self) -> u64 {
-        self.0.get(words::MATCHES).and_then(Scalar::as_u64).unwrap_or_default()
+        self.0.count(words::MATCHES).unwrap_or_default()
     }
 
     /// Whether a submit found it already accepted.
     #[must_use]
     pub fn is_duplicate(&self) -> bool {
-        self.0.get(words::DUPLICATE).and_then(Scalar::as_bool).unwrap_or_default()
+        self.0.flag(words::DUPLICATE)
     }
 
     /// The fields of the present round, and those of each round before it under the names that they had in theirs.
@@ -104,25 +108,25 @@ impl TaskView {
     /// The word for why a round before the present one was over.
     #[must_use]
     pub fn round_end(&self) -> &str {
-        self.text(words::ROUND_END).unwrap_or_default()
+        self.0.text(words::ROUND_END).unwrap_or_default()
     }
 
     /// When a round before the present one was over.
     #[must_use]
     pub fn round_ended_at(&self) -> Option<Wall> {
-        self.moment(words::ROUND_END_TIME)
+        self.0.moment(words::ROUND_END_TIME)
     }
 
     /// The word for what became of it.
     #[must_use]
     pub fn outcome(&self) -> Option<&str> {
-        self.text(words::OUTCOME)
+        self.0.text(words::OUTCOME)
     }
 
     /// Why there is no exit code of run.sh, or who asked for its end.
     #[must_use]
     pub fn reason(&self) -> Option<&str> {
-        self.text(words::REASON)
+        self.0.text(words::REASON)
     }
 
     /// How its run ended, if one did.
@@ -135,197 +139,148 @@ impl TaskView {
     /// The agent that has it, or had it.
     #[must_use]
     pub fn agent(&self) -> Option<&str> {
-        self.text(words::AGENT_ID)
+        self.0.text(words::AGENT_ID)
     }
 
     /// The end of its report.log.
     #[must_use]
     pub fn report(&self) -> &str {
-        self.text(words::REPORT_LOG).unwrap_or_default()
+        self.0.text(words::REPORT_LOG).unwrap_or_default()
     }
 
     /// The end of its standard output.
     #[must_use]
     pub fn stdout(&self) -> &str {
-        self.text(words::STDOUT).unwrap_or_default()
+        self.0.text(words::STDOUT).unwrap_or_default()
     }
 
     /// The end of its standard error.
     #[must_use]
     pub fn stderr(&self) -> &str {
-        self.text(words::STDERR).unwrap_or_default()
+        self.0.text(words::STDERR).unwrap_or_default()
     }
 
     /// What was not taken as it was sent.
     #[must_use]
     pub fn warning(&self) -> Option<&str> {
-        self.text(words::WARNING)
+        self.0.text(words::WARNING)
     }
 
     /// When it was accepted.
     #[must_use]
     pub fn submitted_at(&self) -> Option<Wall> {
-        self.moment(words::SUBMIT_TIME)
+        self.0.moment(words::SUBMIT_TIME)
     }
 
     /// When its tool was started.
     #[must_use]
     pub fn run_at(&self) -> Option<Wall> {
-        self.moment(words::RUN_TIME)
+        self.0.moment(words::RUN_TIME)
     }
 
     /// When its tool had ended.
     #[must_use]
     pub fn ended_at(&self) -> Option<Wall> {
-        self.moment(words::END_TIME)
+        self.0.moment(words::END_TIME)
     }
 }
 
-/// An agent.
-#[derive(Clone, Debug, PartialEq)]
-pub struct AgentRow(Fields);
-
-impl From<Fields> for AgentRow {
-    fn from(fields: Fields) -> Self {
-        Self(fields)
-    }
+view! {
+    /// An agent.
+    AgentRow
 }
 
 impl AgentRow {
-    /// All fields, as they came.
-    #[must_use]
-    pub const fn fields(&self) -> &Fields {
-        &self.0
-    }
-
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).and_then(Scalar::as_text).unwrap_or_default()
-    }
-
     /// Its id.
     #[must_use]
     pub fn id(&self) -> &str {
-        self.text(words::AGENT_ID)
+        self.0.text(words::AGENT_ID).unwrap_or_default()
     }
 
     /// The word for its state.
     #[must_use]
     pub fn status(&self) -> &str {
-        self.text(words::AGENT_STATUS)
+        self.0.text(words::AGENT_STATUS).unwrap_or_default()
     }
 
     /// The task that it has, or an empty text.
     #[must_use]
     pub fn task(&self) -> &str {
-        self.text(words::TASK_ID)
+        self.0.text(words::TASK_ID).unwrap_or_default()
     }
 
     /// What it has that a task may require.
     #[must_use]
     pub fn tags(&self) -> &str {
-        self.text(words::TAGS)
+        self.0.text(words::TAGS).unwrap_or_default()
     }
 
     /// Whether it gets no more tasks.
     #[must_use]
     pub fn is_drained(&self) -> bool {
-        self.0.get(words::DRAINED).and_then(Scalar::as_bool).unwrap_or_default()
+        self.0.flag(words::DRAINED)
     }
 
     /// Where it is.
     #[must_use]
     pub fn ip(&self) -> &str {
-        self.text(words::AGENT_IP)
+        self.0.text(words::AGENT_IP).unwrap_or_default()
     }
 
     /// When it was heard last.
     #[must_use]
     pub fn heard_at(&self) -> Option<Wall> {
-        self.0.get(words::HEARD_TIME).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
+        self.0.moment(words::HEARD_TIME)
     }
 }
 
-/// Why a task stands where it does.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Explanation(Fields);
-
-impl From<Fields> for Explanation {
-    fn from(fields: Fields) -> Self {
-        Self(fields)
-    }
+view! {
+    /// Why a task stands where it does.
+    Explanation
 }
 
 impl Explanation {
-    /// All fields, as they came.
-    #[must_use]
-    pub const fn fields(&self) -> &Fields {
-        &self.0
-    }
-
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).and_then(Scalar::as_text).unwrap_or_default()
-    }
-
     /// The task.
     #[must_use]
     pub fn task(&self) -> &str {
-        self.text(words::TASK_ID)
+        self.0.text(words::TASK_ID).unwrap_or_default()
     }
 
     /// The word for its phase.
     #[must_use]
     pub fn status(&self) -> &str {
-        self.text(words::STATUS)
+        self.0.text(words::STATUS).unwrap_or_default()
     }
 
     /// One sentence; moments in it are unix seconds.
     #[must_use]
     pub fn why(&self) -> &str {
-        self.text(words::WHY)
+        self.0.text(words::WHY).unwrap_or_default()
     }
 
     /// A line for each transition, which begins with its moment in unix seconds.
     #[must_use]
     pub fn log(&self) -> &str {
-        self.text(words::LOG)
+        self.0.text(words::LOG).unwrap_or_default()
     }
 }
 
-/// A gate.
-#[derive(Clone, Debug, PartialEq)]
-pub struct GateRow(Fields);
-
-impl From<Fields> for GateRow {
-    fn from(fields: Fields) -> Self {
-        Self(fields)
-    }
+view! {
+    /// A gate.
+    GateRow
 }
 
 impl GateRow {
-    /// All fields, as they came.
-    #[must_use]
-    pub const fn fields(&self) -> &Fields {
-        &self.0
-    }
-
-    fn text(&self, name: &str) -> &str {
-        self.0.get(name).and_then(Scalar::as_text).unwrap_or_default()
-    }
-
-    fn count(&self, name: &str) -> Option<u64> {
-        self.0.get(name).and_then(Scalar::as_u64)
-    }
-
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        self.text(words::GATE)
+        self.0.text(words::GATE).unwrap_or_default()
     }
 
     /// The word for whether it lets one more pass.
     #[must_use]
     pub fn status(&self) -> &str {
-        self.text(words::STATUS)
+        self.0.text(words::STATUS).unwrap_or_default()
     }
 
     /// Whether it lets nobody pass before a moment.
@@ -337,32 +292,32 @@ impl GateRow {
     /// Tasks that have passed it and are with agents.
     #[must_use]
     pub fn running(&self) -> u64 {
-        self.count(words::RUNNING).unwrap_or_default()
+        self.0.count(words::RUNNING).unwrap_or_default()
     }
 
     /// How many those may be at once.
     #[must_use]
     pub fn running_max(&self) -> Option<u64> {
-        self.count(words::MAX_RUNNING)
+        self.0.count(words::MAX_RUNNING)
     }
 
     /// Tasks that wait and must pass it.
     #[must_use]
     pub fn waiting(&self) -> u64 {
-        self.count(words::WAITING).unwrap_or_default()
+        self.0.count(words::WAITING).unwrap_or_default()
     }
 
     /// How many may start in how long.
     #[must_use]
     pub fn pace(&self) -> Option<(u64, Duration)> {
         let interval = self.0.get(words::INTERVAL)?.as_f64()?;
-        Some((self.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
+        Some((self.0.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
     }
 
     /// Nothing passes before.
     #[must_use]
     pub fn closed_until(&self) -> Option<Wall> {
-        self.0.get(words::CLOSED_UNTIL).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
+        self.0.moment(words::CLOSED_UNTIL)
     }
 }
 

@@ -18,6 +18,8 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use super::SECONDS_MAX;
+
 /// A block that has not ended by then is a prompt that happens to begin with a rule.
 pub const FRONT_BYTES_MAX: usize = 8 << 10;
 
@@ -27,8 +29,6 @@ const GATE_BYTES_MAX: usize = 64;
 
 const PRIORITY_MAX: i64 = 100;
 const FAILS_MAX: u64 = 1_000_000;
-/// A year.
-const TIMEOUT_SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
 const PRIORITY: &str = "priority";
 const TIMEOUT: &str = "timeout";
@@ -87,7 +87,7 @@ impl Front {
             }
         }
         if let Some(value) = fields.get(TIMEOUT) {
-            let allowed = |seconds: &f64| (0.001..=TIMEOUT_SECONDS_MAX).contains(seconds);
+            let allowed = |seconds: &f64| (0.001..=SECONDS_MAX).contains(seconds);
             match value.as_f64().filter(allowed).and_then(|seconds| Duration::try_from_secs_f64(seconds).ok()) {
                 Some(timeout) => front.timeout = Some(timeout),
                 None => return bad(TIMEOUT, value, "a number of seconds from 0.001 to a year"),

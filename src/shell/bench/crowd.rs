@@ -21,6 +21,7 @@ use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
 use crate::shell::clock;
 use crate::shell::endpoint::{Address, Arrival, Endpoint, PeerId, Places, What};
+use crate::shell::signals::Signals;
 use crate::shell::transport;
 use crate::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
 
@@ -30,8 +31,8 @@ fn prefixes() -> [String; 2] {
 }
 
 /// Agents of this service in a process of their own, all of them registered.
-pub(super) fn start(service: &Service, agents: usize) -> Result<Part, BenchError> {
-    let (part, line) = Part::start(&["agents", "--count", &agents.to_string()], None, &service.keys())?;
+pub(super) fn start(service: &Service, agents: usize, signals: &mut Signals) -> Result<Part, BenchError> {
+    let (part, line) = Part::start(&["agents", "--count", &agents.to_string()], &service.keys(), signals)?;
     if line == READY { Ok(part) } else { Err(BenchError::Unexpected(format!("the simulated agents say {line:?}"))) }
 }
 

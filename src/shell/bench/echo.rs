@@ -10,14 +10,19 @@ use crate::config::Transport;
 use crate::engine::zmtp::Security;
 use crate::shell::clock;
 use crate::shell::endpoint::{OwnPorts, Places, PortSettings};
+use crate::shell::signals::Signals;
 use crate::shell::transport::Ports;
 
 const HERE: &str = "tcp://127.0.0.1:0";
 
 /// An echo in a process of its own, and where it is.
-pub(super) fn start(transport: Transport, answer_bytes: usize) -> Result<(Part, String), BenchError> {
+pub(super) fn start(
+    transport: Transport,
+    answer_bytes: usize,
+    signals: &mut Signals,
+) -> Result<(Part, String), BenchError> {
     let bytes = answer_bytes.to_string();
-    Part::start(&["echo", "--transport", transport_word(transport), "--answer-bytes", &bytes], None, &[])
+    Part::start(&["echo", "--transport", transport_word(transport), "--answer-bytes", &bytes], &[], signals)
 }
 
 /// Answers until standard input ends. The first line on stdout says where.

@@ -3,7 +3,6 @@
 use std::io::{BufRead as _, BufReader};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::process::CommandExt as _;
-use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -26,17 +25,14 @@ pub(super) struct Part {
 }
 
 impl Part {
-    /// Starts it and waits for its first line.
+    /// Starts it and waits for its first line; a signal ends it.
     pub(super) fn start(
         arguments: &[&str],
-        config: Option<&Path>,
         environment: &[(&'static str, String)],
+        signals: &mut Signals,
     ) -> Result<(Self, String), BenchError> {
         let failed = || BenchError::io("start a part of the measurement");
         let mut command = Command::new(std::env::current_exe().map_err(failed())?);
-        if let Some(config) = config {
-            command.arg("--config").arg(config);
-        }
         command.arg(COMMAND).args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
         // A group of its own: Ctrl-C is for us, and it ends with us.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
@@ -44,6 +40,8 @@ impl Part {
         let stdin = child.stdin.take();
         let Some(out) = child.stdout.take() else { unreachable!("stdout is piped") };
         let mut part = Self { child, stdin, out: BufReader::new(out) };
+        // Thousands of agents take their time on a busy machine.
+        wait_readable(&[part.out.get_ref().as_fd()], None, signals)?;
         let line = part.line()?;
         Ok((part, line))
     }

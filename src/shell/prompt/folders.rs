@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::PromptError;
 use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, count_prompts};
 use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
-use crate::shell::prompt_create::TASKS;
+use crate::shell::prompt_create::{FOLDERS, TASKS};
 
 /// Names that are tried before a folder is taken for a broken one.
 const NAMES_MAX: u32 = 10_000;
@@ -42,7 +42,7 @@ impl Folders {
         // Where it is now: a relative path would lead elsewhere for whoever reads it.
         let root = root.canonicalize().map_err(|source| PromptError::Folder { path: root.to_owned(), source })?;
         let tasks = root.join(TASKS);
-        let [pending, working, done, failed] = ["pending", "working", "done", "failed"].map(|name| tasks.join(name));
+        let [pending, working, done, failed] = FOLDERS.map(|name| tasks.join(name));
         let folders = Self { root, tasks, pending, working, done, failed, prompt_bytes_max };
         folders.make().map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
         folders.check_device()?;

@@ -4,11 +4,16 @@ use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use mio::Waker;
 
 use super::{Place, PromptError, PromptMaster};
 use crate::config::Config;
+
+/// For all connections to close at the end, if `SHUTDOWN_TIMEOUT` is not less. The prompts are back in their folder by then, and a
+/// host that stops has no reason to wait for a worker that merely stays connected.
+const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running master. It stays when no file is left.
 #[derive(Debug)]
@@ -25,13 +30,15 @@ impl Hosted {
     /// [`PromptError`], when it cannot start.
     pub fn start(config: &Config) -> Result<Self, PromptError> {
         let place = Place { root: &config.prompt.root_dir, port: config.prompt.port, keep_alive: true };
-        let master = PromptMaster::start(config, place)?;
+        let mut config = config.clone();
+        config.prompt.shutdown_timeout = config.prompt.shutdown_timeout.min(CLOSE_TIMEOUT);
+        let master = PromptMaster::start(&config, place)?;
         let (waker, ready_line) = (Arc::clone(&master.waker), master.ready_line());
         let thread = std::thread::Builder::new().name("prompt-master".into()).spawn(move || run(master))?;
         Ok(Self { waker, thread, ready_line })
     }
 
-    /// Closes its connections and waits for its end, as long as `SHUTDOWN_TIMEOUT` at the most.
+    /// Gives back what workers have, closes its connections and waits for its end: a second at the most.
     ///
     /// # Errors
     /// When it cannot be told to stop.

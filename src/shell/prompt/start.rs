@@ -10,6 +10,7 @@ use mio::net::TcpListener;
 use mio::unix::SourceFd;
 use mio::{Interest, Poll, Waker};
 
+use super::fails::FailLog;
 use super::folders::Folders;
 use super::sync::Syncer;
 use super::watch::Watch;
@@ -44,6 +45,8 @@ impl PromptMaster {
             log::warn!("{left} files were left in working/ and wait again");
         }
         let (done, failed) = folders.counts()?;
+        let fails = FailLog::open(&folders.tasks)
+            .map_err(|source| PromptError::Folder { path: folders.tasks.clone(), source })?;
         let syncer = match config.controller.durability {
             Durability::Disk => Some(Syncer::start(folders.all().map(Path::to_owned).to_vec())?),
             Durability::Process => None,
@@ -53,8 +56,9 @@ impl PromptMaster {
         }
         let settings = settings(config, place.keep_alive);
         Ok(Self {
-            engine: Master::new(settings, rand::random(), clock::now(), done, failed),
+            engine: Master::new(settings, rand::random(), clock::now(), done, failed).with_fails(fails.fails().clone()),
             folders,
+            fails,
             poll,
             listener,
             address,

@@ -16,8 +16,12 @@ FOLDERS = ("pending", "working", "done", "failed")
 _RESULT = re.compile(r"(.*)\.(out|err|json|reason)")
 _DOCUMENT_WORKER = os.path.join(os.path.dirname(__file__), "document_worker.py")
 
-# Short, so that nothing waits for the document's ten seconds.
-QUICK = {"LLTS_PROMPT_TIMER_INTERVAL": "200", "LLTS_PROMPT_REQUEST_TIMEOUT": "3000"}
+# Short, so that nothing waits for the document's ten seconds; and nobody is cut who is held up on a busy machine.
+QUICK = {"LLTS_PROMPT_TIMER_INTERVAL": "200", "LLTS_PROMPT_REQUEST_TIMEOUT": "30000", "LLTS_PROMPT_JOIN_TIMEOUT": "30000"}
+
+
+# A loopback address of this process: a port there is still free when its next master takes it.
+OWN_IP = f"127.{64 + (os.getpid() >> 16) % 32}.{(os.getpid() >> 8) % 256}.{max(os.getpid() % 256, 1)}"
 
 
 class Prompts:
@@ -60,6 +64,7 @@ class Prompts:
         return sum(len(self.names(folder)) for folder in folders)
 
     def master(self, **config):
+        config = {"BIND": OWN_IP, **config}
         extra = {**QUICK, **{f"LLTS_PROMPT_{key}": str(value) for key, value in config.items()}}
         arguments = ["prompt", "master", str(self.port), "--root-dir", self.root]
         master = self._keep(Program(arguments, self.logs, extra))
@@ -69,7 +74,7 @@ class Prompts:
 
     def _answers(self):
         try:
-            socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            socket.create_connection((OWN_IP, self.port), timeout=1).close()
             return True
         except OSError:
             return False
@@ -77,7 +82,7 @@ class Prompts:
     def document_worker(self):
         return self._keep(
             subprocess.Popen(
-                [sys.executable, _DOCUMENT_WORKER, "127.0.0.1", str(self.port)],
+                [sys.executable, _DOCUMENT_WORKER, OWN_IP, str(self.port)],
                 env=environment(),
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
@@ -86,7 +91,7 @@ class Prompts:
         )
 
     def worker(self, script, *options):
-        arguments = ["prompt", "worker", "127.0.0.1", str(self.port), "--root-dir", self.root, *options]
+        arguments = ["prompt", "worker", OWN_IP, str(self.port), "--root-dir", self.root, *options]
         return self._keep(Program([*arguments, "--", "sh", "-c", script], self.logs))
 
     def peer(self):
@@ -110,7 +115,7 @@ class Peer:
     """A worker of which each message is a test's own."""
 
     def __init__(self, port):
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=LIMIT)
+        self.socket = socket.create_connection((OWN_IP, port), timeout=LIMIT)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.received = b""
 
@@ -176,5 +181,5 @@ def children(parent):
 
 def free_port():
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((OWN_IP, 0))
         return probe.getsockname()[1]

@@ -115,7 +115,7 @@ class Service:
             "LOG_DIR": self.logs,
             "TOOL_SOURCES_DIR": "",
             # The ladder and the clean-up are walked through in many tests; their length is not what is tested.
-            "AGENT_KILL_INTERVAL": 400,
+            "AGENT_KILL_INTERVAL": 800,
             "AGENT_STRAGGLER_GRACE": 200,
             **config,
         }

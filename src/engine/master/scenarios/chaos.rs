@@ -121,7 +121,7 @@ impl Chaos {
                     }
                     self.open.retain(|open| *open != connection);
                 }
-                Effect::Send(..) | Effect::Exit => self.world.apply(effect),
+                Effect::Send(..) | Effect::NoteFails(..) | Effect::Exit => self.world.apply(effect),
             }
         }
         self.world.master.sanity_check();

@@ -30,6 +30,8 @@ struct World {
     done: BTreeSet<FileName>,
     failed: BTreeSet<FileName>,
     reasons: BTreeMap<FileName, Option<String>>,
+    /// What a master that starts anew is told.
+    fails: BTreeMap<FileName, u32>,
     said: BTreeMap<Connection, Vec<FromMaster>>,
     closing: BTreeSet<Connection>,
     aborted: BTreeSet<Connection>,
@@ -69,6 +71,7 @@ impl World {
             done: BTreeSet::new(),
             failed: BTreeSet::new(),
             reasons: BTreeMap::new(),
+            fails: BTreeMap::new(),
             said: BTreeMap::new(),
             closing: BTreeSet::new(),
             aborted: BTreeSet::new(),
@@ -186,6 +189,14 @@ impl World {
         self.now.mono = end;
     }
 
+    /// The master is killed, and another one takes the folders.
+    fn restart(&mut self) {
+        self.pending.append(&mut self.working);
+        self.said.clear();
+        self.master = Master::new(self.master.settings.clone(), 8, self.now, 0, 0).with_fails(self.fails.clone());
+        self.settle();
+    }
+
     fn stop(&mut self) {
         self.master.handle_stop(self.now);
         self.settle();
@@ -231,6 +242,8 @@ impl World {
                 }
                 self.master.handle_scanned(self.now, &self.pending.keys().cloned().collect());
             }
+            Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
+            Effect::NoteFails(file, fails) => drop(self.fails.insert(file, fails)),
             Effect::Exit => self.exited = true,
         }
     }

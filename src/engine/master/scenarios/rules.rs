@@ -155,7 +155,8 @@ fn a_run_that_takes_too_long_is_a_failure_and_cuts_the_worker() {
         let request = world.request(worker);
         assert_eq!(request.timeout, Some(Duration::from_secs(30)));
         world.says(worker, FromWorker::RequestAck(request.id));
-        world.wait(29.9);
+        // It may still report it itself.
+        world.wait(34.9);
         assert_eq!(world.state(worker), Some(WorkerState::Working));
         world.wait(0.1);
         assert_eq!(world.counts(), counts);
@@ -164,6 +165,67 @@ fn a_run_that_takes_too_long_is_a_failure_and_cuts_the_worker() {
         assert_eq!(world.counts(), counts);
     }
     assert!(world.reasons[&"a".into()].as_ref().unwrap().contains("30 s"));
+}
+
+#[test]
+fn a_worker_that_reports_the_end_of_the_time_itself_stays() {
+    let mut world = World::new(&[]);
+    world.prompt("a", Front { timeout: Some(Duration::from_secs(30)), ..Front::default() });
+    let worker = world.join();
+    world.takes(worker);
+    world.wait(32.5);
+    world.fails(worker);
+    assert_eq!(world.counts(), [0, 0, 0, 1]);
+    assert_eq!(world.reasons[&"a".into()], None, "the worker has said why");
+    world.wait(10.0);
+    assert!(!world.aborted.contains(&worker) && world.state(worker) != Some(WorkerState::Working));
+}
+
+#[test]
+fn failures_are_counted_on_after_a_restart() {
+    let mut world = World::new(&[]);
+    for name in ["a", "b"] {
+        world.prompt(name, Front { max_fails: 2, ..Front::default() });
+    }
+    let worker = world.join();
+    for _ in 0..2 {
+        assert_eq!(world.takes(worker), "a");
+        world.fails(worker);
+    }
+    assert_eq!(world.fails, BTreeMap::from([("a".into(), 2)]));
+    // Also that of one that somebody has when the master is killed.
+    assert_eq!(world.takes(worker), "a");
+    world.restart();
+    let worker = world.join();
+    assert_eq!(world.takes(worker), "a");
+    world.fails(worker);
+    assert_eq!(world.counts(), [0, 1, 0, 1]);
+    assert_eq!(world.takes(worker), "b");
+    world.fails(worker);
+    assert_eq!(world.fails, BTreeMap::from([("b".into(), 1)]));
+    assert_eq!(world.takes(worker), "b");
+    world.done(worker);
+    assert!(world.fails.is_empty());
+}
+
+#[test]
+fn the_failures_of_a_file_that_is_gone_are_forgotten() {
+    for restarts in [false, true] {
+        let mut world = World::new(&[]);
+        world.prompt("a", Front { max_fails: 2, ..Front::default() });
+        let worker = world.join();
+        world.takes(worker);
+        world.fails(worker);
+        assert_eq!(world.fails, BTreeMap::from([("a".into(), 1)]));
+        world.takes(worker);
+        world.working.clear();
+        if restarts {
+            world.restart();
+        } else {
+            world.done(worker);
+        }
+        assert!(world.fails.is_empty(), "{:?}", world.fails);
+    }
 }
 
 #[test]

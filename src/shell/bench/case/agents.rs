@@ -24,7 +24,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     ];
     let mut rows = Vec::new();
     for service in bench.host_each_with(0, &keys)? {
-        let crowd = crowd::start(&service, agents)?;
+        let crowd = crowd::start(&service, agents, bench.signals)?;
         let controller = service.controller()?;
         // They have all come at once, and their first questions are still being answered.
         bench.pause(watched / 3)?;

@@ -16,8 +16,8 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let messages = bench.pick(50_000, 100);
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
     let request = client::encode(&submission.request());
-    let (_own, own) = echo::start(Transport::Own, ANSWER_BYTES)?;
-    let (_zmq, zmq) = echo::start(Transport::Zmq, ANSWER_BYTES)?;
+    let (_own, own) = echo::start(Transport::Own, ANSWER_BYTES, bench.signals)?;
+    let (_zmq, zmq) = echo::start(Transport::Zmq, ANSWER_BYTES, bench.signals)?;
     let mut loads = [Load::connect(&own, bench.signals)?, Load::connect(&zmq, bench.signals)?];
     let mut rows = Vec::new();
     for window in [64, 512] {

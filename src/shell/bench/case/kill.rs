@@ -57,16 +57,24 @@ fn kill(bench: &mut Bench<'_>, load: &mut Load) -> Result<f64, BenchError> {
     // Nothing is left in it for the next task.
     let _ = ready.read(&mut [0; 64]).map_err(BenchError::io("read a named pipe"))?;
     let before = load.send_now(&client::encode(&client::kill(submitted.id(), "llts bench")))?;
+    // The end may be here before the answer, which must not be taken for that of the next request.
+    let (mut is_answered, mut ended) = (false, None);
     loop {
         let (now, heard) = load.next(bench.signals)?;
         match heard {
-            Heard::Answer(body) => drop(client::decode(&body)?),
+            Heard::Answer(body) => {
+                client::decode(&body)?;
+                is_answered = true;
+            }
             Heard::Push(body) => {
                 let task = task(&body)?;
                 if task.is_finished() && task.id() == submitted.id() {
-                    return Ok(now.mono.since(before.mono).as_secs_f64());
+                    ended = Some(now.mono.since(before.mono).as_secs_f64());
                 }
             }
+        }
+        if let (true, Some(seconds)) = (is_answered, ended) {
+            return Ok(seconds);
         }
     }
 }

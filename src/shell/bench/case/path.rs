@@ -34,7 +34,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let tasks = bench.pick(1000, 5);
     let mut subjects = Vec::new();
     for service in bench.host_each_with(0, &[("LLTS_DURABILITY", "process".to_owned())])? {
-        let agent = crowd::start(&service, 1)?;
+        let agent = crowd::start(&service, 1, bench.signals)?;
         let mut load = service.load(bench.signals)?;
         // The first push opens its connection.
         run_one(&mut load, bench.signals)?;

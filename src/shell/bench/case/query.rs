@@ -19,7 +19,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let questions = services.iter().map(|service| Question::of(service, bench.signals));
     let questions = questions.collect::<Result<Vec<_>, _>>()?;
     let answer_bytes = questions.first().map_or(0, |question| question.answer_bytes);
-    let (_part, rival_endpoint) = echo::start(Transport::Zmq, answer_bytes)?;
+    let (_part, rival_endpoint) = echo::start(Transport::Zmq, answer_bytes, bench.signals)?;
     let rival = Requesters::connect(&rival_endpoint, 1)?;
     let clients = services.iter().map(|service| Requesters::connect(service.endpoint(), 1));
     let clients = clients.collect::<Result<Vec<_>, _>>()?;

@@ -38,7 +38,7 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
         answer_bytes = load.ask(&request, bench.signals)?.1.len();
         loads.push(load);
     }
-    let (_part, echo_endpoint) = echo::start(Transport::Zmq, answer_bytes)?;
+    let (_part, echo_endpoint) = echo::start(Transport::Zmq, answer_bytes, bench.signals)?;
     let mut echo = Load::connect(&echo_endpoint, bench.signals)?;
     let (mut rates, mut echoes, mut inserts) = (vec![Vec::new(); services.len()], Vec::new(), Vec::new());
     for round in 0..bench.plan.rounds {
