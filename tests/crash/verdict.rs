@@ -55,8 +55,11 @@ pub(crate) fn check_store(store: &Path, runs: &Runs, accepted: &BTreeMap<usize, 
     for (number, id) in accepted {
         assert_eq!(of_number.get(number), Some(&id), "accepted, and not stored");
     }
-    let unknown: Vec<_> = runs.started.keys().filter(|id| !stored.contains_key(*id)).collect();
-    assert!(unknown.is_empty(), "these ran, and are in no store: {unknown:?}");
+    // Dispatch does not wait for the disk: a controller may be killed when a task runs already and is in no store. None of them
+    // was accepted, as the loop above has shown, and none is handed out again.
+    for (id, rounds) in runs.started.iter().filter(|(id, _)| !stored.contains_key(*id)) {
+        assert!(rounds.iter().eq(&[0]), "{id} is in no store, and ran in the rounds {rounds:?}");
+    }
 }
 
 #[derive(Debug)]
