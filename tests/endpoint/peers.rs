@@ -223,12 +223,11 @@ fn wait_for_subscription(peer: &mut Peer, echo: &Echo) {
 
 fn it_comes_back_after_a_restart(peer: &mut Peer) {
     let mut echo = Echo::start(&settings());
-    peer.open("req", "REQ", &echo.requests, None);
+    peer.open("dealer", "DEALER", &echo.requests, None);
     peer.open("sub", "SUB", &echo.broadcasts, None);
     peer.say(&["subscribe", "sub", &encode(b"watch")]);
     for round in 0..3_u8 {
-        peer.send("req", &[&[round]]);
-        assert_eq!(peer.receive("req"), [[round]]);
+        ask_until_answered(peer, "dealer", &[round]);
         wait_for_subscription(peer, &echo);
         echo.publish(&[b"watch", &[round][..]].concat());
         assert_eq!(peer.receive("sub"), [[b"watch", &[round][..]].concat()]);
@@ -236,7 +235,7 @@ fn it_comes_back_after_a_restart(peer: &mut Peer) {
         drop(echo);
         echo = Echo::start_at(&requests, &broadcasts, &settings());
     }
-    peer.close("req");
+    peer.close("dealer");
     peer.close("sub");
 }
 
@@ -258,9 +257,11 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     peer.close("dealer");
     for (name, keys) in [("unknown", Some(&unknown)), ("mistaken", Some(&mistaken)), ("plain", None)] {
         peer.open(name, "REQ", &echo.requests, keys);
-        peer.send(name, &[b"x"]);
-        let answer = peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]);
-        assert_eq!(answer, "nothing", "{name}");
+        // A socket that has been refused by now takes nothing: its library has given the connection up for good.
+        if peer.say(&["offer", name, &encode(b"x")]) == "ok" {
+            let answer = peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]);
+            assert_eq!(answer, "nothing", "{name}");
+        }
         peer.close(name);
     }
     peer.open("req", "REQ", &echo.requests, Some(&known));
@@ -269,6 +270,17 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     peer.close("req");
     drop(echo);
     a_subscriber_hears_what_it_asks_for(peer, &settings, Some(&known));
+}
+
+/// What is sent while the old connection breaks may leave on it, and is lost: a client that outlives a controller asks again, and
+/// passes over the answers to what it asked before.
+fn ask_until_answered(peer: &mut Peer, name: &str, body: &[u8]) {
+    let wanted = format!("got {} {}", encode(b""), encode(body));
+    wait_until("an answer", || {
+        peer.send(name, &[b"", body]);
+        let answers = std::iter::repeat_with(|| peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]));
+        answers.take_while(|answer| answer != "nothing").any(|answer| answer == wanted)
+    });
 }
 
 struct Keys {

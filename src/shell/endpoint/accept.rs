@@ -156,7 +156,7 @@ impl Endpoint {
         {
             self.cut(oldest, &Cut::SlowHandshake);
         }
-        let connection = Connection::new(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
+        let connection = Connection::accepted(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
         if let Some(address) = address {
             *self.accepting.by_address.entry(address).or_default() += 1;
         }
