@@ -212,5 +212,9 @@ fn places(config: &Config, descriptors: u64) -> Places {
     if free < limits.connections_max {
         log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
     }
-    Places { connections_max: free.min(limits.connections_max), per_address_max: limits.connections_per_address_max }
+    Places {
+        connections_max: free.min(limits.connections_max),
+        per_address_max: limits.connections_per_address_max,
+        held_bytes_max: limits.held_bytes_max,
+    }
 }

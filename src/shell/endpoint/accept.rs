@@ -17,13 +17,15 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
 
-/// How many connections there may be.
+/// How many connections there may be, and what they may cost together.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     /// In all; descriptors beyond it are for other purposes.
     pub connections_max: usize,
     /// Of one IP address.
     pub per_address_max: usize,
+    /// Bytes that all of them make us hold: half messages, and what waits for those who do not read.
+    pub held_bytes_max: usize,
 }
 
 /// What has become of connections.
