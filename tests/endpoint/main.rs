@@ -6,6 +6,7 @@ mod client;
 mod conformance;
 mod echo;
 mod floods;
+mod keys;
 mod link;
 mod peers;
 mod places;

@@ -212,6 +212,8 @@ impl Endpoint {
             let outcome = peer.connection.handle_input(self.now, &mut input);
             let rest = bytes.end - input.len()..bytes.end;
             match outcome {
+                // The key may have been taken away during the handshake.
+                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
                     self.held.moved(&mut peer.share);
