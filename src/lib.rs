@@ -49,8 +49,10 @@
 //! from a seed, so that the same seed and the same events are the same run.
 //!
 //! A turn of the controller is: one wait; everything that is ready through the engine; its effects. A task is handed to an
-//! agent at once. Records are committed together ([`shell::store`]), and what rests on them, the answer to a submit or the
-//! push of FINISHED, leaves only after that: [`engine::controller::Effect::is_promise`].
+//! agent at once. Records go to the store ([`shell::store::Writer`]), which commits on a thread of its own, those of several
+//! turns together while it is busy. What rests on them, the answer to a submit or the push of FINISHED, leaves in the turn
+//! that learns of the commit: [`engine::controller::Effect::is_promise`] says what that is, and
+//! [`engine::controller::Ledger`] when.
 //!
 //! # Who may say what of a task
 //!

@@ -1,9 +1,8 @@
 //! The controller's process: sockets around the engine.
 //!
 //! A turn is one wait, then everything that is ready goes through the engine, then its effects: what needs no promise leaves
-//! at once, the records are committed together, and only then leave the promises (design, section 4).
+//! at once, the records go to the store, and the promises leave in the turn that learns of the commit (design, section 4).
 
-mod ledger;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -17,10 +16,10 @@ use super::lock::{LockError, StateLock};
 use super::prompt::{Hosted, PromptError};
 use super::push::{Acknowledgements, Pusher};
 use super::signals::Signals;
-use super::store::{CommitError, Store, StoreError};
+use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Record, Ticket, reply_is_promise};
+use crate::engine::controller::{Answer, Controller, Effect, Ledger, Record, Ticket, reply_is_promise};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes, Reply};
@@ -28,8 +27,6 @@ use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Now, TaskRecord};
-
-use ledger::{Ledger, Promise, Settled};
 
 /// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
 const MESSAGES_PER_TURN: usize = 256;
@@ -83,7 +80,8 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         ports,
         pusher,
         acknowledgements,
-        ledger: Ledger::new(store),
+        ledger: Ledger::default(),
+        writer: Writer::start(store)?,
         rules,
         page_bytes,
         routes: BTreeMap::new(),
@@ -112,12 +110,21 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
     out.flush()
 }
 
+/// What leaves only after the commit of its turn.
+#[derive(Debug)]
+enum Promise {
+    Reply(ReplyTo, &'static str, Reply),
+    Push(Box<TaskRecord>),
+    PushAgain(Box<TaskRecord>),
+}
+
 struct Service {
     engine: Controller,
     ports: Box<dyn Ports>,
     pusher: Pusher,
     acknowledgements: Acknowledgements,
-    ledger: Ledger,
+    ledger: Ledger<Promise>,
+    writer: Writer,
     rules: Rules,
     page_bytes: PageBytes,
     /// Where the answers to parked requests go, and of which kind they are.
@@ -131,16 +138,20 @@ impl Service {
     fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
             let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
-            let deadline = engine_deadline.into_iter().chain(self.ledger.deadline()).min();
-            let ready = self.ports.wait(clock::now().mono, deadline, &[signals.as_fd(), self.acknowledgements.as_fd()]);
+            let deadline = engine_deadline.into_iter().chain(self.ledger.poll_timeout()).min();
+            let fds = [signals.as_fd(), self.acknowledgements.as_fd(), self.writer.as_fd()];
+            let ready = self.ports.wait(clock::now().mono, deadline, &fds);
             let now = clock::now();
             let mut promises = Vec::new();
             self.receive(now, &mut promises);
             if ready[1] {
                 self.acknowledge(now);
             }
+            if ready[2] {
+                self.settle(now)?;
+            }
             self.engine.handle_timeout(now);
-            self.finish_turn(now, promises)?;
+            self.finish_turn(now, promises);
             if ready[0]
                 && let Some(signal) = signals.read().first()
             {
@@ -206,40 +217,48 @@ impl Service {
         }
     }
 
-    /// Does what the engine has decided; then nothing of this turn is left.
-    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), ControllerError> {
+    /// Does what the engine has decided; then nothing of this turn is left, but for the commit.
+    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) {
         loop {
             let records = self.apply_effects(now, &mut promises);
-            let idle = records.is_empty() && promises.is_empty();
-            // What needs no promise does not wait for the disk.
-            self.ports.flush();
-            if !records.is_empty() {
-                self.pusher.flush();
-            }
-            self.settle(now, records, std::mem::take(&mut promises))?;
-            if idle {
+            if records.is_empty() && promises.is_empty() {
                 break;
             }
+            let promises = self.ledger.handle_turn(records, std::mem::take(&mut promises));
+            self.keep(now, promises);
             // Once more: a promise that met no peer is news for the engine.
         }
+        // What needs no promise does not wait for the disk.
+        self.ports.flush();
         self.pusher.flush();
-        Ok(())
+        if let Some(records) = self.ledger.poll_commit(now.mono) {
+            self.writer.commit(records);
+        }
     }
 
-    fn settle(&mut self, now: Now, records: Vec<Record>, promises: Vec<Promise>) -> Result<(), ControllerError> {
-        match self.ledger.settle(now.mono, records, promises)? {
-            Settled::Stored(promises) => self.keep(now, promises),
-            Settled::Held => {}
-            Settled::Recovered(promises) => {
-                log::info!("the store can be written again");
-                self.engine.handle_store(None);
-                self.keep(now, promises);
+    /// Takes what a commit has come to.
+    ///
+    /// # Errors
+    /// When nobody can say what the disk holds.
+    fn settle(&mut self, now: Now) -> Result<(), ControllerError> {
+        match self.writer.poll_outcome() {
+            None => {}
+            Some(Ok(())) => {
+                let kept = self.ledger.handle_stored();
+                if kept.recovered {
+                    log::info!("the store can be written again");
+                    self.engine.handle_store(None);
+                }
+                self.keep(now, kept.promises);
             }
-            Settled::Trouble(why, promises) => {
-                log::error!("the store cannot be written: {why}; submits are refused until it can");
-                self.refuse_unstored(now, &why, promises);
-                self.engine.handle_store(Some(why));
+            Some(Err((CommitError::Later(why), records))) => {
+                if let Some(promises) = self.ledger.handle_trouble(now.mono, records) {
+                    log::error!("the store cannot be written: {why}; submits are refused until it can");
+                    self.refuse_unstored(now, &why.to_string(), promises);
+                    self.engine.handle_store(Some(why.to_string()));
+                }
             }
+            Some(Err((fatal, _))) => return Err(fatal.into()),
         }
         Ok(())
     }
@@ -317,13 +336,19 @@ impl Service {
         }
     }
 
-    /// Answers whoever waits for an answer, and delivers what has been pushed.
+    /// Answers whoever waits for an answer, stores what is decided, and delivers what has been pushed.
     fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
         self.engine.handle_stop();
         let mut promises = Vec::new();
         self.receive(now, &mut promises);
-        self.finish_turn(now, promises)?;
+        self.finish_turn(now, promises);
+        while !self.ledger.is_at_rest() {
+            self.ports.wait(clock::now().mono, None, &[self.writer.as_fd()]);
+            let now = clock::now();
+            self.settle(now)?;
+            self.finish_turn(now, Vec::new());
+        }
         let counts = self.pusher.stop();
         self.ports.close();
         log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);

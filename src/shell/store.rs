@@ -1,12 +1,13 @@
 //! The durable store: one SQLite file in `STATE_DIR`, one transaction for each turn of the controller (design, section 8).
 //!
-//! While the controller runs, its memory is the authority; the store is read at the start only. A checkpoint, which writes the
-//! log back into the file, would make the commit that meets it wait for tens of milliseconds: a thread does it instead.
+//! While the controller runs, its memory is the authority; the store is read at the start only. Then [`Writer`] has it, on a
+//! thread of its own.
 
 mod checkpoint;
 mod error;
 mod schema;
 mod settings;
+mod writer;
 
 use std::path::{Path, PathBuf};
 
@@ -14,6 +15,7 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
+pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
@@ -54,7 +56,7 @@ impl Store {
         };
         set_up().map_err(|error| StoreError::of(&path, error))?;
         schema::migrate(&connection, &path)?;
-        let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?, &path)?;
+        let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?)?;
         Ok(Self { connection, checkpointer, rows_since_checkpoint: 0 })
     }
 
@@ -86,11 +88,21 @@ impl Store {
         };
         store().map_err(CommitError::from)?;
         self.rows_since_checkpoint += rows;
+        Ok(())
+    }
+
+    /// Has the log written back when it is long; for the time between two commits.
+    ///
+    /// A log that is written back to its end begins anew at its beginning: its file stops growing, and a commit has no size to
+    /// write down.
+    pub fn keep_log_short(&mut self) {
+        if self.checkpointer.take_end() {
+            checkpoint::run(&self.connection);
+        }
         if self.rows_since_checkpoint >= CHECKPOINT_ROWS {
             self.rows_since_checkpoint = 0;
             self.checkpointer.wake();
         }
-        Ok(())
     }
 
     /// All that is stored, the tasks in the order of their ids.

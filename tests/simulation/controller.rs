@@ -6,14 +6,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{Controller, Effect, Record, Settings, Stored, Ticket};
+use llts::engine::controller::{Controller, Effect, Ledger, Record, Settings, Stored, Ticket};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::request::Rules;
-use llts::types::{AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, TaskId, TaskRecord};
+use llts::types::{
+    AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, Round, TaskId, TaskRecord, TaskState,
+};
 
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::plan::HEARTBEAT;
+use crate::turn::Promise;
 use crate::world::{World, note};
 
 #[derive(Default)]
@@ -24,6 +27,7 @@ pub(crate) struct Server {
     pub(crate) gates: BTreeMap<Label, GateSettings>,
     pub(crate) drained: BTreeSet<AgentId>,
     wake_at: Option<Nanos>,
+    lives: u64,
     /// Operations until it is killed.
     pub(crate) crash_in: Option<u64>,
     pub(crate) clock_offset: i64,
@@ -35,9 +39,22 @@ pub(crate) struct Life {
     pub(crate) inbox: VecDeque<(ReplyTo, Vec<u8>)>,
     pub(crate) routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
     pub(crate) tickets: u64,
-    pub(crate) uncommitted: Vec<Record>,
+    /// Which life of the controller this is.
+    pub(crate) number: u64,
+    pub(crate) ledger: Ledger<Promise>,
+    /// Tasks that were handed out since the last commit began.
+    pub(crate) handed_out: Vec<(TaskId, Round, AgentId)>,
+    /// What the store is about to commit.
+    pub(crate) commit: Option<Commit>,
+    /// The store has committed, and the controller has not seen it so far.
+    pub(crate) has_committed: bool,
     /// What receivers of pushes have sent back.
     pub(crate) confirmations: VecDeque<(TaskId, u32)>,
+}
+
+pub(crate) struct Commit {
+    pub(crate) records: Vec<Record>,
+    pub(crate) handed_out: Vec<(TaskId, Round, AgentId)>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -116,9 +133,19 @@ impl World {
         let stored = self.defective(self.server.stored());
         let engine = Controller::restore(settings(), seed, now, stored);
         engine.sanity_check();
-        let (inbox, routes) = (VecDeque::new(), BTreeMap::new());
-        self.server.life =
-            Some(Life { engine, inbox, routes, tickets: 0, uncommitted: Vec::new(), confirmations: VecDeque::new() });
+        self.server.lives += 1;
+        self.server.life = Some(Life {
+            engine,
+            inbox: VecDeque::new(),
+            routes: BTreeMap::new(),
+            tickets: 0,
+            number: self.server.lives,
+            ledger: Ledger::default(),
+            handed_out: Vec::new(),
+            commit: None,
+            has_committed: false,
+            confirmations: VecDeque::new(),
+        });
         self.model.controller_started(&self.server.disk);
         self.wake_controller(self.now);
     }
@@ -182,17 +209,29 @@ impl World {
         }
     }
 
-    /// kill -9: what was not committed is lost, also what the engine had not even said yet.
+    /// kill -9: what was not committed is lost, also what the engine had not even said yet. A commit that was under way is in
+    /// the store as a whole, or not at all.
     pub(crate) fn controller_dies(&mut self) {
         let Some(mut life) = self.server.life.take() else { return };
-        let mut lost = life.uncommitted;
+        let mut handed_out = life.handed_out;
         while let Some(effect) = life.engine.poll_effect() {
-            if let Effect::Record(record) = effect {
-                lost.push(record);
+            if let Effect::Record(Record::Put(record)) = effect
+                && let TaskState::Dispatched(run) = &record.state
+            {
+                handed_out.push((record.id, record.round, run.agent.clone()));
             }
         }
-        note!(self, "the controller is killed; {} records are lost", lost.len());
-        self.model.records_lost(&lost);
+        note!(self, "the controller is killed; {} records are lost", life.ledger.uncommitted().count());
+        if let Some(commit) = life.commit {
+            let stored = self.dice.chance(500);
+            note!(self, "so are the {} of a commit under way: {}", commit.records.len(), !stored);
+            if stored {
+                self.commit(commit.records);
+            } else {
+                handed_out.extend(commit.handed_out);
+            }
+        }
+        self.model.unrecorded(handed_out);
         self.controller_is_gone();
     }
 
@@ -204,7 +243,7 @@ impl World {
         self.after(delay, Event::ControllerStarts);
     }
 
-    /// SIGTERM: answers whoever waits, and ends after a last turn.
+    /// SIGTERM: answers whoever waits, and ends when everything is stored.
     pub(crate) fn controller_stops(&mut self) {
         if !self.server.is_up() {
             return;
@@ -212,9 +251,18 @@ impl World {
         note!(self, "the controller stops");
         let now = self.controller_now();
         self.life().engine.handle_stop();
-        match self.turn(now) {
+        let mut turned = self.turn(now);
+        while turned.is_ok()
+            && let Some(commit) = self.life().commit.take()
+        {
+            self.commit(commit.records);
+            self.life().has_committed = true;
+            turned = self.turn(now);
+        }
+        match turned {
             Err(Killed) => self.controller_dies(),
             Ok(()) => {
+                assert!(self.life().ledger.is_at_rest());
                 self.life().engine.sanity_check();
                 self.server.life = None;
                 self.controller_is_gone();

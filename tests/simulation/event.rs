@@ -84,6 +84,10 @@ pub(crate) enum Event {
         seq: u32,
     },
     ControllerWakes,
+    /// The store has committed for this life of the controller.
+    Committed {
+        life: u64,
+    },
     ControllerStarts,
     AgentWakes {
         agent: usize,

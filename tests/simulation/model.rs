@@ -121,11 +121,10 @@ impl Model {
             "task {} is lost too often: {record:?}",
             record.id
         );
-        let retried = disk.get(&record.id).is_some_and(|before| before.phase() == Phase::Finished)
-            && record
-                .past
-                .last()
-                .is_some_and(|past| past.end == RoundEnd::Retried && past.round.next() == record.round);
+        // Its end and the order for another round may have been committed together.
+        let retried = disk.get(&record.id).is_some_and(|before| {
+            record.past.iter().any(|past| past.end == RoundEnd::Retried && past.round >= before.round)
+        });
         if retried {
             self.killed.remove(&record.id);
         }
@@ -163,15 +162,9 @@ impl Model {
         }
     }
 
-    /// The controller died before it could store this.
-    pub(crate) fn records_lost(&mut self, records: &[Record]) {
-        for record in records {
-            if let Record::Put(record) = record
-                && let TaskState::Dispatched(assignment) = &record.state
-            {
-                self.unrecorded.insert((record.id, record.round, assignment.agent.clone()));
-            }
-        }
+    /// The controller died before it could store that it had handed these out.
+    pub(crate) fn unrecorded(&mut self, handed_out: Vec<(TaskId, Round, AgentId)>) {
+        self.unrecorded.extend(handed_out);
     }
 
     pub(crate) fn pushed(&mut self, frame: &[u8]) {

@@ -1,21 +1,22 @@
-//! One turn of the controller's process: messages through the engine, effects, one commit, promises.
+//! One turn of the controller's process: messages through the engine, effects, what goes to the store, promises.
 //!
 //! The order is that of `shell/controller.rs`. Each thing that a turn does to the world is an operation, and the process can
-//! be killed before any of them.
+//! be killed before any of them. A commit takes its time, in which turns go on.
 
 use llts::engine::controller::{Answer, Effect, Record, Ticket, reply_is_promise};
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
 use llts::protocol::request::{self, Message};
 use llts::protocol::words::kind;
-use llts::types::{Now, TaskRecord};
+use llts::types::{Now, TaskRecord, TaskState};
 
-use crate::controller::{Killed, ReplyTo, rules};
+use crate::controller::{Commit, Killed, ReplyTo, rules};
+use crate::dice::{MICRO, MILLI, Nanos};
 use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::world::{World, note};
 
-enum Promise {
+pub(crate) enum Promise {
     Reply(ReplyTo, &'static str, Reply),
     Push(Box<TaskRecord>),
     PushAgain(Box<TaskRecord>),
@@ -31,6 +32,11 @@ impl World {
         while let Some((task, seq)) = self.life().confirmations.pop_front() {
             self.operation()?;
             self.life().engine.handle_acknowledgement(now, task, seq, &crate::receiver::address());
+        }
+        if self.life().has_committed {
+            self.life().has_committed = false;
+            let kept = self.life().ledger.handle_stored();
+            self.keep(now, kept.promises)?;
         }
         self.life().engine.handle_timeout(now);
         self.finish_turn(now, promises)
@@ -122,20 +128,49 @@ impl World {
     }
 
     fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), Killed> {
-        // Once more: a promise that met no peer is news for the engine.
-        while !self.finish_round(now, std::mem::take(&mut promises))? {}
+        loop {
+            let records = self.apply_effects(now, &mut promises)?;
+            if records.is_empty() && promises.is_empty() {
+                break;
+            }
+            let promises = self.life().ledger.handle_turn(records, std::mem::take(&mut promises));
+            self.keep(now, promises)?;
+            // Once more: a promise that met no peer is news for the engine.
+        }
+        if let Some(records) = self.life().ledger.poll_commit(now.mono) {
+            let life = self.life();
+            life.commit = Some(Commit { records, handed_out: std::mem::take(&mut life.handed_out) });
+            let number = life.number;
+            let delay = self.commit_time();
+            self.after(delay, Event::Committed { life: number });
+        }
         Ok(())
     }
 
-    /// Effects, commit, promises; true when there was nothing to do.
-    fn finish_round(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<bool, Killed> {
+    /// A disk is fast, or busy with something else.
+    fn commit_time(&mut self) -> Nanos {
+        if self.dice.chance(50) {
+            self.dice.within(MILLI..=100 * MILLI)
+        } else {
+            self.dice.skewed(50 * MICRO..=2 * MILLI)
+        }
+    }
+
+    fn apply_effects(&mut self, now: Now, promises: &mut Vec<Promise>) -> Result<Vec<Record>, Killed> {
+        let mut records = Vec::new();
         while let Some(effect) = self.life().engine.poll_effect() {
             let is_promise = effect.is_promise();
             match effect {
                 Effect::Record(record) => {
                     let now = self.clock(self.server.clock_offset);
                     self.model.rules.decided(now, &record);
-                    self.life().uncommitted.push(record);
+                    if let Record::Put(record) = &record
+                        && let TaskState::Dispatched(run) = &record.state
+                    {
+                        let run = (record.id, record.round, run.agent.clone());
+                        self.life().handed_out.push(run);
+                    }
+                    records.push(record);
                 }
                 Effect::Publish(message) => {
                     self.operation()?;
@@ -146,13 +181,15 @@ impl World {
                 Effect::PushAgain(record) => promises.push(Promise::PushAgain(record)),
                 Effect::Reply(ticket, reply) => {
                     if let Some((to, kind)) = self.life().routes.remove(&ticket) {
-                        self.answer(now, to, kind, reply, &mut promises)?;
+                        self.answer(now, to, kind, reply, promises)?;
                     }
                 }
             }
         }
-        let idle = self.life().uncommitted.is_empty() && promises.is_empty();
-        self.commit()?;
+        Ok(records)
+    }
+
+    fn keep(&mut self, now: Now, promises: Vec<Promise>) -> Result<(), Killed> {
         for promise in promises {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply)?,
@@ -164,13 +201,24 @@ impl World {
                 }
             }
         }
-        Ok(idle)
+        Ok(())
     }
 
-    /// All or nothing: the process may die before or after, not within.
-    fn commit(&mut self) -> Result<(), Killed> {
-        self.operation()?;
-        for record in std::mem::take(&mut self.life().uncommitted) {
+    /// The store has done its work, if it was not for a controller that has died.
+    pub(crate) fn store_commits(&mut self, life: u64) {
+        if !self.server.is_up() || self.life().number != life {
+            return;
+        }
+        let Some(commit) = self.life().commit.take() else { unreachable!("nothing was to be committed") };
+        self.commit(commit.records);
+        self.life().has_committed = true;
+        let at = self.now + self.wake_delay();
+        self.wake_controller(at);
+    }
+
+    /// All or nothing.
+    pub(crate) fn commit(&mut self, records: Vec<Record>) {
+        for record in records {
             if let Record::Put(record) = &record {
                 note!(self, "commit {} round {} {:?}", record.id, record.round, record.phase());
             }
@@ -185,7 +233,6 @@ impl World {
                 Record::Drained(agent, false) => drop(server.drained.remove(&agent)),
             }
         }
-        Ok(())
     }
 
     fn push(&mut self, record: &TaskRecord) -> Result<(), Killed> {

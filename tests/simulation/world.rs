@@ -139,6 +139,7 @@ impl World {
             Event::Order(order) => self.order(order),
             Event::Confirmed { task, seq } => self.confirmed(task, seq),
             Event::ControllerWakes => self.controller_wakes(),
+            Event::Committed { life } => self.store_commits(life),
             Event::ControllerStarts => self.controller_starts(),
             Event::AgentWakes { agent } => self.agent_wakes(agent),
             Event::AgentStarts { agent } => self.agent_starts(agent),

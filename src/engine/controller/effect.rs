@@ -1,7 +1,7 @@
 //! What goes out of the controller's engine: answers, effects and deadlines.
 
 use crate::protocol::publish::Published;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{Reply, Wanted};
 use crate::types::{AgentId, GateSettings, Label, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
@@ -28,8 +28,8 @@ impl From<Reply> for Answer {
 
 /// What the shell must do, in order.
 ///
-/// All [`Record`]s of a turn are committed at once. What [`Effect::is_promise`] says leaves after that commit; everything else
-/// may leave before it, so that no dispatch waits for a disk (design, section 4).
+/// All [`Record`]s of a turn are committed at once ([`Ledger`](super::Ledger)). What [`Effect::is_promise`] says leaves after
+/// that commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
@@ -49,7 +49,6 @@ impl Effect {
     /// Whether this tells somebody what must not be lost any more.
     #[must_use]
     pub fn is_promise(&self) -> bool {
-        let finished = |record: &TaskRecord| record.phase() == Phase::Finished;
         // It must not overtake the end that it follows.
         let retried = |record: &TaskRecord| {
             let last = record.past.last().map(|past| past.end);
@@ -57,24 +56,36 @@ impl Effect {
         };
         match self {
             Self::Record(_) | Self::Publish(_) => false,
-            // Whoever has waited for the end goes on from here.
-            Self::Reply(_, Reply::Task { record, .. }) => finished(record),
             Self::Reply(_, reply) => reply_is_promise(reply),
             Self::Push(record) | Self::PushAgain(record) => finished(record) || retried(record),
         }
     }
 }
 
-/// Whether this answer must wait for the commit: that something was taken, or an end was heard. A task is handed out without
-/// a wait for the disk, but not again: a controller that dies must not leave a round that its successor hands out, too.
+/// Whether this answer must wait for the commit: that something was taken, that a task has ended, or that an agent may forget a
+/// run. A task is handed out without a wait for the disk, but not again: a controller that dies must not leave a round that
+/// its successor hands out, too.
 #[must_use]
 pub fn reply_is_promise(reply: &Reply) -> bool {
     match reply {
         Reply::Submitted { .. } | Reply::Done => true,
         Reply::Assigned(record) => record.round > Round(0),
-        Reply::Reported { phase, refusal, .. } => refusal.is_none() && *phase >= Phase::Ended,
-        _ => false,
+        Reply::Reported { phase, refusal, .. } => *phase >= Phase::Ended || refusal.is_some(),
+        Reply::Heartbeat { wanted, .. } => matches!(wanted, Some((.., Wanted::Drop))),
+        // Whoever has waited for the end goes on from here.
+        Reply::Task { record, .. } | Reply::Explained { record, .. } => finished(record),
+        Reply::Tasks { records, .. } => records.iter().any(finished),
+        Reply::Statistic(_)
+        | Reply::AgentCounts(_)
+        | Reply::Agents { .. }
+        | Reply::Gate(_)
+        | Reply::Gates(_)
+        | Reply::Refused(_) => false,
     }
+}
+
+fn finished(record: &TaskRecord) -> bool {
+    record.phase() == Phase::Finished
 }
 
 /// What is stored. A later record of the same task, gate or agent replaces an earlier one.

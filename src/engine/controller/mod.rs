@@ -8,7 +8,8 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long. The phases of a task stand in
+//! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
+//! [`Controller`], what waits for the store. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
 //!
@@ -24,6 +25,7 @@ mod clients;
 mod effect;
 mod family;
 mod gates;
+mod ledger;
 mod names;
 mod operators;
 mod queue;
@@ -45,6 +47,7 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
 pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
+pub use ledger::{Kept, Ledger};
 pub use restore::Stored;
 
 use crate::engine::timers::Timers;

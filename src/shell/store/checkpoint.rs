@@ -1,6 +1,10 @@
-//! The thread that writes the log of the store back into its file.
+//! Writing the log of the store back into its file.
+//!
+//! That takes tens of milliseconds, so a thread with a connection of its own does it. Commits that come meanwhile make the log
+//! longer, and it would never be written back to its end; what has come is little, and whoever commits writes it back.
 
-use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -10,26 +14,33 @@ use rusqlite::Connection;
 pub(super) struct Checkpointer {
     /// `None` once the thread has been told to end.
     wake: Option<SyncSender<()>>,
+    pub(super) has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
+}
+
+/// Writes back what is in the log now.
+pub(super) fn run(connection: &Connection) {
+    // PASSIVE takes what it can without making a writer or a reader wait.
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
+        // Nothing is lost by it: the log holds it all, and grows until a checkpoint succeeds.
+        log::warn!("the log of {} cannot be written back: {error}", connection.path().unwrap_or("the store"));
+    }
 }
 
 impl Checkpointer {
     /// # Errors
     /// When there are no threads left.
-    pub(super) fn start(connection: Connection, path: &Path) -> std::io::Result<Self> {
+    pub(super) fn start(connection: Connection) -> std::io::Result<Self> {
         let (wake, wakes) = sync_channel(1);
-        let path = path.to_owned();
+        let has_ended = Arc::<AtomicBool>::default();
+        let ended = Arc::clone(&has_ended);
         let thread = std::thread::Builder::new().name("checkpoint".to_owned()).spawn(move || {
             for () in wakes {
-                // PASSIVE takes what it can without making the writer wait.
-                let done = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
-                if let Err(error) = done {
-                    // Nothing is lost by it: the log holds it all, and grows until a checkpoint succeeds.
-                    log::warn!("the log of {} cannot be written back: {error}", path.display());
-                }
+                run(&connection);
+                ended.store(true, Ordering::Relaxed);
             }
         })?;
-        Ok(Self { wake: Some(wake), thread: Some(thread) })
+        Ok(Self { wake: Some(wake), has_ended, thread: Some(thread) })
     }
 
     /// Asks for a checkpoint; one that is asked for already is enough.
@@ -37,6 +48,11 @@ impl Checkpointer {
         if let Some(wake) = &self.wake {
             let _ = wake.try_send(());
         }
+    }
+
+    /// Whether a checkpoint has ended since the last call. It has left what was committed meanwhile.
+    pub(super) fn take_end(&self) -> bool {
+        self.has_ended.swap(false, Ordering::Relaxed)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::*;
 use crate::types::{Acknowledgement, Counts, Round, TaskId, TaskState, ToolName, Wall};
@@ -130,6 +131,34 @@ fn a_newer_version_is_refused_with_both_versions() {
     newer.pragma_update(None, "user_version", 7).unwrap();
     let error = Store::open(dir.path(), Durability::Disk).unwrap_err();
     assert!(matches!(error, StoreError::Newer { found: 7, known: 2, .. }), "{error}");
+}
+
+/// Under a load that never pauses, the log would grow for ever.
+#[test]
+fn the_log_begins_anew_when_it_is_written_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = Store::open(dir.path(), Durability::Process).unwrap();
+    let reader = Connection::open(dir.path().join(FILE)).unwrap();
+    let log = dir.path().join(format!("{FILE}-wal"));
+    let length = || fs::metadata(&log).unwrap().len();
+    let turn = |round| (0..100).map(move |number| put(&TaskRecord { round: Round(round), ..task(number) }));
+    let mut once = None;
+    for lap in 0..10 {
+        for commit in 0..20 {
+            store.commit(&turn(lap * 100 + commit).collect::<Vec<_>>()).unwrap();
+        }
+        let once = *once.get_or_insert_with(length);
+        // What comes after this reader's look is what the thread leaves, as it leaves what comes while it is at work.
+        reader.execute_batch("BEGIN; SELECT count(*) FROM tasks").unwrap();
+        store.commit(&turn(lap * 100 + 20).collect::<Vec<_>>()).unwrap();
+        store.keep_log_short();
+        while !store.checkpointer.has_ended.load(Ordering::Relaxed) {
+            std::thread::yield_now();
+        }
+        reader.execute_batch("END").unwrap();
+        store.keep_log_short();
+        assert!(length() <= 2 * once, "{} bytes, and {once} at first", length());
+    }
 }
 
 /// HAZARDS row D5: a full disk loses nothing that was stored, and the turn can be stored later.

@@ -1,0 +1,249 @@
+//! What is to be stored, and what must not be said before it is.
+//!
+//! The store takes one commit at a time. Turns go on meanwhile, so that no dispatch waits for a disk, and share the next one.
+//!
+//! | the store is | records and promises of a turn |
+//! |---|---|
+//! | idle | are the next commit |
+//! | busy | wait for it, and are the commit after that |
+//! | in trouble, such as a full disk | wait until a commit has taken all of it; one is tried every second |
+//!
+//! A promise leaves after the commit of its turn and of all turns before it, in the order in which it was made. A promise of a
+//! turn that has nothing to store waits for those before it as well: what it tells may rest on them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::effect::Record;
+use crate::types::{AgentId, Label, Mono, TaskId};
+
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Records and promises of the turns of a controller; see the [module](self). What a promise is, is its owner's concern.
+///
+/// After each turn: [`Self::handle_turn`], then [`Self::poll_commit`]. What the store has made of a commit comes back through
+/// [`Self::handle_stored`] or [`Self::handle_trouble`], after which there may be another one to poll.
+#[derive(Debug)]
+pub struct Ledger<P> {
+    store: Store<P>,
+    /// Of the turns since the last commit began. Only the latest record of a task, a gate or an agent matters.
+    records: BTreeMap<Subject, Record>,
+    /// None without records.
+    promises: Vec<P>,
+}
+
+#[derive(Debug)]
+enum Store<P> {
+    Idle,
+    Busy { promises: Vec<P>, in_trouble: bool },
+    Troubled { retry_at: Mono },
+}
+
+/// What a commit has brought.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kept<P> {
+    /// These may leave.
+    pub promises: Vec<P>,
+    /// Whether the store was in trouble until now.
+    pub recovered: bool,
+}
+
+impl<P> Default for Ledger<P> {
+    fn default() -> Self {
+        Self { store: Store::Idle, records: BTreeMap::new(), promises: Vec::new() }
+    }
+}
+
+impl<P> Ledger<P> {
+    /// Takes what a turn has decided. Gives back the promises that may leave at once.
+    #[must_use]
+    pub fn handle_turn(&mut self, records: Vec<Record>, promises: Vec<P>) -> Vec<P> {
+        self.records.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
+        let waiting = match &mut self.store {
+            Store::Idle if self.records.is_empty() => return promises,
+            Store::Busy { promises, .. } if self.records.is_empty() => promises,
+            Store::Idle | Store::Busy { .. } | Store::Troubled { .. } => &mut self.promises,
+        };
+        waiting.extend(promises);
+        Vec::new()
+    }
+
+    /// What the store is to commit next, if it has nothing to do and there is something.
+    #[must_use]
+    pub fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
+        let in_trouble = match self.store {
+            Store::Busy { .. } => return None,
+            Store::Idle => false,
+            Store::Troubled { retry_at } if retry_at <= now => true,
+            Store::Troubled { .. } => return None,
+        };
+        if self.records.is_empty() {
+            return None;
+        }
+        self.store = Store::Busy { promises: std::mem::take(&mut self.promises), in_trouble };
+        Some(std::mem::take(&mut self.records).into_values().collect())
+    }
+
+    /// When to poll for a commit although no turn has ended.
+    #[must_use]
+    pub const fn poll_timeout(&self) -> Option<Mono> {
+        match self.store {
+            Store::Troubled { retry_at } => Some(retry_at),
+            Store::Idle | Store::Busy { .. } => None,
+        }
+    }
+
+    /// The commit rests on the disk.
+    #[must_use]
+    pub fn handle_stored(&mut self) -> Kept<P> {
+        let (promises, recovered) = self.end_commit();
+        Kept { promises, recovered }
+    }
+
+    /// The commit is not stored; these records of it come back, and are part of the next one. When that is news, the promises
+    /// that wait come back as well: some can be taken back. The others are to be given to [`Self::hold`], in their order.
+    #[must_use]
+    pub fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<P>> {
+        let (mut promises, in_trouble) = self.end_commit();
+        self.store = Store::Troubled { retry_at: now + RETRY_INTERVAL };
+        for record in records {
+            // What has been decided since is newer.
+            self.records.entry(Subject::of(&record)).or_insert(record);
+        }
+        promises.append(&mut self.promises);
+        if in_trouble {
+            self.promises = promises;
+            return None;
+        }
+        Some(promises)
+    }
+
+    fn end_commit(&mut self) -> (Vec<P>, bool) {
+        match std::mem::replace(&mut self.store, Store::Idle) {
+            Store::Busy { promises, in_trouble } => (promises, in_trouble),
+            Store::Idle | Store::Troubled { .. } => unreachable!("a commit has ended that was never begun"),
+        }
+    }
+
+    /// Keeps a promise until the store recovers.
+    pub fn hold(&mut self, promise: P) {
+        self.promises.push(promise);
+    }
+
+    /// Whether no commit is under way, and none is due before the store recovers.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        match self.store {
+            Store::Busy { .. } => false,
+            Store::Idle => self.records.is_empty(),
+            Store::Troubled { .. } => true,
+        }
+    }
+
+    /// Records that no store has taken. They die with the process.
+    pub fn uncommitted(&self) -> impl Iterator<Item = &Record> {
+        self.records.values()
+    }
+}
+
+/// What a record is of.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Subject {
+    Task(TaskId),
+    Gate(Label),
+    Agent(AgentId),
+}
+
+impl Subject {
+    fn of(record: &Record) -> Self {
+        match record {
+            Record::Put(record) => Self::Task(record.id),
+            Record::Remove(task) => Self::Task(*task),
+            Record::Gate(name, _) => Self::Gate(name.clone()),
+            Record::Drained(agent, _) => Self::Agent(agent.clone()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: u64) -> Mono {
+        Mono::from_nanos(millis * 1_000_000)
+    }
+
+    fn drained(agent: &str, drained: bool) -> Record {
+        Record::Drained(AgentId::new(agent).unwrap(), drained)
+    }
+
+    fn turn(ledger: &mut Ledger<&'static str>, agent: &str, promise: &'static str) {
+        assert_eq!(ledger.handle_turn(vec![drained(agent, true)], vec![promise]), [""; 0]);
+    }
+
+    #[test]
+    fn a_promise_leaves_after_the_commit_of_its_turn() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.poll_commit(at(0)), None);
+        turn(&mut ledger, "a", "first");
+        assert_eq!(ledger.poll_commit(at(0)), Some(vec![drained("a", true)]));
+        assert!(!ledger.is_at_rest());
+        assert_eq!(ledger.handle_stored(), Kept { promises: vec!["first"], recovered: false });
+        assert!(ledger.is_at_rest());
+    }
+
+    #[test]
+    fn turns_go_on_while_the_store_is_busy_and_share_the_next_commit() {
+        let mut ledger = Ledger::default();
+        turn(&mut ledger, "a", "first");
+        let _ = ledger.poll_commit(at(0));
+        turn(&mut ledger, "b", "second");
+        turn(&mut ledger, "c", "third");
+        assert_eq!(ledger.handle_turn(vec![drained("b", false)], vec![]), [""; 0]);
+        assert_eq!(ledger.poll_commit(at(0)), None, "one at a time");
+        assert_eq!(ledger.handle_stored().promises, ["first"]);
+        // The latest word on each.
+        assert_eq!(ledger.poll_commit(at(0)), Some(vec![drained("b", false), drained("c", true)]));
+        assert_eq!(ledger.handle_stored().promises, ["second", "third"]);
+    }
+
+    #[test]
+    fn a_promise_without_records_waits_only_for_those_before_it() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.handle_turn(vec![], vec!["at once"]), ["at once"]);
+        turn(&mut ledger, "a", "first");
+        let _ = ledger.poll_commit(at(0));
+        assert_eq!(ledger.handle_turn(vec![], vec!["second"]), [""; 0]);
+        assert_eq!(ledger.handle_stored().promises, ["first", "second"]);
+        turn(&mut ledger, "a", "third");
+        assert_eq!(ledger.handle_turn(vec![], vec!["fourth"]), [""; 0]);
+        let _ = ledger.poll_commit(at(0));
+        assert_eq!(ledger.handle_stored().promises, ["third", "fourth"]);
+    }
+
+    #[test]
+    fn trouble_keeps_everything_until_a_later_commit_takes_it() {
+        let mut ledger = Ledger::default();
+        turn(&mut ledger, "a", "first");
+        let records = ledger.poll_commit(at(0)).unwrap();
+        turn(&mut ledger, "b", "second");
+        assert_eq!(ledger.handle_turn(vec![drained("a", false)], vec![]), [""; 0]);
+        // The first is taken back.
+        assert_eq!(ledger.handle_trouble(at(0), records), Some(vec!["first", "second"]));
+        ledger.hold("second");
+        assert!(ledger.is_at_rest());
+
+        turn(&mut ledger, "c", "third");
+        assert_eq!((ledger.poll_commit(at(999)), ledger.poll_timeout()), (None, Some(at(1000))));
+        let records = ledger.poll_commit(at(1000)).unwrap();
+        assert_eq!(records, [drained("a", false), drained("b", true), drained("c", true)]);
+        turn(&mut ledger, "d", "fourth");
+        assert_eq!(ledger.handle_trouble(at(1000), records), None, "no news");
+
+        let _ = ledger.poll_commit(at(2000)).unwrap();
+        assert_eq!(ledger.handle_turn(vec![], vec!["fifth"]), [""; 0]);
+        let kept = Kept { promises: vec!["second", "third", "fourth", "fifth"], recovered: true };
+        assert_eq!(ledger.handle_stored(), kept);
+        assert_eq!(ledger.poll_timeout(), None);
+    }
+}
