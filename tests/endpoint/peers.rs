@@ -4,6 +4,10 @@
 //! What they need is fetched into `target/peers` once, by versions and hashes that stand in `peers/`. Where the registry, or the
 //! language, is out of reach, the test says so in a loud line and passes; anything else that goes wrong is a failure.
 //!
+//! What is a loss by the rules of ZeroMQ is none of the test: a message that is sent while a connection breaks, or to a socket that has
+//! been refused. JeroMQ forgets to watch some of the connections that it has just made (its pull request 1022 tells how), and
+//! makes another when its handshake timer comes.
+//!
 //! A peer is a program that does what its standard input says, a line for each step, and answers each with a line; a part of a
 //! message is a point and its bytes in hex.
 
@@ -26,7 +30,6 @@ const TALK_SECONDS: &str = "150";
 const SILENCE_MILLIS: i32 = 500;
 
 #[test]
-#[ignore = "one conversation in some dozens stops for a reason that is not known: run it by name"]
 fn zeromq_js_talks_with_us() {
     let Some(modules) = fetch_node() else { return };
     let mut command = program("node");
@@ -35,7 +38,6 @@ fn zeromq_js_talks_with_us() {
 }
 
 #[test]
-#[ignore = "one conversation in some dozens stops for a reason that is not known: run it by name"]
 fn jeromq_talks_with_us() {
     let Some(jar) = fetch_java() else { return };
     let mut command = program("java");
