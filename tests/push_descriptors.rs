@@ -5,6 +5,7 @@ use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use llts::shell::clock;
 use llts::shell::push::{PushConfig, Pusher};
 use llts::types::{AddressPolicy, PushAddress};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
@@ -25,12 +26,13 @@ fn frames_wait_until_descriptors_come_back() {
         connect_timeout: Duration::from_millis(500),
         idle_timeout: Duration::from_secs(60),
         linger: Duration::from_millis(100),
+        acknowledgements_max: 0,
         policy,
     };
-    let mut pusher = Pusher::start(config, None).unwrap();
+    let mut pusher = Pusher::start(config).unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let used = || fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
-    // The thread has just made and closed a socket; libzmq closes the descriptors of one a little later.
+    // The pusher has just made and closed a socket; libzmq closes the descriptors of one a little later.
     let steady = Cell::new((used(), 0));
     wait_until(|| {
         let (count, looks) = steady.get();
@@ -45,22 +47,27 @@ fn frames_wait_until_descriptors_come_back() {
         // Each that is still open would be one more to connect with.
         wait_until(|| used() <= idle);
         setrlimit(Resource::RLIMIT_NOFILE, idle + left, hard).unwrap();
-        pusher.push(&address, b"lost".to_vec());
-        pusher.flush();
-        wait_until(|| pusher.counts().dropped_unreachable > before.dropped_unreachable);
+        pusher.push(clock::now().mono, &address, b"lost".to_vec());
+        wait_until(|| {
+            pusher.turn(clock::now().mono, true);
+            pusher.counts().dropped_unreachable > before.dropped_unreachable
+        });
         setrlimit(Resource::RLIMIT_NOFILE, soft, hard).unwrap();
         let counts = pusher.counts();
         assert_eq!((counts.sent, counts.dropped_unreachable), (before.sent, before.dropped_unreachable + 1));
     }
 
-    pusher.push(&address, b"kept".to_vec());
-    pusher.flush();
+    pusher.push(clock::now().mono, &address, b"kept".to_vec());
+    wait_until(|| {
+        pusher.turn(clock::now().mono, true);
+        pusher.counts().sent > 0
+    });
     receiver.set_rcvtimeo(60_000).unwrap();
     assert_eq!(receiver.recv_bytes(0).unwrap(), b"kept");
 }
 
 /// Looks again and again, for a minute at the most.
-fn wait_until(holds: impl Fn() -> bool) {
+fn wait_until(mut holds: impl FnMut() -> bool) {
     let (_keep, never) = mpsc::channel::<()>();
     for _ in 0..30_000 {
         if holds() {

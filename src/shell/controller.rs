@@ -1,7 +1,8 @@
 //! The controller's process: sockets around the engine.
 //!
 //! A turn is one wait, then everything that is ready goes through the engine, then its effects: what needs no promise leaves
-//! at once, the records go to the store, and the promises leave in the turn that learns of the commit (design, section 4).
+//! at once, the records go to the store, and the promises leave in the turn that learns of the commit (design, section 4). The
+//! addresses that are pushed to have a slice of each turn ([`super::push`]).
 
 mod settings;
 
@@ -14,7 +15,7 @@ use nix::sys::signal::Signal;
 use super::clock;
 use super::lock::{LockError, StateLock};
 use super::prompt::{Hosted, PromptError};
-use super::push::{Acknowledgements, Pusher};
+use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
@@ -67,8 +68,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let watchable = publish::prefix(kind::TASK_STATUS);
     let ports = transport::bind(config, watchable, descriptors)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
-    let acknowledgements = Acknowledgements::new()?;
-    let pusher = Pusher::start(settings::push(config, &rules), Some(acknowledgements.sink()))?;
+    let pusher = Pusher::start(settings::push(config, &rules))?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
     let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
@@ -79,7 +79,6 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
         engine,
         ports,
         pusher,
-        acknowledgements,
         ledger: Ledger::default(),
         writer: Writer::start(store)?,
         rules,
@@ -122,7 +121,6 @@ struct Service {
     engine: Controller,
     ports: Box<dyn Ports>,
     pusher: Pusher,
-    acknowledgements: Acknowledgements,
     ledger: Ledger<Promise>,
     writer: Writer,
     rules: Rules,
@@ -137,16 +135,17 @@ struct Service {
 impl Service {
     fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
+            let before = clock::now().mono;
             let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
-            let deadline = engine_deadline.into_iter().chain(self.ledger.poll_timeout()).min();
-            let fds = [signals.as_fd(), self.acknowledgements.as_fd(), self.writer.as_fd()];
-            let ready = self.ports.wait(clock::now().mono, deadline, &fds);
+            let deadlines = engine_deadline.into_iter().chain(self.ledger.poll_timeout());
+            let deadline = deadlines.chain(self.pusher.poll_timeout(before)).min();
+            let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd()];
+            let ready = self.ports.wait(before, deadline, &fds);
             let now = clock::now();
             let mut promises = Vec::new();
             self.receive(now, &mut promises);
-            if ready[1] {
-                self.acknowledge(now);
-            }
+            self.pusher.turn(now.mono, ready[1]);
+            self.acknowledge(now);
             if ready[2] {
                 self.settle(now)?;
             }
@@ -230,7 +229,7 @@ impl Service {
         }
         // What needs no promise does not wait for the disk.
         self.ports.flush();
-        self.pusher.flush();
+        self.pusher.flush(now.mono);
         if let Some(records) = self.ledger.poll_commit(now.mono) {
             self.writer.commit(records);
         }
@@ -271,9 +270,9 @@ impl Service {
                 Effect::Record(record) => records.push(record),
                 Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
                 Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
-                Effect::Push(record) => self.push(&record),
+                Effect::Push(record) => self.push(now, &record),
                 Effect::PushAgain(record) if is_promise => promises.push(Promise::PushAgain(record)),
-                Effect::PushAgain(record) => self.push_to_address(&record),
+                Effect::PushAgain(record) => self.push_to_address(now, &record),
                 Effect::Reply(ticket, reply) => {
                     let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
                     if is_promise {
@@ -292,8 +291,8 @@ impl Service {
         for promise in promises {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
-                Promise::Push(record) => self.push(&record),
-                Promise::PushAgain(record) => self.push_to_address(&record),
+                Promise::Push(record) => self.push(now, &record),
+                Promise::PushAgain(record) => self.push_to_address(now, &record),
             }
         }
     }
@@ -313,23 +312,22 @@ impl Service {
         }
     }
 
-    fn push(&mut self, record: &TaskRecord) {
+    fn push(&mut self, now: Now, record: &TaskRecord) {
         if self.ports.is_watched() {
             self.ports.publish(publish::encode_status(record));
         }
-        self.push_to_address(record);
+        self.push_to_address(now, record);
     }
 
-    fn push_to_address(&mut self, record: &TaskRecord) {
+    fn push_to_address(&mut self, now: Now, record: &TaskRecord) {
         if let Some(address) = &record.address {
-            self.pusher.push(address, publish::encode_status(record));
+            self.pusher.push(now.mono, address, publish::encode_status(record));
         }
     }
 
     /// What receivers of pushes have sent back.
     fn acknowledge(&mut self, now: Now) {
-        self.acknowledgements.drain_wake();
-        while let Some(received) = self.acknowledgements.take() {
+        while let Some(received) = self.pusher.poll_acknowledgement() {
             if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
                 self.engine.handle_acknowledgement(now, task, pushes, &received.from);
             }

@@ -1,4 +1,4 @@
-//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]; only the push thread and the client have sockets of
+//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]; only the pushes and the client have sockets of
 //! their own.
 
 use std::collections::BTreeSet;

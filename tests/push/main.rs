@@ -1,8 +1,9 @@
-//! The push thread on either transport.
+//! Pushing on either transport.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 #![expect(clippy::duplicate_mod, reason = "the same tests hold for both transports")]
 
+mod driver;
 mod libzmq;
 #[path = "suite.rs"]
 mod own;

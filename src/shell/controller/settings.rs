@@ -30,7 +30,7 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
     }
 }
 
-/// The push thread.
+/// The pushes.
 pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
@@ -41,6 +41,8 @@ pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
         connect_timeout: push.connect_timeout,
         idle_timeout: push.idle_timeout,
         linger: push.linger,
+        // The loop takes them in each turn; a receiver whose frame does not fit in confirms the next push.
+        acknowledgements_max: 10_000,
         policy: rules.addresses.clone(),
     }
 }

@@ -21,11 +21,13 @@ impl Table {
         self.timers.insert((at, id));
     }
 
-    /// Does what is due.
-    pub(super) fn handle_timeout(&mut self, now: Mono) {
-        while let Some((at, id)) = self.timers.first().copied()
-            && at <= now
-        {
+    /// Does what is due, for so many addresses at the most.
+    pub(super) fn handle_timeout(&mut self, now: Mono, timers_max: usize) {
+        for _ in 0..timers_max {
+            let Some((at, id)) = self.timers.first().copied() else { return };
+            if at > now {
+                return;
+            }
             self.timers.pop_first();
             let Some(peer) = self.peers.get_mut(&id) else { continue };
             peer.armed = None;
@@ -38,7 +40,7 @@ impl Table {
 
     fn act(&mut self, now: Mono, id: PeerId, due: Due) {
         match due {
-            Due::Read => self.serve(now, id, false),
+            Due::Read => self.mark(id),
             Due::CloseIdle => drop(self.remove(id)),
             Due::GiveUp(reason) => self.give_up(now, id, reason),
             Due::Rejoin => self.rejoin(now, id),
@@ -47,7 +49,7 @@ impl Table {
 
     /// The next deadline; `Some(now)` while there is work that no event announces.
     pub(super) fn poll_timeout(&self, now: Mono) -> Option<Mono> {
-        if !self.marked.is_empty() {
+        if !self.marked.is_empty() || (self.line_may_move && !self.line.is_empty()) {
             return Some(now);
         }
         let timer = self.timers.first().map(|(at, _)| *at);
@@ -77,7 +79,7 @@ impl Table {
     }
 
     /// Closes all sockets; what libzmq has taken is delivered for `linger` more, while the context is dropped.
-    pub(super) fn close_all(mut self, now: Mono, linger: Duration) {
+    pub(super) fn close_all(&mut self, now: Mono, linger: Duration) {
         for peer in self.peers.values() {
             if let Link::Open(wire) = &peer.link {
                 wire.set_linger(linger);

@@ -1,4 +1,4 @@
-//! How fast one receiver may send to us: so that a chatty one occupies neither the thread nor a processor.
+//! How fast one receiver may send to us: so that a chatty one does not occupy the loop.
 
 use std::time::Duration;
 

@@ -22,8 +22,10 @@ pub(super) struct Peer {
     pub(super) used: Mono,
     /// The deadline that stands in the table of timers.
     pub(super) armed: Option<Mono>,
-    /// Stands in the list of those to be served in this turn.
-    pub(super) marked: bool,
+    /// Stands in the list of those to be served.
+    pub(super) is_marked: bool,
+    /// The poller has named it since it was served: there is more than room to write.
+    pub(super) has_news: bool,
     /// Connections that were refused one after the other.
     pub(super) refusals: u32,
 }
@@ -80,7 +82,8 @@ impl Peer {
             waiting_since: now,
             used: now,
             armed: None,
-            marked: false,
+            is_marked: false,
+            has_news: false,
             refusals: 0,
         }
     }

@@ -1,24 +1,21 @@
-//! The handle of the push thread: what the loop of the controller calls. Nothing here waits for the network.
+//! What the loop of the controller calls. Nothing here waits for the network, until the end.
 
 use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::sync::mpsc::{self, Sender};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
-use super::counts::{Counters, PushCounts, add};
-use super::inbox::{AckSink, Inbox};
-use super::poller::Poller;
-use super::queue::{QueueLimits, cost};
+use super::counts::PushCounts;
+use super::inbox::{Inbox, Received};
+use super::poller::Ready;
+use super::queue::QueueLimits;
 use super::resolve::Resolver;
-use super::table::{Limits, Parts, Table};
+use super::table::{Limits, Table};
 use super::wire::Wires;
-use super::worker::{Batch, Worker};
 use crate::config::Transport;
+use crate::shell::clock;
 use crate::types::AddressPolicy;
+use crate::types::Mono;
 use crate::types::PushAddress;
 
 /// libzmq allows 1,023 sockets in a context; the rest is for closed ones that linger.
@@ -30,8 +27,8 @@ const PEERS_PER_SOCKET: usize = 4;
 /// Addresses whose queues may be full at the same time, as far as memory goes.
 const FULL_QUEUES_MAX: usize = 16;
 
-/// Frames that leave without a call to [`Pusher::flush`].
-const BATCH_FRAMES_MAX: usize = 256;
+/// The part of the linger time that is kept for what libzmq has taken already.
+const LINGER_SHARE: u32 = 4;
 
 /// The limits of a [`Pusher`]; `config.toml` says what each default is for.
 #[derive(Clone, Debug)]
@@ -50,108 +47,93 @@ pub struct PushConfig {
     pub idle_timeout: Duration,
     /// How long [`Pusher::stop`] and a closed socket go on delivering.
     pub linger: Duration,
+    /// Frames from receivers that wait for the caller.
+    pub acknowledgements_max: usize,
     /// What host names may resolve to.
     pub policy: AddressPolicy,
 }
 
-/// Pushes frames to addresses, in order for each address, from a thread of its own.
+/// Pushes frames to addresses, in order for each address.
 ///
-/// [`Self::push`] any number of times, then [`Self::flush`] once at the end of a turn; [`Self::stop`] at the end.
-#[derive(Debug)]
+/// The loop that owns it waits for its descriptor and until [`Self::poll_timeout`], then calls [`Self::turn`] and takes what
+/// [`Self::poll_acknowledgement`] has; it calls [`Self::push`] any number of times, and [`Self::flush`] once after them;
+/// [`Self::stop`] at the end. Only that last one waits.
 pub struct Pusher {
-    batch: Batch,
-    /// `None` once the thread has been told to stop.
-    batches: Option<Sender<Batch>>,
-    wake: Arc<EventFd>,
-    counters: Arc<Counters>,
-    waiting_bytes_max: usize,
-    thread: Option<JoinHandle<()>>,
+    table: Table,
 }
 
 impl Pusher {
-    /// Starts the thread. `acks` gets what receivers send back; without it that is read and thrown away.
+    /// Starts the thread that looks host names up, and nothing else.
     ///
     /// # Errors
     ///
     /// When descriptors or threads have run out.
-    pub fn start(config: PushConfig, acks: Option<AckSink>) -> io::Result<Self> {
-        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let counters = Arc::<Counters>::default();
-        let limits = Limits::from(&config);
-        let wires = wires(config.transport)?;
-        let table = Table::new(Parts {
-            limits,
-            wires,
-            poller: Poller::new(&wake)?,
-            resolver: Resolver::start(config.policy, Arc::clone(&wake))?,
-            inbox: Inbox::new(acks, Arc::clone(&counters)),
-            counters: Arc::clone(&counters),
-        });
-        let (sender, batches) = mpsc::channel();
-        let worker = Worker { table, batches, wake: Arc::clone(&wake) };
-        let thread = std::thread::Builder::new().name("push".into()).spawn(move || worker.run())?;
-        Ok(Self {
-            batch: Batch::new(),
-            batches: Some(sender),
-            wake,
-            counters,
-            waiting_bytes_max: limits.bytes_max,
-            thread: Some(thread),
-        })
+    pub fn start(config: PushConfig) -> io::Result<Self> {
+        let (limits, inbox) = (Limits::from(&config), Inbox::new(config.acknowledgements_max));
+        let table = Table::new(limits, wires(config.transport)?, Resolver::start(config.policy)?, inbox)?;
+        Ok(Self { table })
     }
 
-    /// Takes a frame for an address. It never waits and never fails: what cannot be delivered is counted.
-    pub fn push(&mut self, address: &Arc<PushAddress>, frame: Vec<u8>) {
-        // The thread takes over at once; if it is starved of the processor, memory is still bounded.
-        let cost = cost(&frame);
-        let waiting = self.counters.handed_over_bytes.fetch_add(cost, Ordering::Relaxed);
-        if waiting + cost > self.waiting_bytes_max {
-            self.counters.handed_over_bytes.fetch_sub(cost, Ordering::Relaxed);
-            add(&self.counters.dropped_full, 1);
-            return;
-        }
-        self.batch.push((Arc::clone(address), frame));
-        if self.batch.len() >= BATCH_FRAMES_MAX {
-            self.flush();
-        }
+    /// Takes a frame for an address. It never fails: what cannot be delivered is counted.
+    pub fn push(&mut self, now: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
+        self.table.enqueue(now, address, frame);
     }
 
-    /// Hands over what was pushed and wakes the thread, once for all of it.
-    pub fn flush(&mut self) {
-        if self.batch.is_empty() {
-            return;
-        }
-        let Some(batches) = &self.batches else { return };
-        if let Err(mpsc::SendError(batch)) = batches.send(std::mem::take(&mut self.batch)) {
-            // The thread has ended, and has said why.
-            add(&self.counters.dropped_unreachable, batch.len());
-            let bytes = batch.iter().map(|(_, frame)| cost(frame)).sum();
-            self.counters.handed_over_bytes.fetch_sub(bytes, Ordering::Relaxed);
-        }
-        super::ring(&self.wake);
+    /// Sends what was pushed to addresses that can take it, one write for each, as far as the slice of this turn goes; the rest
+    /// goes with later turns.
+    pub fn flush(&mut self, now: Mono) {
+        self.table.flush(now);
+    }
+
+    /// Does a slice of what there is to do, now that the wait is over; `readable` is what it has said of the descriptor.
+    pub fn turn(&mut self, now: Mono, readable: bool) {
+        let ready = if readable { self.table.poller.wait(Duration::ZERO) } else { Ready::default() };
+        self.table.turn(now, ready);
+    }
+
+    /// When [`Self::turn`] is to be called though the descriptor is not readable; `Some(now)` while there is more to do.
+    #[must_use]
+    pub fn poll_timeout(&self, now: Mono) -> Option<Mono> {
+        self.table.poll_timeout(now)
+    }
+
+    /// The next frame that a receiver has sent back.
+    pub fn poll_acknowledgement(&mut self) -> Option<Received> {
+        self.table.inbox.pop()
     }
 
     /// What has become of the frames so far.
     #[must_use]
-    pub fn counts(&self) -> PushCounts {
-        self.counters.read()
+    pub const fn counts(&self) -> PushCounts {
+        self.table.counts()
     }
 
-    /// Delivers what waits for addresses that can be reached, for the linger time at the most, and ends the thread.
+    /// Delivers what waits for addresses that can be reached, for the linger time at the most, and closes all sockets.
     pub fn stop(mut self) -> PushCounts {
-        self.end();
+        self.drain();
         self.counts()
     }
 
-    fn end(&mut self) {
-        self.flush();
-        self.batches = None;
-        super::ring(&self.wake);
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log::error!("push: the thread has panicked");
+    fn drain(&mut self) {
+        let mut now = clock::now().mono;
+        let linger = self.table.limits.linger;
+        let end = now + linger;
+        let drain_end = now + (linger - linger / LINGER_SHARE);
+        self.table.give_up_dead(now);
+        while !self.table.is_drained() && now < drain_end {
+            let deadline = self.poll_timeout(now).map_or(drain_end, |at| at.min(drain_end));
+            let ready = self.table.poller.wait(deadline.since(now));
+            now = clock::now().mono;
+            self.table.turn(now, ready);
         }
+        self.table.close_all(now, end.since(now));
+    }
+}
+
+/// Readable while a socket has news or a host name is answered.
+impl AsFd for Pusher {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.table.poller.as_fd()
     }
 }
 
@@ -169,7 +151,7 @@ fn wires(transport: Transport) -> io::Result<Wires> {
 
 impl Drop for Pusher {
     fn drop(&mut self) {
-        self.end();
+        self.drain();
     }
 }
 
@@ -195,6 +177,22 @@ mod tests {
     use super::*;
     use crate::types::Host;
 
+    fn config() -> PushConfig {
+        let seconds = Duration::from_secs(60);
+        PushConfig {
+            transport: Transport::Own,
+            sockets_max: 2,
+            queue_max: 100,
+            queue_bytes_max: 100_000,
+            connect_timeout: seconds,
+            idle_timeout: seconds,
+            linger: seconds,
+            acknowledgements_max: 0,
+            // Other addresses of a name, such as ::1, must not be taken.
+            policy: AddressPolicy { allow: vec!["127.0.0.1/32".parse().unwrap()], own: vec![] },
+        }
+    }
+
     #[test]
     fn frames_for_a_name_wait_until_it_is_resolved() {
         let context = zmq::Context::new();
@@ -204,31 +202,40 @@ mod tests {
         let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
         let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
 
-        let seconds = Duration::from_secs(60);
-        let mut pusher = Pusher::start(
-            PushConfig {
-                transport: Transport::Own,
-                sockets_max: 2,
-                queue_max: 100,
-                queue_bytes_max: 100_000,
-                connect_timeout: seconds,
-                idle_timeout: seconds,
-                linger: seconds,
-                // Other addresses of the name, such as ::1, must not be taken.
-                policy: AddressPolicy { allow: vec!["127.0.0.1/32".parse().unwrap()], own: vec![] },
-            },
-            None,
-        )
-        .unwrap();
+        let mut pusher = Pusher::start(config()).unwrap();
         // The parser writes a number for it; as a name it stands for any that resolves.
         let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: bound.port() });
         for frame in ["first", "second"] {
-            pusher.push(&named, frame.into());
+            pusher.push(clock::now().mono, &named, frame.into());
         }
-        pusher.flush();
+        assert_eq!(pusher.stop().sent, 2);
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "first");
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "second");
         assert_eq!(bound.ip(), Ipv4Addr::LOCALHOST);
-        assert_eq!(pusher.stop().sent, 2);
+    }
+
+    #[test]
+    fn more_frames_than_may_wait_can_be_pushed_in_one_turn() {
+        let receiver = zmq::Context::new().socket(zmq::DEALER).unwrap();
+        receiver.set_rcvhwm(0).unwrap();
+        receiver.set_rcvtimeo(60_000).unwrap();
+        receiver.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
+        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port() });
+        let mut pusher = Pusher::start(PushConfig { queue_max: 1000, ..config() }).unwrap();
+
+        let now = clock::now().mono;
+        pusher.push(now, &address, "first".into());
+        pusher.flush(now);
+        while pusher.counts().sent == 0 {
+            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
+        }
+        for _ in 0..5000 {
+            pusher.push(now, &address, "next".into());
+        }
+        let counts = pusher.stop();
+        assert_eq!((counts.sent, counts.dropped_full), (5001, 0));
+        assert!((0..5001).all(|_| receiver.recv_bytes(0).is_ok()));
     }
 }

@@ -6,11 +6,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
-use nix::sys::eventfd::EventFd;
+use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::types::AddressPolicy;
 use crate::types::Mono;
@@ -51,25 +52,30 @@ struct Answer {
 pub(super) struct Resolver {
     questions: SyncSender<String>,
     answers: Receiver<Answer>,
+    /// Counts the answers that were not taken over so far.
+    ready: Arc<EventFd>,
     cache: HashMap<String, Cached>,
     policy: AddressPolicy,
 }
 
 impl Resolver {
     /// Starts the thread. It ends when the resolver is dropped and the lookup of the moment, if any, has returned.
-    pub(super) fn start(policy: AddressPolicy, wake: Arc<EventFd>) -> io::Result<Self> {
+    pub(super) fn start(policy: AddressPolicy) -> io::Result<Self> {
+        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_SEMAPHORE;
+        let ready = Arc::new(EventFd::from_flags(flags)?);
         let (questions, incoming) = mpsc::sync_channel::<String>(QUESTIONS_MAX);
         let (outgoing, answers) = mpsc::channel();
+        let bell = Arc::clone(&ready);
         std::thread::Builder::new().name("push-resolve".into()).spawn(move || {
             for name in incoming {
                 let ips = look_up(&name);
-                if outgoing.send(Answer { name, ips }).is_err() {
+                // The counter holds far more answers than there are places for questions.
+                if outgoing.send(Answer { name, ips }).is_err() || bell.write(1).is_err() {
                     return;
                 }
-                super::ring(&wake);
             }
         })?;
-        Ok(Self { questions, answers, cache: HashMap::new(), policy })
+        Ok(Self { questions, answers, ready, cache: HashMap::new(), policy })
     }
 
     /// Says what is known of a name, and asks if nothing is.
@@ -97,6 +103,7 @@ impl Resolver {
 
     /// Takes over one answer and names the host that it is for.
     pub(super) fn poll_answer(&mut self, now: Mono) -> Option<String> {
+        self.ready.read().ok()?;
         let Answer { name, ips } = self.answers.try_recv().ok()?;
         let ttl = if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         self.cache.insert(name.clone(), Cached { answer: Some(ips), until: Some(now + ttl) });
@@ -112,6 +119,13 @@ impl Resolver {
     }
 }
 
+/// Readable while there are answers.
+impl AsFd for Resolver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.ready.as_fd()
+    }
+}
+
 fn look_up(name: &str) -> Vec<IpAddr> {
     // The port is not looked at.
     (name, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
@@ -121,30 +135,29 @@ fn look_up(name: &str) -> Vec<IpAddr> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use nix::sys::eventfd::EfdFlags;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
     use super::*;
 
-    fn resolver(allow: &[&str]) -> (Resolver, Arc<EventFd>) {
-        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_SEMAPHORE).unwrap());
+    fn resolver(allow: &[&str]) -> Resolver {
         let policy =
             AddressPolicy { allow: allow.iter().map(|network| network.parse().unwrap()).collect(), own: vec![] };
-        (Resolver::start(policy, Arc::clone(&wake)).unwrap(), wake)
+        Resolver::start(policy).unwrap()
     }
 
     /// Blocks until the thread has answered.
-    fn answered(resolver: &mut Resolver, wake: &EventFd, now: Mono) -> String {
-        wake.read().unwrap();
+    fn answered(resolver: &mut Resolver, now: Mono) -> String {
+        poll(&mut [PollFd::new(resolver.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
         resolver.poll_answer(now).unwrap()
     }
 
     #[test]
     fn a_name_is_asked_for_once_and_remembered_for_a_minute() {
-        let (mut resolver, wake) = resolver(&["127.0.0.0/8", "::1"]);
+        let mut resolver = resolver(&["127.0.0.0/8", "::1"]);
         let now = Mono::default();
         assert_eq!(resolver.look_up(now, "localhost", 80), Lookup::Asked);
         assert_eq!(resolver.look_up(now, "localhost", 81), Lookup::Asked);
-        assert_eq!(answered(&mut resolver, &wake, now), "localhost");
+        assert_eq!(answered(&mut resolver, now), "localhost");
         assert_eq!(resolver.poll_answer(now), None, "the second question is the first one");
         assert!(matches!(resolver.look_up(now, "localhost", 80), Lookup::Found(ip) if ip.is_loopback()));
         assert_eq!(resolver.look_up(now + FOUND_TTL, "localhost", 80), Lookup::Asked);
@@ -152,10 +165,10 @@ mod tests {
 
     #[test]
     fn the_policy_holds_for_what_a_name_resolves_to() {
-        let (mut resolver, wake) = resolver(&["10.0.0.0/8"]);
+        let mut resolver = resolver(&["10.0.0.0/8"]);
         let now = Mono::default();
         assert_eq!(resolver.look_up(now, "localhost", 80), Lookup::Asked);
-        answered(&mut resolver, &wake, now);
+        answered(&mut resolver, now);
         let lookup = resolver.look_up(now, "localhost", 80);
         assert_eq!(lookup, Lookup::Failed("its host name resolves to no allowed address"));
         let hidden = [Ipv4Addr::new(169, 254, 169, 254).into(), Ipv4Addr::new(10, 0, 0, 1).into()];
@@ -164,7 +177,7 @@ mod tests {
 
     #[test]
     fn a_failure_is_forgotten_after_seconds() {
-        let (mut resolver, _wake) = resolver(&["0.0.0.0/0"]);
+        let mut resolver = resolver(&["0.0.0.0/0"]);
         let now = Mono::default();
         resolver.cache.insert("nowhere".into(), Cached { answer: Some(vec![]), until: Some(now + FAILED_TTL) });
         assert_eq!(resolver.look_up(now, "nowhere", 80), Lookup::Failed("its host name cannot be resolved"));

@@ -35,25 +35,28 @@ impl Limits {
 impl Table {
     /// Opens sockets for those in the line, as far as there is room.
     pub(super) fn admit(&mut self, now: Mono) {
-        self.admit_at = None;
-        if self.line.is_empty() {
+        // Who has to make room is found by a look at everyone: not again until the answer may be another one.
+        if !self.line_may_move && self.admit_at.is_none_or(|at| now < at) {
             return;
         }
-        let mut connecting = self.peers.values().filter(|peer| connecting_since(peer).is_some()).count();
         while let Some(&id) = self.line.front() {
+            if !self.slice.take_admission() {
+                self.line_may_move = true;
+                return;
+            }
             match self.ip_of_first(now, id) {
                 First::Gone => drop(self.line.pop_front()),
                 First::At(ip, port) => {
-                    if !self.make_room(now, id, &mut connecting) {
+                    if !self.make_room(now, id) {
+                        self.line_may_move = false;
                         return;
                     }
                     self.line.pop_front();
                     self.connect(now, id, (ip, port));
-                    // On loopback the connection may be there already.
-                    connecting += usize::from(self.is_connecting(id));
                 }
             }
         }
+        (self.line_may_move, self.admit_at) = (false, None);
     }
 
     fn ip_of_first(&mut self, now: Mono, id: PeerId) -> First {
@@ -93,8 +96,8 @@ impl Table {
     }
 
     /// Sees to it that one more socket may be opened; else says when to ask again.
-    fn make_room(&mut self, now: Mono, newcomer: PeerId, connecting: &mut usize) -> bool {
-        let too_many_connect = *connecting >= self.limits.connecting_max();
+    fn make_room(&mut self, now: Mono, newcomer: PeerId) -> bool {
+        let too_many_connect = self.connecting >= self.limits.connecting_max();
         if !too_many_connect && self.open_sockets < self.limits.sockets_max {
             return true;
         }
@@ -105,7 +108,6 @@ impl Table {
         match self.victim(now, newcomer_since, too_many_connect) {
             Some((at, id)) if at <= now => {
                 if self.is_connecting(id) {
-                    *connecting -= 1;
                     // It may be alive behind a slow network, so its frames keep their time.
                     self.rejoin(now, id);
                 } else {

@@ -1,19 +1,21 @@
 //! All addresses that something waits for or that have a socket: frames in, frames out.
 //!
-//! Who gets one of the sockets is [`super::room`]'s concern; what is due when, and the end, [`super::deadlines`]'s.
+//! What is done in one turn is [`super::turn`]'s concern; who gets one of the sockets, [`super::room`]'s; what is due when, and
+//! the end, [`super::deadlines`]'s.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::io;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::complaints::Complaints;
-use super::counts::{Counters, add};
+use super::counts::PushCounts;
 use super::inbox::Inbox;
 use super::peer::{Link, Peer, PeerId, Reason};
 use super::poller::Poller;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
+use super::turn::Slice;
 use super::wire::{Flow, Outcome, Wire, Wires};
 use crate::types::Mono;
 use crate::types::{Host, PushAddress};
@@ -23,6 +25,9 @@ pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// The longest such pause; it doubles with each refusal.
 const REST_MAX: Duration = Duration::from_secs(2);
+
+/// Frames after which an address that can take them is served at once: what a turn pushes to it is not limited by its queue.
+const FRAMES_PER_SERVICE: usize = 256;
 
 /// The limits that the table keeps.
 #[derive(Clone, Copy, Debug)]
@@ -45,62 +50,69 @@ pub(super) struct Table {
     pub(super) poller: Poller,
     pub(super) resolver: Resolver,
     pub(super) inbox: Inbox,
-    pub(super) counters: Arc<Counters>,
+    counts: PushCounts,
     pub(super) complaints: Complaints,
     pub(super) peers: BTreeMap<PeerId, Peer>,
     ids: HashMap<Arc<PushAddress>, PeerId>,
     next_id: PeerId,
     /// Who waits for a socket, in order of arrival. It may name peers that have gone.
     pub(super) line: VecDeque<PeerId>,
+    /// Something has happened that may let the first in the line go on.
+    pub(super) line_may_move: bool,
     /// When the line may move though nothing else happens.
     pub(super) admit_at: Option<Mono>,
-    /// Who is to be served in this turn.
+    /// Who is to be served, in this turn or a later one.
     pub(super) marked: VecDeque<PeerId>,
+    /// What is left of this turn.
+    pub(super) slice: Slice,
     pub(super) timers: BTreeSet<(Mono, PeerId)>,
     pub(super) bytes: usize,
     pub(super) open_sockets: usize,
-}
-
-/// What a table is made of.
-pub(super) struct Parts {
-    pub(super) limits: Limits,
-    pub(super) wires: Wires,
-    pub(super) poller: Poller,
-    pub(super) resolver: Resolver,
-    pub(super) inbox: Inbox,
-    pub(super) counters: Arc<Counters>,
+    /// Of the open sockets, those that are not connected so far.
+    pub(super) connecting: usize,
 }
 
 impl Table {
-    pub(super) fn new(parts: Parts) -> Self {
-        let Parts { limits, wires, poller, resolver, inbox, counters } = parts;
-        Self {
+    pub(super) fn new(limits: Limits, wires: Wires, resolver: Resolver, inbox: Inbox) -> io::Result<Self> {
+        Ok(Self {
             limits,
             wires,
-            poller,
+            poller: Poller::new(&resolver)?,
             resolver,
             inbox,
-            counters,
+            counts: PushCounts::default(),
             complaints: Complaints::default(),
             peers: BTreeMap::new(),
             ids: HashMap::new(),
             next_id: 0,
             line: VecDeque::new(),
+            line_may_move: false,
             admit_at: None,
             marked: VecDeque::new(),
+            slice: Slice::WHOLE,
             timers: BTreeSet::new(),
             bytes: 0,
             open_sockets: 0,
-        }
+            connecting: 0,
+        })
     }
 
-    /// Takes one frame. It goes out in [`Self::serve_marked`] or waits for its address.
+    /// What has become of the frames so far.
+    pub(super) const fn counts(&self) -> PushCounts {
+        let Inbox { received, discarded, .. } = self.inbox;
+        PushCounts { received, discarded, open_sockets: self.open_sockets, ..self.counts }
+    }
+
+    /// Takes one frame. It goes out in [`Self::flush`] or waits for its address.
     pub(super) fn enqueue(&mut self, now: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         let id = match self.ids.get(address) {
             Some(id) => *id,
             None => match self.join(now, address) {
                 Some(id) => id,
-                None => return add(&self.counters.dropped_evicted, 1),
+                None => {
+                    self.counts.dropped_evicted += 1;
+                    return;
+                }
             },
         };
         let Some(peer) = self.peers.get_mut(&id) else { return };
@@ -110,10 +122,13 @@ impl Table {
         let before = peer.queue.bytes();
         let dropped = peer.queue.push(frame, self.limits.queue);
         self.bytes = self.bytes - before + peer.queue.bytes();
-        let is_up = peer.is_up();
-        add(&self.counters.dropped_full, dropped);
-        if is_up {
+        self.counts.dropped_full += dropped as u64;
+        if peer.is_up() {
+            let is_long = peer.queue.len().is_multiple_of(FRAMES_PER_SERVICE);
             self.mark(id);
+            if is_long {
+                self.serve(now, id);
+            }
         }
         self.arm(id);
         if self.bytes > self.limits.bytes_max {
@@ -129,7 +144,7 @@ impl Table {
         self.next_id += 1;
         self.peers.insert(id, Peer::new(Arc::clone(address), now));
         self.ids.insert(Arc::clone(address), id);
-        self.line.push_back(id);
+        self.stand_in_line(id);
         Some(id)
     }
 
@@ -139,41 +154,30 @@ impl Table {
         let before = peer.queue.bytes();
         let dropped = peer.queue.drop_half();
         self.bytes = self.bytes - before + peer.queue.bytes();
-        add(&self.counters.dropped_full, dropped);
+        self.counts.dropped_full += dropped as u64;
     }
 
-    fn mark(&mut self, id: PeerId) {
-        if let Some(peer) = self.peers.get_mut(&id)
-            && !std::mem::replace(&mut peer.marked, true)
-        {
-            self.marked.push_back(id);
-        }
-    }
-
-    /// Serves everyone who has something to send or was not finished with; those who are not finished now are marked anew.
-    pub(super) fn serve_marked(&mut self, now: Mono) {
-        for id in std::mem::take(&mut self.marked) {
-            if let Some(peer) = self.peers.get_mut(&id) {
-                peer.marked = false;
-                self.serve(now, id, false);
-            }
-        }
-    }
-
-    /// Sends and reads. `woken` says that the poller named the peer.
-    pub(super) fn serve(&mut self, now: Mono, id: PeerId, woken: bool) {
+    /// Sends and reads.
+    pub(super) fn serve(&mut self, now: Mono, id: PeerId) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         let Link::Open(wire) = &mut peer.link else { return };
-        let before = peer.queue.bytes();
-        let served = wire.serve((&mut peer.queue, &mut self.inbox), &peer.address, now, woken);
+        let (flow, before) = (wire.flow(), peer.queue.bytes());
+        let has_news = std::mem::take(&mut peer.has_news);
+        let served = wire.serve((&mut peer.queue, &mut self.inbox), &peer.address, now, has_news);
+        let flow_after = wire.flow();
         self.bytes = self.bytes - before + peer.queue.bytes();
-        if served.sent + served.received > 0 {
+        let moved = served.sent + served.received > 0;
+        if moved {
             peer.used = now;
         }
         if peer.is_up() {
             peer.refusals = 0;
         }
-        add(&self.counters.sent, served.sent);
+        self.connecting -= usize::from(flow.is_connecting());
+        self.connecting += usize::from(flow_after.is_connecting());
+        self.line_may_move |= moved || flow != flow_after;
+        self.slice.spend(served.bytes);
+        self.counts.sent += served.sent as u64;
         match served.outcome {
             Outcome::Settled => self.arm(id),
             Outcome::More => self.mark(id),
@@ -207,6 +211,12 @@ impl Table {
     /// Closes the socket, if there is one, and goes to the end of the line.
     pub(super) fn rejoin(&mut self, now: Mono, id: PeerId) {
         self.relink(id, Link::Line { since: now });
+        self.stand_in_line(id);
+    }
+
+    fn stand_in_line(&mut self, id: PeerId) {
+        // Behind others it waits as they do.
+        self.line_may_move |= self.line.is_empty();
         self.line.push_back(id);
     }
 
@@ -228,18 +238,18 @@ impl Table {
         }
         peer.link = Link::Open(wire);
         self.open_sockets += 1;
-        self.counters.open_sockets.store(self.open_sockets, Ordering::Relaxed);
+        self.connecting += 1;
         // What happened before the socket was watched is not told again.
-        self.serve(now, id, false);
+        self.serve(now, id);
     }
 
     fn close(&mut self, link: Link) {
         let Link::Open(wire) = link else { return };
         // It fails for a descriptor that is not watched only.
         let _ = self.poller.remove(wire.watched().0);
-        drop(wire);
         self.open_sockets -= 1;
-        self.counters.open_sockets.store(self.open_sockets, Ordering::Relaxed);
+        self.connecting -= usize::from(wire.flow().is_connecting());
+        self.line_may_move = true;
     }
 
     /// Forgets a peer and closes its socket, which goes on delivering for the linger time. Gives back what had waited.
@@ -260,17 +270,18 @@ impl Table {
         if frames == 0 {
             return;
         }
-        let counter = match reason {
-            Reason::Crowded => &self.counters.dropped_evicted,
-            Reason::Unreachable | Reason::NotReading | Reason::Unresolved(_) => &self.counters.dropped_unreachable,
+        let count = match reason {
+            Reason::Crowded => &mut self.counts.dropped_evicted,
+            Reason::Unreachable | Reason::NotReading | Reason::Unresolved(_) => &mut self.counts.dropped_unreachable,
         };
-        add(counter, frames);
+        *count += frames as u64;
         self.complaints.dropped(now, &address, reason.text(), frames);
     }
 
-    /// Lets everyone who waits for an answer of the resolver go on.
-    pub(super) fn take_answers(&mut self, now: Mono) {
-        while let Some(name) = self.resolver.poll_answer(now) {
+    /// Takes so many answers of the resolver at the most, and lets everyone who waits for one of them go on.
+    pub(super) fn take_answers(&mut self, now: Mono, answers_max: usize) {
+        for _ in 0..answers_max {
+            let Some(name) = self.resolver.poll_answer(now) else { return };
             let asks = |peer: &Peer| {
                 matches!(peer.link, Link::Resolving)
                     && matches!(&peer.address.host, Host::Name(asked) if *asked == name)

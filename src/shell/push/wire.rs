@@ -3,6 +3,7 @@
 //! | a wire is | `zmq` | `own` |
 //! |---|---|---|
 //! | asked | when the socket has news | when the stream has bytes or room |
+//! | served at once | 1,024 frames | 16 KiB in and 256 KiB out |
 //! | hiding frames | 100 in libzmq, and the kernel's | 64 KiB that are encoded, and the kernel's |
 //! | refused | not told: libzmq tries again by itself | lost, and the table tries again |
 
@@ -27,10 +28,7 @@ use zmq::ZmqWire;
 /// Bytes of a frame from a peer. The connection is cut beyond it, so an echo of what we push must fit.
 const RECEIVE_BYTES_MAX: usize = 262_144;
 
-/// Frames that one look at the socket sends.
-const BATCH: usize = 256;
-
-/// Looks at one socket before the others get their turn.
+/// Looks at one socket before the others get their turn: reads, and writes.
 const LOOKS_MAX: usize = 4;
 
 /// What the socket is known to be.
@@ -53,8 +51,14 @@ pub(super) enum Flow {
     },
 }
 
-/// What a look at the socket left behind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+impl Flow {
+    pub(super) const fn is_connecting(self) -> bool {
+        matches!(self, Self::Connecting { .. })
+    }
+}
+
+/// What a look at the socket left behind; of two looks the greater counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// Nothing to do until the descriptor is ready, or a frame is pushed.
     Settled,
@@ -68,10 +72,12 @@ pub(super) enum Outcome {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Served {
     pub(super) outcome: Outcome,
-    /// Frames that libzmq took.
+    /// Frames that the transport took.
     pub(super) sent: usize,
     /// Frames and parts that the peer sent.
     pub(super) received: usize,
+    /// Bytes in both directions.
+    pub(super) bytes: usize,
 }
 
 /// Times that come from the configuration.
@@ -159,17 +165,17 @@ impl Wire {
         }
     }
 
-    /// Sends what waits and reads what came. `woken` says that the descriptor was ready, not that a frame was pushed.
+    /// Sends what waits and reads what came. `has_news` says that the descriptor was ready, and not just for writing.
     pub(super) fn serve(
         &mut self,
         ends: (&mut FrameQueue, &mut Inbox),
         peer: &Arc<PushAddress>,
         now: Mono,
-        woken: bool,
+        has_news: bool,
     ) -> Served {
         match self {
-            Self::Zmq(wire) => wire.serve(ends, peer, now, woken),
-            Self::Own(wire) => wire.serve(ends, peer, now),
+            Self::Zmq(wire) => wire.serve(ends, peer, now, has_news),
+            Self::Own(wire) => wire.serve(ends, peer, now, has_news),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A stream of our own with a DEALER on it.
 //!
 //! It is told of news once each, so it reads and writes until the stream has nothing more or takes nothing more, or says that
-//! there is more to do.
+//! there is more to do. A push is no news: it costs one write, and nothing is read for it.
 
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::sys::epoll::EpollFlags;
 
-use super::{BATCH, Flow, LOOKS_MAX, Outcome, RECEIVE_BYTES_MAX, Served};
+use super::{Flow, LOOKS_MAX, Outcome, RECEIVE_BYTES_MAX, Served};
 use crate::engine::zmtp::{Connection, Event, Kind, Limits, Security, Settings};
 use crate::shell::endpoint::{Address, Stream};
 use crate::shell::push::inbox::Inbox;
@@ -20,7 +20,7 @@ use crate::shell::push::queue::FrameQueue;
 use crate::types::Mono;
 use crate::types::PushAddress;
 
-/// Bytes that are encoded ahead of the stream: enough for one write, and all that a lost connection takes with it.
+/// Bytes that are encoded ahead of the stream and written at once; a lost connection takes no more than these with it.
 const AHEAD_BYTES: usize = 65_536;
 
 /// Bytes that wait for a peer at the most: those ahead and one long frame, or answers to its questions.
@@ -38,6 +38,8 @@ pub(in crate::shell::push) struct OwnWire {
     connection: Connection,
     flow: Flow,
     pace: Pace,
+    /// The stream has not said that it has nothing more since it had news.
+    may_read: bool,
     /// What was read and not looked at so far.
     rest: Vec<u8>,
 }
@@ -66,6 +68,7 @@ impl OwnWire {
             connection: Connection::new(now, settings, rand::random()),
             flow: Flow::Connecting { since: now },
             pace: Pace::default(),
+            may_read: true,
             rest: Vec::new(),
         })
     }
@@ -91,51 +94,82 @@ impl OwnWire {
         (queue, inbox): (&mut FrameQueue, &mut Inbox),
         peer: &Arc<PushAddress>,
         now: Mono,
+        has_news: bool,
     ) -> Served {
         self.pace.tick(now);
-        let mut served = Served { outcome: Outcome::Settled, sent: 0, received: 0 };
-        let outcome = self.read(inbox, peer, now, &mut served).and_then(|()| self.write(queue, now, &mut served));
+        self.may_read |= has_news;
+        let mut served = Served { outcome: Outcome::Settled, sent: 0, received: 0, bytes: 0 };
+        let read = self.read(inbox, peer, now, &mut served);
+        let outcome = read.and_then(|read| Ok(read.max(self.write(queue, now, &mut served)?)));
         served.outcome = outcome.unwrap_or(Outcome::Lost);
         served
     }
 
-    fn read(&mut self, inbox: &mut Inbox, peer: &Arc<PushAddress>, now: Mono, served: &mut Served) -> Result<(), Lost> {
-        while self.pace.left() > 0 {
+    fn read(
+        &mut self,
+        inbox: &mut Inbox,
+        peer: &Arc<PushAddress>,
+        now: Mono,
+        served: &mut Served,
+    ) -> Result<Outcome, Lost> {
+        for _ in 0..LOOKS_MAX {
+            if self.pace.left() == 0 {
+                // The end of its window is a deadline of its own.
+                return Ok(Outcome::Settled);
+            }
             if self.rest.is_empty() {
+                if !self.may_read {
+                    return Ok(Outcome::Settled);
+                }
                 let mut chunk = [0; CHUNK_BYTES];
                 match self.stream.read(&mut chunk) {
                     Ok(0) => return Err(Lost),
                     Ok(count) => self.rest.extend_from_slice(&chunk[..count]),
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.may_read = false;
+                        return Ok(Outcome::Settled);
+                    }
                     Err(_) => return Err(Lost),
                 }
+                served.bytes += self.rest.len();
                 // So that questions without end are paced as well.
                 self.pace.spend(1);
             }
-            let mut input = self.rest.as_slice();
-            while let Some(event) = self.connection.handle_input(now, &mut input).map_err(|_| Lost)? {
-                let Event::Message(parts) = event else { continue };
-                for part in &parts {
-                    inbox.take(peer, part);
-                }
-                served.received += parts.len();
-                self.pace.spend(parts.len());
-                if self.pace.left() == 0 {
-                    break;
-                }
-            }
-            let used = self.rest.len() - input.len();
-            self.rest.drain(..used);
+            self.take_rest(inbox, peer, now, served)?;
         }
+        Ok(Outcome::More)
+    }
+
+    /// Looks at what was read, as far as the pace allows.
+    fn take_rest(
+        &mut self,
+        inbox: &mut Inbox,
+        peer: &Arc<PushAddress>,
+        now: Mono,
+        served: &mut Served,
+    ) -> Result<(), Lost> {
+        let mut input = self.rest.as_slice();
+        while let Some(event) = self.connection.handle_input(now, &mut input).map_err(|_| Lost)? {
+            let Event::Message(parts) = event else { continue };
+            for part in &parts {
+                inbox.take(peer, part);
+            }
+            served.received += parts.len();
+            self.pace.spend(parts.len());
+            if self.pace.left() == 0 {
+                break;
+            }
+        }
+        let used = self.rest.len() - input.len();
+        self.rest.drain(..used);
         Ok(())
     }
 
     fn write(&mut self, queue: &mut FrameQueue, now: Mono, served: &mut Served) -> Result<Outcome, Lost> {
         let is_open = self.connection.peer().is_some();
         let mut moved = false;
-        loop {
-            let may_send = is_open && served.sent < BATCH * LOOKS_MAX;
-            while may_send
+        for _ in 0..LOOKS_MAX {
+            while is_open
                 && self.connection.output().len() < AHEAD_BYTES
                 && let Some(frame) = queue.front()
                 && self.connection.send(now, &[frame]).is_ok()
@@ -143,25 +177,33 @@ impl OwnWire {
                 queue.pop();
                 served.sent += 1;
             }
-            if self.connection.output().is_empty() {
-                if is_open {
-                    self.flow = Flow::Up { sent: 0 };
-                }
-                return Ok(if queue.is_empty() || !is_open { Outcome::Settled } else { Outcome::More });
+            let output = self.connection.output();
+            if output.is_empty() {
+                self.flow = if is_open { Flow::Up { sent: 0 } } else { self.flow };
+                return Ok(Outcome::Settled);
             }
-            match self.stream.write(self.connection.output()) {
-                Ok(count) => self.connection.handle_written(now, count),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+            match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
+                Ok(count) => {
+                    self.connection.handle_written(now, count);
+                    served.bytes += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.flow = self.blocked(now, moved);
+                    return Ok(Outcome::Settled);
+                }
                 Err(_) => return Err(Lost),
             }
             moved = true;
         }
-        self.flow = match self.flow {
+        Ok(Outcome::More)
+    }
+
+    fn blocked(&self, now: Mono, moved: bool) -> Flow {
+        match self.flow {
             Flow::Full { since } if !moved => Flow::Full { since },
-            Flow::Connecting { since } if !is_open => Flow::Connecting { since },
+            Flow::Connecting { since } if self.connection.peer().is_none() => Flow::Connecting { since },
             Flow::Connecting { .. } | Flow::Up { .. } | Flow::Full { .. } => Flow::Full { since: now },
-        };
-        Ok(Outcome::Settled)
+        }
     }
 }
 

@@ -8,12 +8,15 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BATCH, Flow, LOOKS_MAX, Outcome, RECEIVE_BYTES_MAX, Served, WireTimes};
+use super::{Flow, LOOKS_MAX, Outcome, RECEIVE_BYTES_MAX, Served, WireTimes};
 use crate::shell::push::inbox::Inbox;
 use crate::shell::push::pace::Pace;
 use crate::shell::push::queue::FrameQueue;
 use crate::types::Mono;
 use crate::types::{PushAddress, endpoint};
+
+/// Frames that one look at the socket sends.
+const BATCH: usize = 256;
 
 /// Frames inside libzmq at the most. Our own queue stands before it, and a lost connection loses what is inside.
 const SEND_HWM: i32 = 100;
@@ -92,7 +95,7 @@ impl ZmqWire {
         let _ = self.socket.set_linger(milliseconds(linger));
     }
 
-    /// Sends what waits and reads what came. `woken` says that the descriptor was ready, not that a frame was pushed.
+    /// Sends what waits and reads what came. `has_news` says that the descriptor was ready, not that a frame was pushed.
     ///
     /// The descriptor only tells of news; sending and receiving swallow news. So the events are looked at until nothing
     /// moves any more.
@@ -101,9 +104,9 @@ impl ZmqWire {
         (queue, inbox): (&mut FrameQueue, &mut Inbox),
         peer: &Arc<PushAddress>,
         now: Mono,
-        woken: bool,
+        has_news: bool,
     ) -> Served {
-        let mut served = Served { outcome: Outcome::More, sent: 0, received: 0 };
+        let mut served = Served { outcome: Outcome::More, sent: 0, received: 0, bytes: 0 };
         self.pace.tick(now);
         for look in 0..LOOKS_MAX {
             let Ok(events) = self.socket.get_events() else {
@@ -111,15 +114,14 @@ impl ZmqWire {
                 return served;
             };
             let (readable, writable) = (events.contains(zmq::POLLIN), events.contains(zmq::POLLOUT));
-            let received = if readable { self.read(inbox, peer) } else { 0 };
-            served.received += received;
+            let received = if readable { self.read(inbox, peer, &mut served) } else { 0 };
             if writable {
-                served.sent += self.write(queue);
+                self.write(queue, &mut served);
             }
             // A frame that is left although there was room was refused because of news that came in between.
             let may_move = writable && (self.sent_since_look || !queue.is_empty());
             if received == 0 && !may_move {
-                let quiet_wake = woken && look == 0 && !readable;
+                let quiet_wake = has_news && look == 0 && !readable;
                 served.outcome = if writable { Outcome::Settled } else { self.not_writable(now, quiet_wake) };
                 return served;
             }
@@ -144,7 +146,7 @@ impl ZmqWire {
         }
     }
 
-    fn write(&mut self, queue: &mut FrameQueue) -> usize {
+    fn write(&mut self, queue: &mut FrameQueue, served: &mut Served) {
         let before = match self.flow {
             Flow::Up { sent } => sent,
             Flow::Connecting { .. } | Flow::Full { .. } => 0,
@@ -154,21 +156,24 @@ impl ZmqWire {
             && let Some(frame) = queue.front()
             && self.socket.send(frame, zmq::DONTWAIT).is_ok()
         {
+            served.bytes += frame.len();
             queue.pop();
             sent += 1;
         }
+        served.sent += sent;
         self.flow = Flow::Up { sent: before.saturating_add(sent) };
         self.sent_since_look = sent > 0;
-        sent
     }
 
-    fn read(&mut self, inbox: &mut Inbox, peer: &Arc<PushAddress>) -> usize {
+    fn read(&mut self, inbox: &mut Inbox, peer: &Arc<PushAddress>, served: &mut Served) -> usize {
         let mut message = zmq::Message::new();
         let mut received = 0;
         while received < self.pace.left() && self.socket.recv(&mut message, zmq::DONTWAIT).is_ok() {
             inbox.take(peer, &message);
+            served.bytes += message.len();
             received += 1;
         }
+        served.received += received;
         self.pace.spend(received);
         received
     }
