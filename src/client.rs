@@ -299,7 +299,12 @@ impl Client {
         until: Mono,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
-        socket.send(body, 0).map_err(ClientError::socket("send a request"))?;
+        match socket.send(body, zmq::DONTWAIT) {
+            // After a handshake that failed, as that of a client without keys with a controller that wants some, libzmq gives
+            // the connection up for good, and a send would wait for ever. Nobody answers, and the time limit says so.
+            Ok(()) | Err(zmq::Error::EAGAIN) => {}
+            Err(cause) => return Err(ClientError::Socket { what: "send a request", cause }),
+        }
         let mut items = vec![socket.as_poll_item(zmq::POLLIN)];
         items.extend(interrupt.map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN)));
         loop {

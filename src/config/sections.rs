@@ -139,6 +139,8 @@ pub struct LimitsSection {
     pub connections_per_address_max: usize,
     /// Descriptors that no connection may take.
     pub descriptors_reserved: usize,
+    /// Bytes that all connections together make the controller hold.
+    pub held_bytes_max: usize,
     /// Prefixes that all subscribers together may ask for.
     pub subscriptions_max: usize,
     /// After which silence a peer is asked whether it lives; `None` never asks.
@@ -162,6 +164,7 @@ impl LimitsSection {
             connections_max: reader.size("CONNECTIONS_MAX", 1..=1_000_000, "connections")?,
             connections_per_address_max: reader.size("CONNECTIONS_PER_ADDRESS_MAX", 1..=1_000_000, "connections")?,
             descriptors_reserved: reader.size("DESCRIPTORS_RESERVED", 16..=1_000_000, "descriptors")?,
+            held_bytes_max: reader.size("HELD_BYTES_MAX", 1_048_576..=64 * GIB, "bytes")?,
             subscriptions_max: reader.size("SUBSCRIPTIONS_MAX", 1..=1_000_000, "prefixes")?,
             ping_interval: Some(reader.millis("PING_INTERVAL", 0..=DAY)?).filter(|interval| !interval.is_zero()),
         })

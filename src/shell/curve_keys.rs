@@ -7,9 +7,12 @@ use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use crate::config::{CurveClientFiles, CurveServerFiles};
 use crate::engine::zmtp::{ClientKeys, KeyPair, PublicKey, ServerKeys};
+use crate::types::Wall;
 
 /// A file with more in it is no key.
 const FILE_BYTES_MAX: u64 = 4096;
@@ -52,26 +55,91 @@ pub enum KeyError {
     Nobody(PathBuf),
 }
 
-/// Reads the keys of a controller. Files whose name begins with a point are passed over.
-///
-/// # Errors
-/// [`KeyError`], for the first file that is not as it should be.
-pub fn server(files: &CurveServerFiles) -> Result<ServerKeys, KeyError> {
-    let pair = secret(&files.secret_key)?;
-    let folder = &files.authorised_keys;
-    let fail = |source| KeyError::Read { path: folder.clone(), source };
-    let mut authorised = BTreeSet::new();
+/// The keys of a controller. Those in the folder may change while it runs: who accepts a connection looks first.
+#[derive(Debug)]
+pub struct KeyFolder {
+    folder: PathBuf,
+    keys: Arc<ServerKeys>,
+    /// The folder as it was read; `None` if it must be read again, whatever it looks like.
+    seen: Option<Stamp>,
+}
+
+/// When the entries of a folder have changed: seconds and nanoseconds.
+type Stamp = (i64, i64);
+
+/// A folder that has changed so shortly before may change again without another stamp, and what was just created may still be
+/// written.
+const SETTLED: Duration = Duration::from_secs(2);
+
+impl KeyFolder {
+    /// Reads the keys. Files whose name begins with a point are passed over.
+    ///
+    /// # Errors
+    /// [`KeyError`], for the first file that is not as it should be.
+    pub fn open(files: &CurveServerFiles) -> Result<Self, KeyError> {
+        let pair = secret(&files.secret_key)?;
+        let folder = files.authorised_keys.clone();
+        let authorised: BTreeSet<PublicKey> =
+            entries(&folder)?.iter().map(|path| public(path)).collect::<Result<_, _>>()?;
+        if authorised.is_empty() {
+            return Err(KeyError::Nobody(folder));
+        }
+        Ok(Self { folder, keys: Arc::new(ServerKeys { pair, authorised }), seen: None })
+    }
+
+    /// The keys as they were read last.
+    #[must_use]
+    pub fn keys(&self) -> Arc<ServerKeys> {
+        Arc::clone(&self.keys)
+    }
+
+    /// Looks at the folder, and reads it if files have come or gone: `true` if [`Self::keys`] are others than before. A file that is
+    /// not as it should be is passed over, and named in the log: what was taken away must not stay valid for it.
+    pub fn look(&mut self, now: Wall) -> bool {
+        let stamp = match fs::metadata(&self.folder) {
+            Ok(metadata) => (metadata.mtime(), metadata.mtime_nsec()),
+            Err(source) => {
+                self.complain(&KeyError::Read { path: self.folder.clone(), source });
+                return false;
+            }
+        };
+        if self.seen == Some(stamp) {
+            return false;
+        }
+        let paths = match entries(&self.folder) {
+            Ok(paths) => paths,
+            Err(error) => {
+                self.complain(&error);
+                return false;
+            }
+        };
+        let keys = paths.iter().filter_map(|path| public(path).inspect_err(|error| log::warn!("{error}")).ok());
+        let authorised: BTreeSet<PublicKey> = keys.collect();
+        let changed = Wall::from_micros(u64::try_from(stamp.0).unwrap_or_default().saturating_mul(1_000_000));
+        self.seen = (now.since(changed) > SETTLED).then_some(stamp);
+        if authorised == self.keys.authorised {
+            return false;
+        }
+        log::info!("{} keys in {} may connect from here on", authorised.len(), self.folder.display());
+        self.keys = Arc::new(ServerKeys { pair: self.keys.pair.clone(), authorised });
+        true
+    }
+
+    fn complain(&self, error: &KeyError) {
+        log::warn!("{error}; the {} keys that were there before stay valid", self.keys.authorised.len());
+    }
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, KeyError> {
+    let fail = |source| KeyError::Read { path: folder.to_owned(), source };
+    let mut paths = Vec::new();
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
-        let is_hidden = entry.file_name().to_string_lossy().starts_with('.');
-        if !is_hidden {
-            authorised.insert(public(&entry.path())?);
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            paths.push(entry.path());
         }
     }
-    if authorised.is_empty() {
-        return Err(KeyError::Nobody(folder.clone()));
-    }
-    Ok(ServerKeys { pair, authorised })
+    Ok(paths)
 }
 
 /// Reads the keys of an agent or a client.
@@ -150,7 +218,7 @@ mod tests {
         let (secret_key, authorised_keys) = (folder.path().join("secret"), folder.path().join("authorised"));
         let (ours, theirs) = (KeyPair::from_bytes([1; 32]), KeyPair::from_bytes([2; 32]));
         let files = CurveServerFiles { secret_key: secret_key.clone(), authorised_keys: authorised_keys.clone() };
-        let says = || server(&files).map(|_| String::new()).unwrap_or_else(|error| error.to_string());
+        let says = || KeyFolder::open(&files).map(|_| String::new()).unwrap_or_else(|error| error.to_string());
 
         assert!(says().starts_with("cannot read the key file") && says().contains("secret"), "{}", says());
         put(&secret_key, &ours.secret_text(), 0o640);
@@ -163,8 +231,8 @@ mod tests {
         assert!(says().starts_with("there is no key in"), "{}", says());
         put(&authorised_keys.join(".hidden"), "x", 0o644);
         put(&authorised_keys.join("agent-1"), &format!("{}\n", theirs.public()), 0o644);
-        let keys = server(&files).unwrap();
-        assert_eq!((keys.pair.public(), keys.authorised), (ours.public(), [theirs.public()].into_iter().collect()));
+        let keys = KeyFolder::open(&files).unwrap().keys();
+        assert_eq!((keys.pair.public(), &keys.authorised), (ours.public(), &[theirs.public()].into_iter().collect()));
         put(&authorised_keys.join("bad"), "", 0o644);
         assert!(says().contains("bad does not hold"), "{}", says());
 
@@ -172,5 +240,41 @@ mod tests {
         put(&server_key, &ours.public().to_string(), 0o644);
         let keys = client(&CurveClientFiles { secret_key, server_key }).unwrap();
         assert_eq!((keys.pair.public(), keys.server), (ours.public(), ours.public()));
+    }
+
+    /// Times are given, so that a change a moment after another one is part of it.
+    #[test]
+    fn the_folder_is_read_again_when_files_come_or_go() {
+        let place = tempfile::tempdir().unwrap();
+        let (secret_key, authorised_keys) = (place.path().join("secret"), place.path().join("authorised"));
+        put(&secret_key, &KeyPair::from_bytes([1; 32]).secret_text(), 0o600);
+        fs::create_dir(&authorised_keys).unwrap();
+        let key = |seed| KeyPair::from_bytes([seed; 32]).public();
+        let add = |name: &str, seed| put(&authorised_keys.join(name), &key(seed).to_string(), 0o644);
+        add("one", 2);
+        let files = CurveServerFiles { secret_key, authorised_keys: authorised_keys.clone() };
+        let mut folder = KeyFolder::open(&files).unwrap();
+        let now = crate::shell::clock::now().wall;
+        let later = Wall::from_micros(now.micros() + 10_000_000);
+        assert!(!folder.look(now));
+        add("two", 3);
+        assert!(folder.look(now) && !folder.look(now));
+        assert_eq!(folder.keys().authorised, [key(2), key(3)].into_iter().collect());
+        // So young a change is looked at again, also without another stamp: the file is written behind its creation.
+        put(&authorised_keys.join("two"), "", 0o644);
+        assert!(folder.look(later), "a file that is not a key is passed over");
+        assert_eq!(folder.keys().authorised, [key(2)].into_iter().collect());
+        // And an old one is not.
+        put(&authorised_keys.join("one"), "", 0o644);
+        assert!(!folder.look(later));
+        fs::remove_file(authorised_keys.join("one")).unwrap();
+        assert!(folder.look(later) && folder.keys().authorised.is_empty());
+        add("one", 2);
+        assert!(folder.look(later));
+        fs::remove_dir_all(&authorised_keys).unwrap();
+        assert!(
+            !folder.look(later) && folder.keys().authorised.len() == 1,
+            "nothing is known of a folder that is gone"
+        );
     }
 }

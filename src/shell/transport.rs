@@ -11,7 +11,7 @@
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::curve_keys;
+use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, LocalSocket, Transport};
@@ -115,15 +115,21 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
     Ok(match config.network.transport {
         Transport::Zmq => Box::new(ZmqPorts::bind(&requests, &broadcasts, watchable, &config.limits)?),
         Transport::Own => {
+            let keys = server_keys(config, &requests)?;
+            let security = keys.as_ref().map_or(Security::Null, |keys| Security::CurveServer(keys.keys()));
             let settings = PortSettings {
                 limits: limits(config),
-                security: server_security(config, &requests)?,
+                security,
                 places: places(config, descriptors),
                 local: config.network.socket(&config.paths.state_dir).map(Address::Ipc),
                 local_may_fail: config.network.local == LocalSocket::Auto,
                 subscriptions_max: config.limits.subscriptions_max,
             };
-            Box::new(OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?)
+            let mut ports = OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?;
+            if let Some(keys) = keys {
+                ports.watch_keys(keys);
+            }
+            Box::new(ports)
         }
     })
 }
@@ -179,20 +185,21 @@ fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, Socket
     })
 }
 
-fn server_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
+/// `None` for a controller that needs no keys.
+fn server_keys(config: &Config, endpoint: &str) -> Result<Option<KeyFolder>, SocketError> {
     let Some(files) = &config.network.curve_server else {
         let controller = &config.controller;
         if controller.ip.to_canonical().is_loopback() || controller.allow_insecure {
-            return Ok(Security::Null);
+            return Ok(None);
         }
         // The keys of a client do not make a server.
         let why =
             "other machines may reach it, and CURVE_SERVER_SECRET_KEY_FILE and CURVE_AUTHORISED_KEYS_DIR are not given";
         return Err(SocketError::new("bind", endpoint, why));
     };
-    let keys = curve_keys::server(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
-    log::info!("{} keys may connect to {endpoint}", keys.authorised.len());
-    Ok(Security::CurveServer(Arc::new(keys)))
+    let keys = KeyFolder::open(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
+    log::info!("{} keys may connect to {endpoint}", keys.keys().authorised.len());
+    Ok(Some(keys))
 }
 
 fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
@@ -222,5 +229,9 @@ fn places(config: &Config, descriptors: u64) -> Places {
     if free < limits.connections_max {
         log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
     }
-    Places { connections_max: free.min(limits.connections_max), per_address_max: limits.connections_per_address_max }
+    Places {
+        connections_max: free.min(limits.connections_max),
+        per_address_max: limits.connections_per_address_max,
+        held_bytes_max: limits.held_bytes_max,
+    }
 }

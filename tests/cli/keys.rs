@@ -51,5 +51,18 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let mut stranger = place.command("stats --config plain.toml");
     let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "500").output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
+    // A key that is put into the folder opens without a restart, and one that is taken away does not any more.
+    place.ok("keys new guest.key");
+    let guest = fs::read_to_string(place.path("config.toml")).unwrap().replace("agent.key", "guest.key");
+    fs::write(place.path("guest.toml"), guest).unwrap();
+    for is_there in [false, true, false] {
+        if is_there {
+            fs::copy(place.path("guest.key.pub"), place.path("authorised/guest")).unwrap();
+        }
+        let mut guest = place.command("stats --config guest.toml");
+        let output = guest.env("LLTS_ZMQ_RECV_TIMEOUT", if is_there { "20000" } else { "500" }).output().unwrap();
+        assert_eq!(output.status.code(), Some(if is_there { 0 } else { 3 }), "{output:?}");
+        let _ = fs::remove_file(place.path("authorised/guest"));
+    }
     place.ok("down");
 }

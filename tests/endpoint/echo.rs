@@ -33,7 +33,7 @@ pub(crate) fn settings() -> PortSettings {
             ping_interval: None,
         },
         security: Security::Null,
-        places: Places { connections_max: 1000, per_address_max: 1000 },
+        places: Places { connections_max: 1000, per_address_max: 1000, held_bytes_max: 1 << 30 },
         local: None,
         local_may_fail: false,
         subscriptions_max: 100,

@@ -2,9 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+mod client;
 mod conformance;
 mod echo;
 mod floods;
+mod keys;
 mod link;
 #[path = "../ground/loopback.rs"]
 mod loopback;

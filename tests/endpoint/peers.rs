@@ -4,6 +4,10 @@
 //! What they need is fetched into `target/peers` once, by versions and hashes that stand in `peers/`. Where the registry, or the
 //! language, is out of reach, the test says so in a loud line and passes; anything else that goes wrong is a failure.
 //!
+//! What is a loss by the rules of ZeroMQ is none of the test: a message that is sent while a connection breaks, or to a socket that has
+//! been refused. JeroMQ forgets to watch some of the connections that it has just made (its pull request 1022 tells how), and
+//! makes another when its handshake timer comes.
+//!
 //! A peer is a program that does what its standard input says, a line for each step, and answers each with a line; a part of a
 //! message is a point and its bytes in hex.
 
@@ -26,7 +30,6 @@ const TALK_SECONDS: &str = "150";
 const SILENCE_MILLIS: i32 = 500;
 
 #[test]
-#[ignore = "one conversation in some dozens stops for a reason that is not known: run it by name"]
 fn zeromq_js_talks_with_us() {
     let Some(modules) = fetch_node() else { return };
     let mut command = program("node");
@@ -35,7 +38,6 @@ fn zeromq_js_talks_with_us() {
 }
 
 #[test]
-#[ignore = "one conversation in some dozens stops for a reason that is not known: run it by name"]
 fn jeromq_talks_with_us() {
     let Some(jar) = fetch_java() else { return };
     let mut command = program("java");
@@ -223,12 +225,11 @@ fn wait_for_subscription(peer: &mut Peer, echo: &Echo) {
 
 fn it_comes_back_after_a_restart(peer: &mut Peer) {
     let mut echo = Echo::start(&settings());
-    peer.open("req", "REQ", &echo.requests, None);
+    peer.open("dealer", "DEALER", &echo.requests, None);
     peer.open("sub", "SUB", &echo.broadcasts, None);
     peer.say(&["subscribe", "sub", &encode(b"watch")]);
     for round in 0..3_u8 {
-        peer.send("req", &[&[round]]);
-        assert_eq!(peer.receive("req"), [[round]]);
+        ask_until_answered(peer, "dealer", &[round]);
         wait_for_subscription(peer, &echo);
         echo.publish(&[b"watch", &[round][..]].concat());
         assert_eq!(peer.receive("sub"), [[b"watch", &[round][..]].concat()]);
@@ -236,7 +237,7 @@ fn it_comes_back_after_a_restart(peer: &mut Peer) {
         drop(echo);
         echo = Echo::start_at(&requests, &broadcasts, &settings());
     }
-    peer.close("req");
+    peer.close("dealer");
     peer.close("sub");
 }
 
@@ -258,9 +259,11 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     peer.close("dealer");
     for (name, keys) in [("unknown", Some(&unknown)), ("mistaken", Some(&mistaken)), ("plain", None)] {
         peer.open(name, "REQ", &echo.requests, keys);
-        peer.send(name, &[b"x"]);
-        let answer = peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]);
-        assert_eq!(answer, "nothing", "{name}");
+        // A socket that has been refused by now takes nothing: its library has given the connection up for good.
+        if peer.say(&["offer", name, &encode(b"x")]) == "ok" {
+            let answer = peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]);
+            assert_eq!(answer, "nothing", "{name}");
+        }
         peer.close(name);
     }
     peer.open("req", "REQ", &echo.requests, Some(&known));
@@ -269,6 +272,17 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     peer.close("req");
     drop(echo);
     a_subscriber_hears_what_it_asks_for(peer, &settings, Some(&known));
+}
+
+/// What is sent while the old connection breaks may leave on it, and is lost: a client that outlives a controller asks again, and
+/// passes over the answers to what it asked before.
+fn ask_until_answered(peer: &mut Peer, name: &str, body: &[u8]) {
+    let wanted = format!("got {} {}", encode(b""), encode(body));
+    wait_until("an answer", || {
+        peer.send(name, &[b"", body]);
+        let answers = std::iter::repeat_with(|| peer.say(&["receive", name, &SILENCE_MILLIS.to_string()]));
+        answers.take_while(|answer| answer != "nothing").any(|answer| answer == wanted)
+    });
 }
 
 struct Keys {

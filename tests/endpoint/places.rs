@@ -14,7 +14,7 @@ use crate::raw::{Raw, message, opening};
 fn connections_that_say_nothing_make_room() {
     for places in [(20, 1000), (1000, 20)] {
         let mut settings = settings();
-        settings.places = Places { connections_max: places.0, per_address_max: places.1 };
+        settings.places = Places { connections_max: places.0, per_address_max: places.1, ..settings.places };
         let echo = Echo::start(&settings);
         let context = zmq::Context::new();
         let before = socket(&context, zmq::REQ, &echo.requests);
@@ -34,7 +34,7 @@ fn connections_that_say_nothing_make_room() {
 #[test]
 fn one_address_does_not_take_all_places() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 20, per_address_max: 5 };
+    settings.places = Places { connections_max: 20, per_address_max: 5, ..settings.places };
     let echo = Echo::start(&settings);
     let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
     let mut refused = Raw::connect(echo.address());
@@ -50,8 +50,7 @@ fn one_address_does_not_take_all_places() {
 #[test]
 fn a_full_house_waits_until_somebody_leaves() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 5, per_address_max: 5 };
-    settings.places.per_address_max = 100;
+    settings.places = Places { connections_max: 5, per_address_max: 100, ..settings.places };
     let echo = Echo::start(&settings);
     let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
     let mut waits = Raw::connect(echo.address());
@@ -70,11 +69,50 @@ fn a_full_house_waits_until_somebody_leaves() {
     assert_eq!((waits.frame(), waits.frame()), ((1, vec![]), (0, vec![b'x'])));
 }
 
+/// Half messages, each well within its limit: those that came first go first, and whoever completes his is not among them.
+#[test]
+fn half_messages_of_many_do_not_add_up() {
+    let mut settings = settings();
+    settings.places.held_bytes_max = 2 << 20;
+    let echo = Echo::start(&settings);
+    let context = zmq::Context::new();
+    let honest = socket(&context, zmq::REQ, &echo.requests);
+    let whole = message(&[b"", &[b'x'; 200_000]]);
+    let mut halves = Vec::new();
+    for _ in 0..50 {
+        let mut raw = Raw::dealer(echo.address());
+        raw.0.write_all(&whole[..150_000]).unwrap();
+        halves.push(raw);
+        ask(&honest, &"y".repeat(200_000));
+    }
+    let mut last = halves.pop().unwrap();
+    for raw in &mut halves[..30] {
+        assert!(raw.is_closed());
+    }
+    last.0.write_all(&whole[150_000..]).unwrap();
+    assert_eq!((last.frame(), last.frame().1.len()), ((1, vec![]), 200_000));
+}
+
+/// Answers that are not read, well within the limit of each.
+#[test]
+fn answers_for_many_do_not_add_up() {
+    let mut settings = settings();
+    settings.places.held_bytes_max = 1 << 20;
+    settings.limits.stall_timeout = Duration::from_secs(3600);
+    let echo = Echo::start(&settings);
+    let context = zmq::Context::new();
+    let honest = socket(&context, zmq::REQ, &echo.requests);
+    let mut raw = Raw::dealer(echo.address());
+    raw.flood(&message(&[b"", &[b'x'; 10_000]]).repeat(10));
+    assert!(raw.is_closed());
+    ask(&honest, &"y".repeat(200_000));
+}
+
 /// In a process of its own under nextest: the limit belongs to all of it.
 #[test]
 fn without_descriptors_the_others_are_served() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 1000, per_address_max: 1000 };
+    settings.places = Places { connections_max: 1000, per_address_max: 1000, ..settings.places };
     let echo = Echo::start(&settings);
     let mut before = Raw::dealer(echo.address());
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

@@ -102,7 +102,8 @@ impl Role {
             stall_timeout: Duration::from_secs(120),
             ping_interval: Some(Duration::from_secs(20)),
         };
-        Connection::new(START, Settings { kind: self.kind, limits, security }, self.seed())
+        let begin = if self.is_server() { Connection::accepted } else { Connection::new };
+        begin(START, Settings { kind: self.kind, limits, security }, self.seed())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::command::{self, COMMAND_BYTES_MAX, Command};
 use super::frame::{self, Allowance, Frame, FrameReader, MORE};
-use super::greeting::{GreetingReader, greeting};
+use super::greeting::{GREETING_BYTES, GreetingReader, SIGNATURE_BYTES, greeting};
 use super::handshake::Handshake;
 use super::keys::{PublicKey, Security};
 use super::liveness::Liveness;
@@ -51,8 +51,14 @@ pub enum Event {
 
 #[derive(Debug)]
 enum State {
-    Greeting(GreetingReader),
-    Handshake { is_3_1: bool },
+    Greeting {
+        theirs: GreetingReader,
+        /// How much of our own greeting has been said.
+        said: usize,
+    },
+    Handshake {
+        is_3_1: bool,
+    },
     Open(Peer),
     Over,
 }
@@ -75,19 +81,31 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection whose stream is there; our greeting waits in [`Self::output`]. The seed is for the keys of CURVE: nobody
+    /// A connection that we have made; our greeting waits in [`Self::output`]. The seed is for the keys of CURVE: nobody
     /// else may be able to know it, and it is used once.
     #[must_use]
     pub fn new(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
+        Self::begin(now, settings, seed, GREETING_BYTES)
+    }
+
+    /// As [`Self::new`], for a connection that was made to us. It says its signature, and the rest when the peer has begun to
+    /// speak, as libzmq does. JeroMQ forgets to watch some of the connections that it has just made, and gives such a one up
+    /// for another only if it has not read a whole greeting by then.
+    #[must_use]
+    pub fn accepted(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
+        Self::begin(now, settings, seed, SIGNATURE_BYTES)
+    }
+
+    fn begin(now: Mono, settings: Settings, seed: [u8; 32], said: usize) -> Self {
         let mut outbox = Outbox::default();
         let security = &settings.security;
-        outbox.buffer().extend_from_slice(&greeting(security.mechanism(), security.is_server()));
+        outbox.buffer().extend_from_slice(&own_greeting(security)[..said]);
         let handshake = Handshake::new(security, seed);
         let mut liveness = Liveness::new(now);
         liveness.waits(now);
         Self {
             settings,
-            state: State::Greeting(GreetingReader::new()),
+            state: State::Greeting { theirs: GreetingReader::new(), said },
             handshake,
             session: None,
             started: now,
@@ -119,17 +137,22 @@ impl Connection {
             if let State::Over = self.state {
                 return Err(Cut::Over);
             }
-            if let State::Greeting(reader) = &mut self.state {
-                if let Some(theirs) = reader.read(input, self.settings.security.mechanism())? {
+            if let State::Greeting { theirs, said } = &mut self.state {
+                let greeting = theirs.read(input, self.settings.security.mechanism());
+                if greeting != Err(Cut::NotZmtp) {
+                    let left = std::mem::replace(said, GREETING_BYTES)..GREETING_BYTES;
+                    self.outbox.buffer().extend_from_slice(&own_greeting(&self.settings.security)[left]);
+                }
+                if let Some(theirs) = greeting? {
                     self.handshake.begin(self.settings.kind, self.outbox.buffer());
-                    self.liveness.waits(now);
                     self.state = State::Handshake { is_3_1: theirs.is_3_1 };
                 }
+                self.note_output(now);
                 continue;
             }
             let Some(frame) = self.reader.read(input, self.allowance())? else { return Ok(None) };
             let event = match self.state {
-                State::Greeting(_) | State::Over => return Err(Cut::Over),
+                State::Greeting { .. } | State::Over => return Err(Cut::Over),
                 State::Handshake { is_3_1 } => self.shake(now, &frame, is_3_1)?,
                 State::Open(_) => self.frame(now, frame)?,
             };
@@ -138,6 +161,12 @@ impl Connection {
             }
         }
         Ok(None)
+    }
+
+    fn note_output(&mut self, now: Mono) {
+        if !self.outbox.is_empty() {
+            self.liveness.waits(now);
+        }
     }
 
     /// What the next frame may have. A box of CURVE does not show whether it holds a command.
@@ -150,7 +179,7 @@ impl Connection {
             }
             State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes },
             // Who the peer is has not been said so far.
-            State::Greeting(_) | State::Handshake { .. } | State::Over => {
+            State::Greeting { .. } | State::Handshake { .. } | State::Over => {
                 Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0 }
             }
         }
@@ -161,9 +190,7 @@ impl Connection {
             return Err(Cut::Protocol("a message comes before the handshake is done"));
         }
         let done = self.handshake.handle(self.settings.kind, &frame.body, self.outbox.buffer())?;
-        if !self.outbox.is_empty() {
-            self.liveness.waits(now);
-        }
+        self.note_output(now);
         let Some(done) = done else { return Ok(None) };
         let peer = Peer { kind: done.kind, is_3_1, key: done.key };
         self.session = done.session;
@@ -248,7 +275,7 @@ impl Connection {
                 self.write_frame(0, &[&[1], prefix].concat());
                 self.liveness.waits(now);
             }
-            State::Greeting(_) | State::Handshake { .. } | State::Over => {}
+            State::Greeting { .. } | State::Handshake { .. } | State::Over => {}
         }
     }
 
@@ -295,7 +322,7 @@ impl Connection {
     pub const fn peer(&self) -> Option<Peer> {
         match self.state {
             State::Open(peer) => Some(peer),
-            State::Greeting(_) | State::Handshake { .. } | State::Over => None,
+            State::Greeting { .. } | State::Handshake { .. } | State::Over => None,
         }
     }
 
@@ -312,7 +339,7 @@ impl Connection {
         let limits = &self.settings.limits;
         match self.state {
             State::Open(peer) => self.liveness.next(limits, peer.is_3_1),
-            State::Greeting(_) | State::Handshake { .. } => {
+            State::Greeting { .. } | State::Handshake { .. } => {
                 let handshake = (self.started + limits.handshake_timeout, Timer::Handshake);
                 self.liveness.stall(limits).into_iter().chain([handshake]).min()
             }
@@ -348,6 +375,10 @@ impl Connection {
         // Our own silence says nothing: a controller that is stopped for a while has not gone.
         self.say(now, &command::ping(std::time::Duration::ZERO));
     }
+}
+
+fn own_greeting(security: &Security) -> [u8; GREETING_BYTES] {
+    greeting(security.mechanism(), security.is_server())
 }
 
 /// The way of ZMTP 3.0: a message whose first byte is 1 or 0. Anything else has no meaning for a publisher.

@@ -52,6 +52,9 @@ pub enum Cut {
     /// It has been silent for too long.
     #[error("it has not been heard of for too long")]
     Silent,
+    /// All peers together hold too much, and this one has stood still the longest.
+    #[error("what all peers hold together is too much, and it has stood still the longest")]
+    Crowded,
     /// The connection has been cut before.
     #[error("the connection is over")]
     Over,

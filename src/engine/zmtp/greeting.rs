@@ -7,7 +7,10 @@ use super::cut::shown;
 
 pub(super) const GREETING_BYTES: usize = 64;
 
-const SIGNATURE_END: usize = 9;
+/// What stood before versions were invented, and what the peers of all of them look at first.
+pub(super) const SIGNATURE_BYTES: usize = 10;
+
+const SIGNATURE_END: usize = SIGNATURE_BYTES - 1;
 const VERSION: usize = 10;
 const MINOR: usize = 11;
 const MECHANISM: std::ops::Range<usize> = 12..32;

@@ -6,7 +6,7 @@
 //!
 //! | state | input | next |
 //! |---|---|---|
-//! | `Greeting` | 64 bytes, checked as they come | `Handshake`, the first command of the mechanism leaves |
+//! | `Greeting` | 64 bytes, checked as they come; whoever was called says the first ten of its own before | `Handshake`, the first command of the mechanism leaves |
 //! | `Handshake` | commands of the mechanism | `Open` with [`Event::Opened`], when the socket types fit |
 //! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
 //! | `Over` | nothing is read any more | |

@@ -107,6 +107,43 @@ fn two_of_us_shake_hands_and_talk() {
     assert_eq!(of_server, [Event::Message(owned(&[b"", &long])), Event::Message(owned(&[b"x"]))]);
 }
 
+/// Also a stranger gets no more than the signature.
+#[test]
+fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
+    let settings = || Settings { kind: Kind::Router, limits: limits(), security: Security::Null };
+    let accepted = || Connection::accepted(at(Duration::ZERO), settings(), [0; 32]);
+    let greeting = greeting::greeting("NULL", false);
+    let mut server = accepted();
+    assert_eq!(take(&mut server), greeting[..10]);
+    assert_eq!(feed(&mut server, b"\xFF"), (vec![], None));
+    assert_eq!(take(&mut server), greeting[10..]);
+    assert_eq!(feed(&mut server, &opening(Kind::Req)[1..]).0.len(), 1);
+    assert!(take(&mut server).starts_with(b"\x04\x29\x05READY"));
+
+    let mut server = accepted();
+    assert_eq!(feed(&mut server, b"GET"), (vec![], Some(Cut::NotZmtp)));
+    assert_eq!(take(&mut server), greeting[..10]);
+    // Who speaks ZMTP, but not so, can see why it is closed.
+    let mut server = accepted();
+    assert!(matches!(feed(&mut server, &greeting::greeting("PLAIN", false)).1, Some(Cut::Mechanism { .. })));
+    assert_eq!(take(&mut server), greeting);
+}
+
+/// Nothing waits for a peer whose greeting comes byte by byte: it is not one that does not read.
+#[test]
+fn a_slow_greeting_is_no_stall() {
+    let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: std::collections::BTreeSet::new() };
+    let limits = Limits { stall_timeout: SECOND, ..limits() };
+    let security = Security::CurveServer(std::sync::Arc::new(keys));
+    let mut server =
+        Connection::accepted(at(Duration::ZERO), Settings { kind: Kind::Router, limits, security }, [0; 32]);
+    for byte in greeting::greeting("CURVE", false) {
+        assert_eq!(feed(&mut server, &[byte]), (vec![], None));
+        take(&mut server);
+    }
+    assert_eq!(server.poll_timeout(), Some((at(SECOND * 3), Timer::Handshake)));
+}
+
 #[test]
 fn the_first_wrong_byte_ends_it() {
     for (bytes, expected) in [

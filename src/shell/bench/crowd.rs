@@ -155,7 +155,7 @@ impl Crowd {
     fn connect(config: &Config, count: usize) -> Result<Self, BenchError> {
         let shams = (0..count).map(|number| Ok((Sham::new(config, number)?, None)));
         let shams = shams.collect::<Result<Vec<_>, BenchError>>()?;
-        let places = Places { connections_max: 2 * count, per_address_max: 2 * count };
+        let places = Places { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places).map_err(BenchError::io("make a poller"))?;
         let mut crowd = Self { endpoint, shams, deadlines: BTreeSet::new(), ready: 0 };
         for first in (0..count).step_by(CONNECT_STEP) {

@@ -70,7 +70,7 @@ fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
 }
 
 fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
-    let places = Places { connections_max: 1024, per_address_max: 1024 };
+    let places = Places { connections_max: 1024, per_address_max: 1024, held_bytes_max: usize::MAX };
     let settings = PortSettings {
         limits: limits(),
         security: Security::Null,

@@ -8,7 +8,9 @@ use std::time::Duration;
 use super::peer::Peer;
 use super::reactor::{Endpoint, PeerId};
 use super::stream::{Listener, Stream};
-use crate::engine::zmtp::{Connection, Cut, Settings};
+use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
+use crate::shell::clock;
+use crate::shell::curve_keys::KeyFolder;
 use crate::types::Mono;
 
 /// Connections taken in one turn, of each listener.
@@ -17,13 +19,15 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
 
-/// How many connections there may be.
+/// How many connections there may be, and what they may cost together.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     /// In all; descriptors beyond it are for other purposes.
     pub connections_max: usize,
     /// Of one IP address.
     pub per_address_max: usize,
+    /// Bytes that all of them make us hold: half messages, and what waits for those who do not read.
+    pub held_bytes_max: usize,
 }
 
 /// What has become of connections.
@@ -45,6 +49,8 @@ pub(super) struct Accepting {
     /// Connections in the order in which they came, as long as their handshake may be under way.
     handshakes: VecDeque<PeerId>,
     resumes_at: Option<Mono>,
+    /// Who may come in to the listeners with CURVE.
+    keys: Option<KeyFolder>,
     pub(super) counts: Counts,
 }
 
@@ -65,6 +71,7 @@ impl Accepting {
             by_address: BTreeMap::new(),
             handshakes: VecDeque::new(),
             resumes_at: None,
+            keys: None,
             counts,
         }
     }
@@ -101,6 +108,12 @@ impl Accepting {
         }
     }
 
+    /// Whether the key of a peer is known, at this moment.
+    pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
+        let keys = self.keys.as_ref().map(KeyFolder::keys);
+        keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
+    }
+
     fn is_full_for(&self, address: IpAddr) -> bool {
         self.by_address.get(&address).is_some_and(|count| *count >= self.places.per_address_max)
     }
@@ -117,6 +130,7 @@ impl Endpoint {
             return;
         }
         self.accepting.resumes_at = None;
+        self.look_at_keys();
         for tag in 0..self.accepting.listeners.len() {
             for _ in 0..ACCEPTS_PER_TURN {
                 if !self.accepting.listeners[tag].has_callers || !self.has_place() {
@@ -140,6 +154,38 @@ impl Endpoint {
         }
     }
 
+    /// Has the keys looked after whenever somebody comes in.
+    pub fn watch_keys(&mut self, keys: KeyFolder) {
+        self.accepting.keys = Some(keys);
+    }
+
+    /// Ends the connections of those whose key is not there any more.
+    fn look_at_keys(&mut self) {
+        let Some(folder) = &mut self.accepting.keys else { return };
+        if !folder.look(clock::now().wall) {
+            return;
+        }
+        let keys = folder.keys();
+        for listening in &mut self.accepting.listeners {
+            if let Security::CurveServer(_) = listening.settings.security {
+                listening.settings.security = Security::CurveServer(keys.clone());
+            }
+        }
+        let is_out = |other: OtherSide| !self.accepting.is_welcome(&other);
+        let is_out = |(id, peer): (PeerId, &Peer)| peer.connection.peer().filter(|it| is_out(*it)).map(|it| (id, it));
+        let out: Vec<(PeerId, OtherSide)> = self.peers.iter().filter_map(is_out).collect();
+        for (id, other) in out {
+            self.turn_out(id, other);
+        }
+    }
+
+    /// Ends a connection whose key has been taken away.
+    pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
+        let key = other.key.map(|key| key.to_string()).unwrap_or_default();
+        log::info!("a connection ends: its key {key} has been taken away");
+        self.cut(id, &Cut::Unauthorised(key));
+    }
+
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
         if let Some(full) = address.filter(|address| self.accepting.is_full_for(*address)) {
             let Some(oldest) = self.oldest_handshake(Some(full)) else {
@@ -156,7 +202,7 @@ impl Endpoint {
         {
             self.cut(oldest, &Cut::SlowHandshake);
         }
-        let connection = Connection::new(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
+        let connection = Connection::accepted(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
         if let Some(address) = address {
             *self.accepting.by_address.entry(address).or_default() += 1;
         }

@@ -21,7 +21,8 @@ impl Endpoint {
     }
 
     pub(super) fn remove(&mut self, id: PeerId) {
-        let Some(peer) = self.peers.remove(id) else { return };
+        let Some(mut peer) = self.peers.remove(id) else { return };
+        self.held.forget(&mut peer.share);
         self.accepting.left(peer.address);
         if let Some(at) = peer.armed {
             self.timers.remove(&(at, id));

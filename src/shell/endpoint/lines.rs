@@ -73,7 +73,7 @@ impl Lines {
             Ok(Line { address, kind: *kind, state: LineState::Resting { until: now }, pause: FIRST_PAUSE })
         };
         let lines: Vec<Line> = targets.iter().map(line).collect::<Result<_, SocketError>>()?;
-        let places = Places { connections_max: lines.len(), per_address_max: lines.len() };
+        let places = Places { connections_max: lines.len(), per_address_max: lines.len(), held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places);
         let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", targets[0].0, source))?;
         let mut all = Self { endpoint, lines, settings };

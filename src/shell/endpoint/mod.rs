@@ -14,6 +14,7 @@
 //! | more connections than descriptors | at `connections_max` the oldest handshake makes room; if there is none, nobody is accepted until somebody leaves, and the listener is not asked meanwhile |
 //! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, else the newcomer |
 //! | a peer that sends without end | one chunk of it, then the others have their turn |
+//! | many peers, each within its limits | `held_bytes_max` of all together: who has stood still the longest is cut |
 //! | a peer that does not read | half of its queue full: it is not read any more; the queue full, or nothing taken for long: it is cut |
 //! | a peer whose machine is gone | TCP keep-alive, and PING |
 //!
@@ -26,6 +27,7 @@
 mod accept;
 mod address;
 mod ending;
+mod held;
 mod lines;
 mod link;
 mod peer;

@@ -3,6 +3,7 @@
 use std::io;
 use std::net::IpAddr;
 
+use super::held::Share;
 use super::reactor::Tag;
 use super::stream::Stream;
 use crate::engine::zmtp::Connection;
@@ -27,6 +28,8 @@ pub(super) struct Peer {
     pub(super) has_ended: bool,
     /// The deadline that stands in the table of timers.
     pub(super) armed: Option<Mono>,
+    /// What it makes us hold, as it was counted last.
+    pub(super) share: Share,
 }
 
 /// What a read has brought.
@@ -53,6 +56,7 @@ impl Peer {
             is_held_back: false,
             has_ended: false,
             armed: None,
+            share: Share::default(),
         }
     }
 

@@ -10,6 +10,7 @@ use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
 use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
+use crate::shell::curve_keys::KeyFolder;
 use crate::shell::transport::{Ports, SocketError, Unsendable};
 use crate::types::Mono;
 
@@ -100,6 +101,11 @@ impl OwnPorts {
             watchable,
             is_watched: false,
         })
+    }
+
+    /// Has the keys looked after whenever somebody comes in: see [`Endpoint::watch_keys`].
+    pub fn watch_keys(&mut self, keys: KeyFolder) {
+        self.endpoint.watch_keys(keys);
     }
 
     fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {

@@ -9,6 +9,7 @@ use slotmap::{Key as _, KeyData, SlotMap};
 
 use super::accept::{Accepting, Counts, Places};
 use super::address::Address;
+use super::held::Held;
 use super::peer::{Chunk, Peer};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
@@ -76,6 +77,7 @@ pub struct Endpoint {
     pub(super) now: Mono,
     pub(super) peers: SlotMap<PeerId, Peer>,
     pub(super) accepting: Accepting,
+    pub(super) held: Held,
     pub(super) ready: VecDeque<PeerId>,
     pub(super) unsent: Vec<PeerId>,
     pub(super) timers: BTreeSet<(Mono, PeerId)>,
@@ -96,6 +98,7 @@ impl Endpoint {
             poller: Poller::new()?,
             now: clock::now().mono,
             peers: SlotMap::with_key(),
+            held: Held::new(places.held_bytes_max),
             accepting: Accepting::new(places),
             ready: VecDeque::new(),
             unsent: Vec::new(),
@@ -209,8 +212,11 @@ impl Endpoint {
             let outcome = peer.connection.handle_input(self.now, &mut input);
             let rest = bytes.end - input.len()..bytes.end;
             match outcome {
+                // The key may have been taken away during the handshake.
+                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
+                    self.held.moved(&mut peer.share);
                     self.reading = Some((id, rest));
                     self.mark_unsent(id);
                     return Some(Arrival { peer: id, tag, what: What::Event(event) });
@@ -218,6 +224,7 @@ impl Endpoint {
                 Ok(None) => {
                     self.mark_unsent(id);
                     self.arm(id);
+                    self.note_held(id);
                 }
                 Err(cut) => self.cut(id, &cut),
             }

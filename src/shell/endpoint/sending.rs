@@ -35,6 +35,7 @@ impl Endpoint {
             }
         }
         self.mark_unsent(id);
+        self.note_held(id);
         Ok(true)
     }
 
@@ -66,6 +67,7 @@ impl Endpoint {
                 }
             }
         }
+        self.make_room();
     }
 
     /// Whether something waits that the kernel has not taken.
@@ -76,7 +78,7 @@ impl Endpoint {
 
     pub(super) fn write(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else { return };
-        let was_blocked = peer.is_blocked;
+        let (was_blocked, waiting) = (peer.is_blocked, peer.connection.output().len());
         let outcome = peer.write(self.now).and_then(|()| match peer.is_blocked {
             blocked if blocked == was_blocked => Ok(()),
             blocked => self.poller.modify(&peer.stream, id.data().as_ffi(), blocked),
@@ -85,10 +87,14 @@ impl Endpoint {
             log::debug!("a peer is gone: {error}");
             return self.remove(id);
         }
+        if peer.connection.output().len() < waiting {
+            self.held.moved(&mut peer.share);
+        }
         if peer.is_held_back && !(peer.connection.is_clogged() && peer.is_blocked) {
             peer.is_held_back = false;
             self.mark_ready(id);
         }
+        self.count(id);
         self.arm(id);
     }
 }

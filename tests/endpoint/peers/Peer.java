@@ -14,6 +14,7 @@ import org.zeromq.ZMQ;
 
 public class Peer {
     private static final Map<String, Integer> KINDS = Map.of("REQ", ZMQ.REQ, "DEALER", ZMQ.DEALER, "SUB", ZMQ.SUB);
+    private static final int HANDSHAKE_MILLIS = 1000;
     private static final Map<String, ZMQ.Socket> SOCKETS = new HashMap<>();
 
     public static void main(String[] arguments) throws Exception {
@@ -47,6 +48,8 @@ public class Peer {
                     }
                 }
                 return "ok";
+            case "offer":
+                return SOCKETS.get(words[1]).send(decode(words[2]), ZMQ.DONTWAIT) ? "ok" : "nothing";
             case "receive":
                 return receive(SOCKETS.get(words[1]), Integer.parseInt(words[2]));
             case "close":
@@ -62,6 +65,8 @@ public class Peer {
         socket.setLinger(0);
         socket.setReconnectIVL(10);
         socket.setHWM(0);
+        // Its poller forgets some of the connections that it has just made, and says nothing on them; it makes another then.
+        socket.setHandshakeIvl(HANDSHAKE_MILLIS);
         if (words.length > 4) {
             socket.setCurveServerKey(words[4].getBytes(StandardCharsets.US_ASCII));
             socket.setCurvePublicKey(words[5].getBytes(StandardCharsets.US_ASCII));

@@ -10,6 +10,12 @@ const sockets = new Map();
 const decode = (part) => Buffer.from(part.slice(1), "hex");
 const encode = (part) => "." + part.toString("hex");
 
+const orNothing = (outcome) =>
+    outcome.catch((error) => {
+        if (error.code === "EAGAIN") return "nothing";
+        throw error;
+    });
+
 const commands = {
     version: () => `zeromq.js on libzmq ${zmq.version}`,
     open(name, kind, endpoint, server, publicKey, secretKey) {
@@ -32,15 +38,15 @@ const commands = {
         await sockets.get(name).send(parts.map(decode));
         return "ok";
     },
-    async receive(name, millis) {
+    offer(name, part) {
+        const socket = sockets.get(name);
+        socket.sendTimeout = 0;
+        return orNothing(socket.send(decode(part)).then(() => "ok"));
+    },
+    receive(name, millis) {
         const socket = sockets.get(name);
         socket.receiveTimeout = Number(millis);
-        try {
-            return ["got", ...(await socket.receive()).map(encode)].join(" ");
-        } catch (error) {
-            if (error.code === "EAGAIN") return "nothing";
-            throw error;
-        }
+        return orNothing(socket.receive().then((parts) => ["got", ...parts.map(encode)].join(" ")));
     },
     close(name) {
         sockets.get(name).close();
