@@ -20,7 +20,7 @@ use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Ledger, Record, Ticket, reply_is_promise};
+use crate::engine::controller::{Answer, Controller, Effect, Ledger, Record, Ticket, reply_is_promise, reply_is_view};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes, Reply};
@@ -199,7 +199,7 @@ impl Service {
     }
 
     fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Vec<Promise>) {
-        if reply_is_promise(&reply) {
+        if reply_is_promise(&reply) || reply_is_view(&reply) && !self.ledger.is_in_trouble() {
             promises.push(Promise::Reply(to, kind, reply));
         } else {
             self.send(now, to, kind, &reply);
@@ -297,7 +297,8 @@ impl Service {
         }
     }
 
-    /// Submits that could not be stored are refused as if they had never come; other promises wait for the store.
+    /// Submits that could not be stored are refused as if they had never come; other promises wait for the store. Who has only
+    /// looked at a task does not.
     fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
@@ -307,6 +308,7 @@ impl Service {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }
+                Promise::Reply(to, kind, reply) if reply_is_view(&reply) => self.send(now, to, kind, &reply),
                 promise => self.ledger.hold(promise),
             }
         }

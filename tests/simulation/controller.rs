@@ -42,8 +42,8 @@ pub(crate) struct Life {
     /// Which life of the controller this is.
     pub(crate) number: u64,
     pub(crate) ledger: Ledger<Promise>,
-    /// Tasks that were handed out since the last commit began.
-    pub(crate) handed_out: Vec<(TaskId, Round, AgentId)>,
+    /// What agents may have been told since the last commit began.
+    pub(crate) told: Told,
     /// What the store is about to commit.
     pub(crate) commit: Option<Commit>,
     /// The store has committed, and the controller has not seen it so far.
@@ -54,7 +54,31 @@ pub(crate) struct Life {
 
 pub(crate) struct Commit {
     pub(crate) records: Vec<Record>,
-    pub(crate) handed_out: Vec<(TaskId, Round, AgentId)>,
+    pub(crate) told: Told,
+}
+
+/// What agents are told before it is stored.
+#[derive(Default)]
+pub(crate) struct Told {
+    pub(crate) dispatches: BTreeSet<(TaskId, Round, AgentId)>,
+    pub(crate) kills: BTreeSet<(TaskId, Round)>,
+}
+
+impl Told {
+    pub(crate) fn note(&mut self, record: &Record) {
+        let Record::Put(record) = record else { return };
+        if let TaskState::Dispatched(run) = &record.state {
+            self.dispatches.insert((record.id, record.round, run.agent.clone()));
+        }
+        if record.kill.is_some() {
+            self.kills.insert((record.id, record.round));
+        }
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        self.dispatches.extend(other.dispatches);
+        self.kills.extend(other.kills);
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +165,7 @@ impl World {
             tickets: 0,
             number: self.server.lives,
             ledger: Ledger::default(),
-            handed_out: Vec::new(),
+            told: Told::default(),
             commit: None,
             has_committed: false,
             confirmations: VecDeque::new(),
@@ -213,12 +237,10 @@ impl World {
     /// the store as a whole, or not at all.
     pub(crate) fn controller_dies(&mut self) {
         let Some(mut life) = self.server.life.take() else { return };
-        let mut handed_out = life.handed_out;
+        let mut told = life.told;
         while let Some(effect) = life.engine.poll_effect() {
-            if let Effect::Record(Record::Put(record)) = effect
-                && let TaskState::Dispatched(run) = &record.state
-            {
-                handed_out.push((record.id, record.round, run.agent.clone()));
+            if let Effect::Record(record) = effect {
+                told.note(&record);
             }
         }
         note!(self, "the controller is killed; {} records are lost", life.ledger.uncommitted().count());
@@ -228,10 +250,10 @@ impl World {
             if stored {
                 self.commit(commit.records);
             } else {
-                handed_out.extend(commit.handed_out);
+                told.extend(commit.told);
             }
         }
-        self.model.unrecorded(handed_out);
+        self.model.unrecorded(told);
         self.controller_is_gone();
     }
 

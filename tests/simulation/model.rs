@@ -8,6 +8,7 @@ use llts::types::{
     AgentId, ExitCode, Fields, KillCause, Outcome, Phase, Round, RoundEnd, Scalar, TaskId, TaskRecord, TaskState,
 };
 
+use crate::controller::Told;
 use crate::dice::Nanos;
 use crate::plan::Plan;
 use crate::rules::Rules;
@@ -39,6 +40,8 @@ pub(crate) struct Model {
     seqs: BTreeMap<TaskId, i64>,
     /// Dispatches that left, and whose record died with the controller.
     pub(crate) unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
+    /// The same of kills: the next controller may not know why such a run has ended.
+    unrecorded_kills: BTreeSet<(TaskId, Round)>,
     /// Runs of which their agent knows that nobody wants them.
     pub(crate) fenced: BTreeSet<(usize, TaskId, Round)>,
     /// Agents that died while they had the present round of a task.
@@ -153,18 +156,21 @@ impl Model {
 
     /// Where no agent has any trouble, a run that was ended by signals was to be ended.
     fn check_uncalled_kill(&self, record: &TaskRecord) {
-        let past =
-            record.past.iter().filter(|past| past.end == RoundEnd::Failed).filter_map(|past| past.result.as_ref());
+        let failed = record.past.iter().filter(|past| past.end == RoundEnd::Failed);
+        let past = failed.filter_map(|past| Some((past.round, past.result.as_ref()?)));
         let failed = matches!(record.state, TaskState::Finished { outcome: Outcome::Failed, .. });
-        for result in past.chain(record.result().filter(|_| failed)).filter(|_| self.gentle) {
+        let last = record.result().filter(|_| failed).map(|result| (record.round, result));
+        let called = |round| self.unrecorded_kills.contains(&(record.id, round));
+        for (_, result) in past.chain(last).filter(|(round, _)| self.gentle && !called(*round)) {
             let ended = [ExitCode::KILLED_PREPARING, ExitCode(-15), ExitCode(-9)].contains(&result.exit_code);
             assert!(!ended, "a run of {} was ended though nobody asked for it: {record:?}", record.id);
         }
     }
 
-    /// The controller died before it could store that it had handed these out.
-    pub(crate) fn unrecorded(&mut self, handed_out: Vec<(TaskId, Round, AgentId)>) {
-        self.unrecorded.extend(handed_out);
+    /// The controller died before it could store this.
+    pub(crate) fn unrecorded(&mut self, told: Told) {
+        self.unrecorded.extend(told.dispatches);
+        self.unrecorded_kills.extend(told.kills);
     }
 
     pub(crate) fn pushed(&mut self, frame: &[u8]) {

@@ -3,12 +3,12 @@
 //! The order is that of `shell/controller.rs`. Each thing that a turn does to the world is an operation, and the process can
 //! be killed before any of them. A commit takes its time, in which turns go on.
 
-use llts::engine::controller::{Answer, Effect, Record, Ticket, reply_is_promise};
+use llts::engine::controller::{Answer, Effect, Record, Ticket, reply_is_promise, reply_is_view};
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
 use llts::protocol::request::{self, Message};
 use llts::protocol::words::kind;
-use llts::types::{Now, TaskRecord, TaskState};
+use llts::types::{Now, TaskRecord};
 
 use crate::controller::{Commit, Killed, ReplyTo, rules};
 use crate::dice::{MICRO, MILLI, Nanos};
@@ -95,7 +95,7 @@ impl World {
         reply: Reply,
         promises: &mut Vec<Promise>,
     ) -> Result<(), Killed> {
-        if reply_is_promise(&reply) && self.defect != Some(Defect::EarlyPromise) {
+        if (reply_is_promise(&reply) || reply_is_view(&reply)) && self.defect != Some(Defect::EarlyPromise) {
             promises.push(Promise::Reply(to, kind, reply));
             return Ok(());
         }
@@ -139,7 +139,7 @@ impl World {
         }
         if let Some(records) = self.life().ledger.poll_commit(now.mono) {
             let life = self.life();
-            life.commit = Some(Commit { records, handed_out: std::mem::take(&mut life.handed_out) });
+            life.commit = Some(Commit { records, told: std::mem::take(&mut life.told) });
             let number = life.number;
             let delay = self.commit_time();
             self.after(delay, Event::Committed { life: number });
@@ -164,12 +164,7 @@ impl World {
                 Effect::Record(record) => {
                     let now = self.clock(self.server.clock_offset);
                     self.model.rules.decided(now, &record);
-                    if let Record::Put(record) = &record
-                        && let TaskState::Dispatched(run) = &record.state
-                    {
-                        let run = (record.id, record.round, run.agent.clone());
-                        self.life().handed_out.push(run);
-                    }
+                    self.life().told.note(&record);
                     records.push(record);
                 }
                 Effect::Publish(message) => {

@@ -2,7 +2,7 @@
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{Reply, Wanted};
-use crate::types::{AgentId, GateSettings, Label, Phase, Round, RoundEnd, TaskId, TaskRecord};
+use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord};
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -49,22 +49,20 @@ impl Effect {
     /// Whether this tells somebody what must not be lost any more.
     #[must_use]
     pub fn is_promise(&self) -> bool {
-        // It must not overtake the end that it follows.
-        let retried = |record: &TaskRecord| {
-            let last = record.past.last().map(|past| past.end);
-            record.phase() == Phase::Waiting && last == Some(RoundEnd::Retried)
-        };
         match self {
             Self::Record(_) | Self::Publish(_) => false,
+            // Whoever has waited for the end goes on from here.
+            Self::Reply(_, Reply::Task { record, .. }) => finished(record),
             Self::Reply(_, reply) => reply_is_promise(reply),
-            Self::Push(record) | Self::PushAgain(record) => finished(record) || retried(record),
+            // What comes of another round is said after the promise that hands it out, so pushes stay in order.
+            Self::Push(record) | Self::PushAgain(record) => finished(record) || record.phase() == Phase::Waiting,
         }
     }
 }
 
-/// Whether this answer must wait for the commit: that something was taken, that a task has ended, or that an agent may forget a
-/// run. A task is handed out without a wait for the disk, but not again: a controller that dies must not leave a round that
-/// its successor hands out, too.
+/// Whether this answer must wait for the commit: that something was taken, or that an agent may forget a run. A task is handed
+/// out without a wait for the disk, but not again: a controller that dies must not leave a round that its successor hands out,
+/// too.
 #[must_use]
 pub fn reply_is_promise(reply: &Reply) -> bool {
     match reply {
@@ -72,16 +70,15 @@ pub fn reply_is_promise(reply: &Reply) -> bool {
         Reply::Assigned(record) => record.round > Round(0),
         Reply::Reported { phase, refusal, .. } => *phase >= Phase::Ended || refusal.is_some(),
         Reply::Heartbeat { wanted, .. } => matches!(wanted, Some((.., Wanted::Drop))),
-        // Whoever has waited for the end goes on from here.
-        Reply::Task { record, .. } | Reply::Explained { record, .. } => finished(record),
-        Reply::Tasks { records, .. } => records.iter().any(finished),
-        Reply::Statistic(_)
-        | Reply::AgentCounts(_)
-        | Reply::Agents { .. }
-        | Reply::Gate(_)
-        | Reply::Gates(_)
-        | Reply::Refused(_) => false,
+        _ => false,
     }
+}
+
+/// Whether this answer shows how tasks stand. What it shows shall not be undone by a restart, so it waits for the store, but not
+/// for one that is in trouble.
+#[must_use]
+pub const fn reply_is_view(reply: &Reply) -> bool {
+    matches!(reply, Reply::Task { .. } | Reply::Explained { .. } | Reply::Tasks { .. })
 }
 
 fn finished(record: &TaskRecord) -> bool {

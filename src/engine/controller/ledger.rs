@@ -130,6 +130,12 @@ impl<P> Ledger<P> {
         self.promises.push(promise);
     }
 
+    /// Whether the last commit was not stored.
+    #[must_use]
+    pub const fn is_in_trouble(&self) -> bool {
+        matches!(self.store, Store::Troubled { .. } | Store::Busy { in_trouble: true, .. })
+    }
+
     /// Whether no commit is under way, and none is due before the store recovers.
     #[must_use]
     pub fn is_at_rest(&self) -> bool {
@@ -231,7 +237,7 @@ mod tests {
         // The first is taken back.
         assert_eq!(ledger.handle_trouble(at(0), records), Some(vec!["first", "second"]));
         ledger.hold("second");
-        assert!(ledger.is_at_rest());
+        assert!(ledger.is_at_rest() && ledger.is_in_trouble());
 
         turn(&mut ledger, "c", "third");
         assert_eq!((ledger.poll_commit(at(999)), ledger.poll_timeout()), (None, Some(at(1000))));

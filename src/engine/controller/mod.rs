@@ -46,7 +46,7 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise};
+pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
 pub use ledger::{Kept, Ledger};
 pub use restore::Stored;
 
