@@ -10,6 +10,7 @@
 
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
@@ -70,6 +71,12 @@ pub trait Ports {
     /// # Errors
     /// When the peer is gone or does not read.
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
+
+    /// As [`Self::send`], for an answer that may wait so long for another message to the same peer, and share its write.
+    ///
+    /// # Errors
+    /// When the peer is gone or does not read.
+    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
 
     /// Sends to whoever asks for it and reads; it may be lost.
     fn publish(&mut self, frame: Vec<u8>);

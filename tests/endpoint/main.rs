@@ -14,3 +14,4 @@ mod peers;
 mod places;
 mod raw;
 mod strangers;
+mod unhurried;

@@ -33,7 +33,8 @@ impl Endpoint {
     /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.
     pub(super) fn arm(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else { return };
-        let Some((at, _)) = peer.connection.poll_timeout() else { return };
+        let of_connection = peer.connection.poll_timeout().map(|(at, _)| at);
+        let Some(at) = of_connection.into_iter().chain(peer.write_by).min() else { return };
         if peer.armed.is_some_and(|armed| armed <= at) {
             return;
         }
@@ -51,6 +52,16 @@ impl Endpoint {
             self.timers.pop_first();
             let Some(peer) = self.peers.get_mut(id) else { continue };
             peer.armed = None;
+            if peer.write_by.take_if(|by| *by <= self.now).is_some() {
+                self.mark_unsent(id);
+            }
+            let Some(peer) = self.peers.get_mut(id) else { continue };
+            let is_due = peer.write_by.is_some_and(|by| by <= self.now);
+            if is_due {
+                peer.write_by = None;
+                self.mark_unsent(id);
+            }
+            let Some(peer) = self.peers.get_mut(id) else { continue };
             if peer.is_ready && peer.connection.peer().is_some() {
                 // What it has sent may be what is waited for.
                 unread.push(id);

@@ -20,6 +20,8 @@ pub(super) struct Peer {
     pub(super) is_ready: bool,
     /// Stands in the list of those to be written to.
     pub(super) is_unsent: bool,
+    /// When what waits for it is written although nothing more has come.
+    pub(super) write_by: Option<Mono>,
     /// The stream takes nothing at present; we are told when it does.
     pub(super) is_blocked: bool,
     /// Not read until it has taken what waits for it.
@@ -52,6 +54,7 @@ impl Peer {
             address,
             is_ready: false,
             is_unsent: false,
+            write_by: None,
             is_blocked: false,
             is_held_back: false,
             has_ended: false,

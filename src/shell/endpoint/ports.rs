@@ -186,6 +186,11 @@ impl Ports for OwnPorts {
         self.endpoint.send(PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts)
     }
 
+    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+        let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
+        self.endpoint.send_within(wait, PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts)
+    }
+
     fn publish(&mut self, frame: Vec<u8>) {
         let parts = [frame];
         for (peer, asked) in &self.subscribers {

@@ -1,10 +1,15 @@
 //! From messages to the streams: what waits for whom, and who is written to.
 
+use std::time::Duration;
+
 use slotmap::Key as _;
 
 use super::reactor::{Endpoint, PeerId};
 use crate::engine::zmtp::Cut;
 use crate::shell::transport::Unsendable;
+
+/// A peer that has not taken what waits for it is cut after a while; what has not been offered must not come near that.
+const UNHURRIED_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
     /// Lets a message wait for a peer until [`Self::flush`]. A peer for which too much waits is cut.
@@ -24,6 +29,39 @@ impl Endpoint {
     /// # Errors
     /// When it is gone, or not open so far.
     pub fn offer<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {
+        let taken = self.encode(id, parts)?;
+        if taken {
+            self.mark_unsent(id);
+        }
+        Ok(taken)
+    }
+
+    /// As [`Self::send`], for a message that may wait so long for another one to the same peer, and share its write; a second
+    /// at the most.
+    ///
+    /// # Errors
+    /// As those of [`Self::send`].
+    pub fn send_within<Part: AsRef<[u8]>>(
+        &mut self,
+        wait: Duration,
+        id: PeerId,
+        parts: &[Part],
+    ) -> Result<(), Unsendable> {
+        if !self.encode(id, parts)? {
+            self.cut(id, &Cut::NotReading);
+            return Err(Unsendable::Full);
+        }
+        if let Some(peer) = self.peers.get_mut(id)
+            && !peer.is_unsent
+            && peer.write_by.is_none()
+        {
+            peer.write_by = Some(self.now + wait.min(UNHURRIED_MAX));
+            self.arm(id);
+        }
+        Ok(())
+    }
+
+    fn encode<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {
         let peer = self.peers.get_mut(id).filter(|peer| peer.connection.peer().is_some());
         let peer = peer.ok_or(Unsendable::NoPeer)?;
         if peer.connection.send(self.now, parts).is_err() {
@@ -34,7 +72,6 @@ impl Endpoint {
                 return Ok(false);
             }
         }
-        self.mark_unsent(id);
         self.note_held(id);
         Ok(true)
     }
@@ -78,6 +115,7 @@ impl Endpoint {
 
     pub(super) fn write(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else { return };
+        peer.write_by = None;
         let (was_blocked, waiting) = (peer.is_blocked, peer.connection.output().len());
         let outcome = peer.write(self.now).and_then(|()| match peer.is_blocked {
             blocked if blocked == was_blocked => Ok(()),
