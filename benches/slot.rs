@@ -76,7 +76,13 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
         let (task, round) = (TaskId::new(now.wall, [0; TaskId::SUFFIX_LEN]), Round(0));
         slot.handle_answer(
             now,
-            ToAgent::Job(Box::new(Job { task, round, tool: tool.clone(), fields: fields.clone() })),
+            ToAgent::Job(Box::new(Job {
+                task,
+                round,
+                tool: tool.clone(),
+                fields: fields.clone(),
+                slack: Duration::ZERO,
+            })),
         );
         settle(&mut slot, &sender, now);
         slot.handle_exited(now, exited());

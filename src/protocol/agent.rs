@@ -1,5 +1,7 @@
 //! The agent's side of the conversation: what it sends, and what it understands of the answers.
 
+use std::time::Duration;
+
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::reply::Wanted;
 use super::request::{FromAgent, Heartbeat, Report, Sender};
@@ -18,6 +20,8 @@ pub struct Job {
     pub tool: ToolName,
     /// What was submitted.
     pub fields: Fields,
+    /// How late all but the end of it may be reported.
+    pub slack: Duration,
 }
 
 /// What a controller answers to an agent.
@@ -178,7 +182,8 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let tool = ToolName::new(text(words::OPERATION)?).ok()?;
             let mut submitted = fields.clone();
             submitted.retain(|name, _| !task::is_ours(name));
-            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted })))
+            let slack = Duration::from_millis(number(&fields, words::SLACK).unwrap_or_default().into());
+            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, slack })))
         }
         _ => None,
     }

@@ -125,6 +125,8 @@ fn push_escape(c: char, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::types::ToolName;
 
@@ -134,6 +136,7 @@ mod tests {
             round: Round(0),
             tool: ToolName::new("test").unwrap(),
             fields,
+            slack: Duration::ZERO,
         }
     }
 

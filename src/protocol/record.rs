@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::request::{self, Rules};
@@ -241,7 +242,12 @@ impl State {
             finish: self.moment(words::FINISH_TIME),
         };
         let agent = AgentId::new(self.text(words::AGENT_ID)?).ok()?;
-        Some(Box::new(Assignment { agent, dispatched_at: self.moment(words::DISPATCH_TIME)?, times }))
+        Some(Box::new(Assignment {
+            agent,
+            dispatched_at: self.moment(words::DISPATCH_TIME)?,
+            slack: Duration::ZERO,
+            times,
+        }))
     }
 
     fn result(&self) -> Result<Option<Arc<RunResult>>, &'static str> {
@@ -306,7 +312,12 @@ mod tests {
         let at = |micros: u64| Some(Wall::from_micros(1_795_239_916_000_000 + micros));
         let times = PhaseTimes { prepare: at(1), run: None, end: at(3), finish: at(999_999) };
         let agent = AgentId::new("agent-1").unwrap();
-        Box::new(Assignment { agent, dispatched_at: Wall::from_micros(1_795_239_916_024_114), times })
+        Box::new(Assignment {
+            agent,
+            dispatched_at: Wall::from_micros(1_795_239_916_024_114),
+            slack: Duration::ZERO,
+            times,
+        })
     }
 
     fn result() -> Arc<RunResult> {

@@ -214,7 +214,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 writer.object(gate.name.as_str(), |writer| gate::write(gate, writer));
             }
         }
-        Reply::Assigned(record) => task::write(record, writer),
+        Reply::Assigned(record) => {
+            task::write(record, writer);
+            if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
+                writer.literal(words::SLACK, slack.as_millis());
+            }
+        }
         Reply::Statistic(counts) => {
             for (phase, count) in Phase::ALL.into_iter().zip(counts) {
                 writer.literal(words::phase(phase), count);

@@ -202,10 +202,11 @@ const FIELDS: [Field; 29] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
-const OF_OTHER_MESSAGES: [&str; 8] = [
+const OF_OTHER_MESSAGES: [&str; 9] = [
     words::SESSION,
     words::WANTED,
     words::PARKED,
+    words::SLACK,
     words::CONTROLLER_ID,
     words::DUPLICATE,
     words::LOG,

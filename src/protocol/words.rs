@@ -109,6 +109,7 @@ pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
 pub(crate) const PARKED: &str = "__PARKED__";
 pub(crate) const WANTED: &str = "__WANTED__";
 pub(crate) const WAIT: &str = "__WAIT__";
+pub(crate) const SLACK: &str = "__SLACK__";
 pub(crate) const MATCHES: &str = "__MATCHES__";
 pub(crate) const OFFSET: &str = "__OFFSET__";
 pub(crate) const LIMIT: &str = "__LIMIT__";

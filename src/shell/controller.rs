@@ -20,14 +20,16 @@ use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
 use crate::config::Config;
-use crate::engine::controller::{Answer, Controller, Effect, Ledger, Record, Ticket, reply_is_promise, reply_is_view};
+use crate::engine::controller::{
+    Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
+};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes, Reply};
 use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::protocol::{Code, Refusal};
-use crate::types::{Now, TaskRecord};
+use crate::types::{Mono, Now, TaskRecord};
 
 /// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
 const MESSAGES_PER_TURN: usize = 256;
@@ -113,8 +115,19 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
 #[derive(Debug)]
 enum Promise {
     Reply(ReplyTo, &'static str, Reply),
-    Push(Box<TaskRecord>),
+    /// Whoever gets it does not wait for it.
+    Confirmation(ReplyTo, &'static str, Reply),
+    /// Written to its address by then.
+    Push(Mono, Box<TaskRecord>),
     PushAgain(Box<TaskRecord>),
+}
+
+/// What a turn has come to, beside its promises.
+#[derive(Debug, Default)]
+struct Decided {
+    records: Vec<Record>,
+    /// Each by when it is to be written to its address.
+    pushes: Vec<(Mono, Box<TaskRecord>)>,
 }
 
 struct Service {
@@ -142,7 +155,7 @@ impl Service {
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd()];
             let ready = self.ports.wait(before, deadline, &fds);
             let now = clock::now();
-            let mut promises = Vec::new();
+            let mut promises = Promises::default();
             self.receive(now, &mut promises);
             self.pusher.turn(now.mono, ready[1]);
             self.acknowledge(now);
@@ -160,7 +173,7 @@ impl Service {
         }
     }
 
-    fn receive(&mut self, now: Now, promises: &mut Vec<Promise>) {
+    fn receive(&mut self, now: Now, promises: &mut Promises<Promise>) {
         for _ in 0..MESSAGES_PER_TURN {
             let Some(frames) = self.ports.receive() else { return };
             match envelope::open(frames) {
@@ -175,7 +188,7 @@ impl Service {
         }
     }
 
-    fn handle(&mut self, now: Now, reply_to: ReplyTo, body: &[u8], promises: &mut Vec<Promise>) {
+    fn handle(&mut self, now: Now, reply_to: ReplyTo, body: &[u8], promises: &mut Promises<Promise>) {
         let (kind, message) = match request::parse(body, &self.rules) {
             Ok(parsed) => parsed,
             Err(refused) => return self.answer(now, reply_to, refused.kind, refused.refusal.into(), promises),
@@ -193,14 +206,15 @@ impl Service {
             }
             Answer::NowAndLater(reply) => {
                 self.routes.insert(ticket, (reply_to.clone(), kind::TASK_APPLY));
-                self.answer(now, reply_to, kind, reply, promises);
+                // The agent goes on with the next task; that the end of the last one is stored, it can learn later.
+                promises.add(now.mono + UNHURRIED, Promise::Confirmation(reply_to, kind, reply));
             }
         }
     }
 
-    fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Vec<Promise>) {
+    fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Promises<Promise>) {
         if reply_is_promise(&reply) || reply_is_view(&reply) && !self.ledger.is_in_trouble() {
-            promises.push(Promise::Reply(to, kind, reply));
+            promises.add(now.mono, Promise::Reply(to, kind, reply));
         } else {
             self.send(now, to, kind, &reply);
         }
@@ -217,22 +231,27 @@ impl Service {
     }
 
     /// Does what the engine has decided; then nothing of this turn is left, but for the commit.
-    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) {
+    fn finish_turn(&mut self, now: Now, mut promises: Promises<Promise>) {
         loop {
-            let records = self.apply_effects(now, &mut promises);
-            if records.is_empty() && promises.is_empty() {
+            let Decided { records, pushes } = self.apply_effects(now, &mut promises);
+            let is_over = records.is_empty() && pushes.is_empty() && promises.is_empty();
+            let kept = self.ledger.handle_turn(now.mono, records, std::mem::take(&mut promises));
+            // First the agents, which stand still until they have their tasks; then the disk, which goes on by itself.
+            self.ports.flush();
+            if let Some(records) = self.ledger.poll_commit(now.mono) {
+                self.writer.commit(records);
+            }
+            for (by, record) in pushes {
+                self.push(now, by, &record);
+            }
+            self.keep(now, kept);
+            if is_over {
                 break;
             }
-            let promises = self.ledger.handle_turn(records, std::mem::take(&mut promises));
-            self.keep(now, promises);
             // Once more: a promise that met no peer is news for the engine.
         }
-        // What needs no promise does not wait for the disk.
         self.ports.flush();
         self.pusher.flush(now.mono);
-        if let Some(records) = self.ledger.poll_commit(now.mono) {
-            self.writer.commit(records);
-        }
     }
 
     /// Takes what a commit has come to.
@@ -262,28 +281,34 @@ impl Service {
         Ok(())
     }
 
-    fn apply_effects(&mut self, now: Now, promises: &mut Vec<Promise>) -> Vec<Record> {
-        let mut records = Vec::new();
+    fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Decided {
+        let mut decided = Decided::default();
         while let Some(effect) = self.engine.poll_effect() {
             let is_promise = effect.is_promise();
             match effect {
-                Effect::Record(record) => records.push(record),
+                Effect::Record(record) => decided.records.push(record),
                 Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
-                Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
-                Effect::Push(record) => self.push(now, &record),
-                Effect::PushAgain(record) if is_promise => promises.push(Promise::PushAgain(record)),
-                Effect::PushAgain(record) => self.push_to_address(now, &record),
+                Effect::Push(record) => {
+                    let by = now.mono + record.slack();
+                    if is_promise {
+                        promises.add(by, Promise::Push(by, record));
+                    } else {
+                        decided.pushes.push((by, record));
+                    }
+                }
+                Effect::PushAgain(record) if is_promise => promises.add(now.mono, Promise::PushAgain(record)),
+                Effect::PushAgain(record) => self.push_to_address(now, now.mono, &record),
                 Effect::Reply(ticket, reply) => {
                     let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
                     if is_promise {
-                        promises.push(Promise::Reply(to, kind, reply));
+                        promises.add(now.mono, Promise::Reply(to, kind, reply));
                     } else {
                         self.send(now, to, kind, &reply);
                     }
                 }
             }
         }
-        records
+        decided
     }
 
     /// What was promised rests on the disk.
@@ -291,8 +316,12 @@ impl Service {
         for promise in promises {
             match promise {
                 Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
-                Promise::Push(record) => self.push(now, &record),
-                Promise::PushAgain(record) => self.push_to_address(now, &record),
+                Promise::Confirmation(to, kind, reply) => {
+                    let body = reply::encode(kind, &reply, self.page_bytes);
+                    self.dropped += u64::from(self.ports.send_within(UNHURRIED, to.frames(body)).is_err());
+                }
+                Promise::Push(by, record) => self.push(now, by, &record),
+                Promise::PushAgain(record) => self.push_to_address(now, now.mono, &record),
             }
         }
     }
@@ -314,16 +343,16 @@ impl Service {
         }
     }
 
-    fn push(&mut self, now: Now, record: &TaskRecord) {
+    fn push(&mut self, now: Now, by: Mono, record: &TaskRecord) {
         if self.ports.is_watched() {
             self.ports.publish(publish::encode_status(record));
         }
-        self.push_to_address(now, record);
+        self.push_to_address(now, by, record);
     }
 
-    fn push_to_address(&mut self, now: Now, record: &TaskRecord) {
+    fn push_to_address(&mut self, now: Now, by: Mono, record: &TaskRecord) {
         if let Some(address) = &record.address {
-            self.pusher.push(now.mono, address, publish::encode_status(record));
+            self.pusher.push_by(now.mono, by, address, publish::encode_status(record));
         }
     }
 
@@ -340,14 +369,15 @@ impl Service {
     fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
         self.engine.handle_stop();
-        let mut promises = Vec::new();
+        self.ledger.close();
+        let mut promises = Promises::default();
         self.receive(now, &mut promises);
         self.finish_turn(now, promises);
         while !self.ledger.is_at_rest() {
             self.ports.wait(clock::now().mono, None, &[self.writer.as_fd()]);
             let now = clock::now();
             self.settle(now)?;
-            self.finish_turn(now, Vec::new());
+            self.finish_turn(now, Promises::default());
         }
         let counts = self.pusher.stop();
         self.ports.close();

@@ -120,6 +120,12 @@ impl TaskRecord {
         }
     }
 
+    /// How late what is said of its present or last run may be.
+    #[must_use]
+    pub fn slack(&self) -> Duration {
+        self.last_run().map(|run| run.slack).unwrap_or_default()
+    }
+
     /// The result of the run, once there is one.
     #[must_use]
     pub const fn result(&self) -> Option<&Arc<RunResult>> {
@@ -174,6 +180,8 @@ pub struct Assignment {
     pub agent: AgentId,
     /// When the agent got it.
     pub dispatched_at: Wall,
+    /// How late what is said of it may be, because others wait as well. It is not stored.
+    pub slack: Duration,
     /// What the agent has said of it so far.
     pub times: PhaseTimes,
 }

@@ -227,7 +227,9 @@ impl World {
             return self.controller_dies();
         }
         self.life().engine.sanity_check();
-        if let Some(at) = self.life().engine.poll_timeout().map(|(at, _)| at) {
+        let engine = self.life().engine.poll_timeout().map(|(at, _)| at);
+        let deadline = engine.into_iter().chain(self.life().ledger.poll_timeout()).min();
+        if let Some(at) = deadline {
             let at = self.nanos_of(at);
             self.wake_controller(at);
         }
@@ -273,6 +275,7 @@ impl World {
         note!(self, "the controller stops");
         let now = self.controller_now();
         self.life().engine.handle_stop();
+        self.life().ledger.close();
         let mut turned = self.turn(now);
         while turned.is_ok()
             && let Some(commit) = self.life().commit.take()

@@ -3,7 +3,7 @@
 //! The order is that of `shell/controller.rs`. Each thing that a turn does to the world is an operation, and the process can
 //! be killed before any of them. A commit takes its time, in which turns go on.
 
-use llts::engine::controller::{Answer, Effect, Record, Ticket, reply_is_promise, reply_is_view};
+use llts::engine::controller::{Answer, Effect, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view};
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
 use llts::protocol::request::{self, Message};
@@ -24,7 +24,7 @@ pub(crate) enum Promise {
 
 impl World {
     pub(crate) fn turn(&mut self, now: Now) -> Result<(), Killed> {
-        let mut promises = Vec::new();
+        let mut promises = Promises::default();
         while let Some((from, body)) = self.life().inbox.pop_front() {
             self.operation()?;
             self.handle(now, from, &body, &mut promises)?;
@@ -53,7 +53,7 @@ impl World {
         }
     }
 
-    fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8], promises: &mut Vec<Promise>) -> Result<(), Killed> {
+    fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8], promises: &mut Promises<Promise>) -> Result<(), Killed> {
         self.trace.bytes(body);
         let (kind, message) = match request::parse(body, &rules()) {
             Ok(parsed) => parsed,
@@ -82,7 +82,8 @@ impl World {
             }
             Answer::NowAndLater(reply) => {
                 self.life().routes.insert(ticket, (from, kind::TASK_APPLY));
-                self.answer(now, from, kind, reply, promises)
+                promises.add(now.mono + UNHURRIED, Promise::Reply(from, kind, reply));
+                Ok(())
             }
         }
     }
@@ -93,10 +94,10 @@ impl World {
         to: ReplyTo,
         kind: &'static str,
         reply: Reply,
-        promises: &mut Vec<Promise>,
+        promises: &mut Promises<Promise>,
     ) -> Result<(), Killed> {
         if (reply_is_promise(&reply) || reply_is_view(&reply)) && self.defect != Some(Defect::EarlyPromise) {
-            promises.push(Promise::Reply(to, kind, reply));
+            promises.add(now.mono, Promise::Reply(to, kind, reply));
             return Ok(());
         }
         self.send(now, to, kind, &reply)
@@ -127,13 +128,13 @@ impl World {
         Ok(())
     }
 
-    fn finish_turn(&mut self, now: Now, mut promises: Vec<Promise>) -> Result<(), Killed> {
+    fn finish_turn(&mut self, now: Now, mut promises: Promises<Promise>) -> Result<(), Killed> {
         loop {
             let records = self.apply_effects(now, &mut promises)?;
             if records.is_empty() && promises.is_empty() {
                 break;
             }
-            let promises = self.life().ledger.handle_turn(records, std::mem::take(&mut promises));
+            let promises = self.life().ledger.handle_turn(now.mono, records, std::mem::take(&mut promises));
             self.keep(now, promises)?;
             // Once more: a promise that met no peer is news for the engine.
         }
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    fn apply_effects(&mut self, now: Now, promises: &mut Vec<Promise>) -> Result<Vec<Record>, Killed> {
+    fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Result<Vec<Record>, Killed> {
         let mut records = Vec::new();
         while let Some(effect) = self.life().engine.poll_effect() {
             let is_promise = effect.is_promise();
@@ -171,9 +172,11 @@ impl World {
                     self.operation()?;
                     self.publish(&message);
                 }
-                Effect::Push(record) if is_promise => promises.push(Promise::Push(record)),
+                Effect::Push(record) if is_promise => {
+                    promises.add(now.mono + record.slack(), Promise::Push(record));
+                }
                 Effect::Push(record) => self.push(&record)?,
-                Effect::PushAgain(record) => promises.push(Promise::PushAgain(record)),
+                Effect::PushAgain(record) => promises.add(now.mono, Promise::PushAgain(record)),
                 Effect::Reply(ticket, reply) => {
                     if let Some((to, kind)) = self.life().routes.remove(&ticket) {
                         self.answer(now, to, kind, reply, promises)?;

@@ -6,6 +6,7 @@ use super::Controller;
 use super::agents::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::report::outcome_of;
+use super::slack;
 use super::transition::{Again, TaskEvent};
 use super::verdict::{self, Verdict};
 use crate::protocol::publish::Published;
@@ -156,7 +157,7 @@ impl Controller {
         }
         log::info!("agent {id} already has task {task}");
         self.unpark(id);
-        self.dispatch_to(now, task, id);
+        self.dispatch_to(now, task, id, Duration::ZERO);
     }
 
     /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
@@ -253,7 +254,8 @@ impl Controller {
         }
         self.agents.set_slot(id, Slot::Free);
         if let Some(task) = self.task_for(now, id) {
-            return self.assign(now, task, id).into();
+            let slack = self.tasks.get(task).map(|record| slack::after_queuing(now.wall, record)).unwrap_or_default();
+            return self.assign(now, task, id, slack).into();
         }
         match wait {
             None => reply::no_task().into(),
@@ -292,7 +294,7 @@ impl Controller {
                 unreachable!("agent {agent} is listed as parked")
             };
             self.timers.clear(&Timer::ApplyWait(agent.clone()));
-            let reply = self.assign(now, task, &agent);
+            let reply = self.assign(now, task, &agent, Duration::ZERO);
             self.tasks.effects.push_back(Effect::Reply(ticket, reply));
         }
     }
@@ -314,19 +316,20 @@ impl Controller {
         self.tasks.queue().best_for(&agent.tags)
     }
 
-    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId) -> Reply {
+    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
         if self.may_be_out(task) {
             // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.dispatch_to(now, task, agent);
+        self.dispatch_to(now, task, agent, slack);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()))
     }
 
-    fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId) {
+    fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) {
         self.agents.set_slot(agent, Slot::Busy(task));
-        let assignment = Assignment { agent: agent.clone(), dispatched_at: now.wall, times: PhaseTimes::default() };
+        let (agent, dispatched_at) = (agent.clone(), now.wall);
+        let assignment = Assignment { agent, dispatched_at, slack, times: PhaseTimes::default() };
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 

@@ -4,12 +4,13 @@
 //!
 //! | the store is | records and promises of a turn |
 //! |---|---|
-//! | idle | are the next commit |
+//! | idle | are the next commit, which begins when the first of its promises is due |
 //! | busy | wait for it, and are the commit after that |
 //! | in trouble, such as a full disk | wait until a commit has taken all of it; one is tried every second |
 //!
 //! A promise leaves after the commit of its turn and of all turns before it, in the order in which it was made. A promise of a
-//! turn that has nothing to store waits for those before it as well: what it tells may rest on them.
+//! turn that has nothing to store waits for those before it as well: what it tells may rest on them. Records that nobody was
+//! promised anything for are due a little later: nobody could tell that they are lost.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,6 +19,40 @@ use super::effect::Record;
 use crate::types::{AgentId, Label, Mono, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// For how long what nobody waits for may wait for something that shares its commit.
+pub const UNHURRIED: Duration = Duration::from_millis(10);
+
+/// What a turn promises, in order, and when the first of it is due.
+#[derive(Debug)]
+pub struct Promises<P> {
+    list: Vec<P>,
+    due: Option<Mono>,
+}
+
+impl<P> Promises<P> {
+    /// One more, which is to be kept as soon as possible after this moment.
+    pub fn add(&mut self, due: Mono, promise: P) {
+        self.list.push(promise);
+        self.due = earlier(self.due, Some(due));
+    }
+
+    /// Whether nothing is promised.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+impl<P> Default for Promises<P> {
+    fn default() -> Self {
+        Self { list: Vec::new(), due: None }
+    }
+}
+
+fn earlier(a: Option<Mono>, b: Option<Mono>) -> Option<Mono> {
+    a.into_iter().chain(b).min()
+}
 
 /// Records and promises of the turns of a controller; see the [module](self). What a promise is, is its owner's concern.
 ///
@@ -28,8 +63,11 @@ pub struct Ledger<P> {
     store: Store<P>,
     /// Of the turns since the last commit began. Only the latest record of a task, a gate or an agent matters.
     records: BTreeMap<Subject, Record>,
-    /// None without records.
+    /// None without records, but while the store is in trouble.
     promises: Vec<P>,
+    /// When the next commit shall begin.
+    due: Option<Mono>,
+    is_closing: bool,
 }
 
 #[derive(Debug)]
@@ -50,14 +88,16 @@ pub struct Kept<P> {
 
 impl<P> Default for Ledger<P> {
     fn default() -> Self {
-        Self { store: Store::Idle, records: BTreeMap::new(), promises: Vec::new() }
+        Self { store: Store::Idle, records: BTreeMap::new(), promises: Vec::new(), due: None, is_closing: false }
     }
 }
 
 impl<P> Ledger<P> {
     /// Takes what a turn has decided. Gives back the promises that may leave at once.
     #[must_use]
-    pub fn handle_turn(&mut self, records: Vec<Record>, promises: Vec<P>) -> Vec<P> {
+    pub fn handle_turn(&mut self, now: Mono, records: Vec<Record>, promises: Promises<P>) -> Vec<P> {
+        let Promises { list: promises, due } = promises;
+        let records_due = (!records.is_empty()).then(|| now + UNHURRIED);
         self.records.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
         let waiting = match &mut self.store {
             Store::Idle if self.records.is_empty() => return promises,
@@ -65,6 +105,9 @@ impl<P> Ledger<P> {
             Store::Idle | Store::Busy { .. } | Store::Troubled { .. } => &mut self.promises,
         };
         waiting.extend(promises);
+        if !self.records.is_empty() {
+            self.due = earlier(self.due, earlier(due, records_due));
+        }
         Vec::new()
     }
 
@@ -73,6 +116,7 @@ impl<P> Ledger<P> {
     pub fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
         let in_trouble = match self.store {
             Store::Busy { .. } => return None,
+            Store::Idle if !self.is_closing && self.due.is_some_and(|due| now < due) => return None,
             Store::Idle => false,
             Store::Troubled { retry_at } if retry_at <= now => true,
             Store::Troubled { .. } => return None,
@@ -80,6 +124,7 @@ impl<P> Ledger<P> {
         if self.records.is_empty() {
             return None;
         }
+        self.due = None;
         self.store = Store::Busy { promises: std::mem::take(&mut self.promises), in_trouble };
         Some(std::mem::take(&mut self.records).into_values().collect())
     }
@@ -89,8 +134,14 @@ impl<P> Ledger<P> {
     pub const fn poll_timeout(&self) -> Option<Mono> {
         match self.store {
             Store::Troubled { retry_at } => Some(retry_at),
-            Store::Idle | Store::Busy { .. } => None,
+            Store::Idle => self.due,
+            Store::Busy { .. } => None,
         }
+    }
+
+    /// From here on, nothing waits for company.
+    pub const fn close(&mut self) {
+        self.is_closing = true;
     }
 
     /// The commit rests on the disk.
@@ -183,8 +234,19 @@ mod tests {
         Record::Drained(AgentId::new(agent).unwrap(), drained)
     }
 
+    /// All that is promised is due at once.
+    fn due(promises: &[&'static str]) -> Promises<&'static str> {
+        due_at(0, promises)
+    }
+
+    fn due_at(millis: u64, list: &[&'static str]) -> Promises<&'static str> {
+        let mut promises = Promises::default();
+        list.iter().copied().for_each(|promise| promises.add(at(millis), promise));
+        promises
+    }
+
     fn turn(ledger: &mut Ledger<&'static str>, agent: &str, promise: &'static str) {
-        assert_eq!(ledger.handle_turn(vec![drained(agent, true)], vec![promise]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![drained(agent, true)], due(&[promise])), [""; 0]);
     }
 
     #[test]
@@ -205,7 +267,7 @@ mod tests {
         let _ = ledger.poll_commit(at(0));
         turn(&mut ledger, "b", "second");
         turn(&mut ledger, "c", "third");
-        assert_eq!(ledger.handle_turn(vec![drained("b", false)], vec![]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![drained("b", false)], due(&[])), [""; 0]);
         assert_eq!(ledger.poll_commit(at(0)), None, "one at a time");
         assert_eq!(ledger.handle_stored().promises, ["first"]);
         // The latest word on each.
@@ -216,13 +278,13 @@ mod tests {
     #[test]
     fn a_promise_without_records_waits_only_for_those_before_it() {
         let mut ledger = Ledger::default();
-        assert_eq!(ledger.handle_turn(vec![], vec!["at once"]), ["at once"]);
+        assert_eq!(ledger.handle_turn(at(0), vec![], due(&["at once"])), ["at once"]);
         turn(&mut ledger, "a", "first");
         let _ = ledger.poll_commit(at(0));
-        assert_eq!(ledger.handle_turn(vec![], vec!["second"]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![], due(&["second"])), [""; 0]);
         assert_eq!(ledger.handle_stored().promises, ["first", "second"]);
         turn(&mut ledger, "a", "third");
-        assert_eq!(ledger.handle_turn(vec![], vec!["fourth"]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![], due(&["fourth"])), [""; 0]);
         let _ = ledger.poll_commit(at(0));
         assert_eq!(ledger.handle_stored().promises, ["third", "fourth"]);
     }
@@ -233,7 +295,7 @@ mod tests {
         turn(&mut ledger, "a", "first");
         let records = ledger.poll_commit(at(0)).unwrap();
         turn(&mut ledger, "b", "second");
-        assert_eq!(ledger.handle_turn(vec![drained("a", false)], vec![]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![drained("a", false)], due(&[])), [""; 0]);
         // The first is taken back.
         assert_eq!(ledger.handle_trouble(at(0), records), Some(vec!["first", "second"]));
         ledger.hold("second");
@@ -247,9 +309,40 @@ mod tests {
         assert_eq!(ledger.handle_trouble(at(1000), records), None, "no news");
 
         let _ = ledger.poll_commit(at(2000)).unwrap();
-        assert_eq!(ledger.handle_turn(vec![], vec!["fifth"]), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(0), vec![], due(&["fifth"])), [""; 0]);
         let kept = Kept { promises: vec!["second", "third", "fourth", "fifth"], recovered: true };
         assert_eq!(ledger.handle_stored(), kept);
         assert_eq!(ledger.poll_timeout(), None);
+    }
+    #[test]
+    fn a_commit_begins_when_the_first_of_its_promises_is_due() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.handle_turn(at(0), vec![drained("a", true)], due_at(4, &["patient"])), [""; 0]);
+        assert_eq!((ledger.poll_commit(at(3)), ledger.poll_timeout()), (None, Some(at(4))));
+        assert_eq!(ledger.handle_turn(at(3), vec![drained("b", true)], due_at(3, &["hurried"])), [""; 0]);
+        assert_eq!(ledger.poll_commit(at(3)), Some(vec![drained("a", true), drained("b", true)]));
+        assert_eq!(ledger.handle_turn(at(3), vec![drained("c", true)], due_at(5, &["next"])), [""; 0]);
+        assert_eq!(ledger.handle_stored().promises, ["patient", "hurried"]);
+        assert_eq!((ledger.poll_commit(at(4)), ledger.poll_timeout()), (None, Some(at(5))));
+        assert!(ledger.poll_commit(at(5)).is_some());
+    }
+
+    #[test]
+    fn what_nobody_was_promised_waits_for_company_but_not_for_long() {
+        let mut ledger = Ledger::default();
+        assert_eq!(ledger.handle_turn(at(0), vec![drained("a", true)], due(&[])), [""; 0]);
+        assert_eq!((ledger.poll_commit(at(9)), ledger.poll_timeout()), (None, Some(at(10))));
+        assert!(ledger.poll_commit(at(10)).is_some());
+        let _ = ledger.handle_stored();
+        assert_eq!((ledger.poll_commit(at(99)), ledger.poll_timeout()), (None, None));
+
+        assert_eq!(ledger.handle_turn(at(99), vec![drained("b", true)], due(&[])), [""; 0]);
+        assert_eq!(ledger.handle_turn(at(100), vec![], due_at(100, &["a view"])), [""; 0]);
+        assert!(ledger.poll_commit(at(100)).is_some(), "it shows what is not stored");
+        let _ = ledger.handle_stored();
+
+        assert_eq!(ledger.handle_turn(at(100), vec![drained("c", true)], due(&[])), [""; 0]);
+        ledger.close();
+        assert!(ledger.poll_commit(at(100)).is_some(), "there will be no company");
     }
 }

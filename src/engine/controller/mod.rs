@@ -9,7 +9,7 @@
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
 //! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
-//! [`Controller`], what waits for the store. The phases of a task stand in
+//! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
 //!
@@ -33,6 +33,7 @@ mod report;
 mod restore;
 mod retention;
 mod scan;
+mod slack;
 mod tasks;
 mod transition;
 mod verdict;
@@ -47,7 +48,7 @@ use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
 pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
-pub use ledger::{Kept, Ledger};
+pub use ledger::{Kept, Ledger, Promises, UNHURRIED};
 pub use restore::Stored;
 
 use crate::engine::timers::Timers;

@@ -14,7 +14,7 @@
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
-//! the next one.
+//! the next one. A run may have slack, for which a report waits for more to tell; the last one never does.
 
 mod link;
 mod run;
@@ -154,6 +154,8 @@ pub enum Timer {
     Sweep,
     /// run.sh was busy and may be free by now.
     Respawn,
+    /// The slack of a report is over.
+    Slack,
     /// The controller does not confirm the last result of a stopping agent.
     Patience,
     /// The controller does not confirm the exit.
@@ -171,8 +173,8 @@ pub struct Slot {
     link: Link,
     timers: crate::engine::timers::Timers<Timer>,
     effects: VecDeque<Effect>,
-    /// Whether the controller has not been told how the run stands.
-    report_due: bool,
+    /// Whether the controller has not been told how the run stands, and by when it is.
+    report_by: Option<Mono>,
     early_kills: VecDeque<(TaskId, Round)>,
     stopping: bool,
 }
@@ -187,7 +189,7 @@ impl Slot {
             link: Link::default(),
             timers: crate::engine::timers::Timers::default(),
             effects: VecDeque::new(),
-            report_due: false,
+            report_by: None,
             early_kills: VecDeque::new(),
             stopping: false,
         };
@@ -200,10 +202,14 @@ impl Slot {
         if let Some(effect) = self.effects.pop_front() {
             return Some(effect);
         }
-        if std::mem::take(&mut self.report_due) && self.link.is_up() {
-            return self.report(now).map(Effect::Send);
+        let by = self.report_by?;
+        if now.mono < by && !self.run.is_finished() {
+            self.timers.set(Timer::Slack, by);
+            return None;
         }
-        None
+        self.timers.clear(&Timer::Slack);
+        self.report_by = None;
+        if self.link.is_up() { self.report(now).map(Effect::Send) } else { None }
     }
 
     /// The next deadline, and why.
@@ -218,6 +224,8 @@ impl Slot {
             match timer {
                 Timer::Heartbeat => self.heartbeat(now),
                 Timer::Ladder | Timer::Sweep | Timer::Respawn => self.run_timer(now, timer),
+                // The report is the next effect.
+                Timer::Slack => {}
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
@@ -301,7 +309,7 @@ impl Slot {
             Some((.., Wanted::Run | Wanted::Kill)) | None => {}
         }
         if news.new_controller {
-            self.report_due |= !self.run.is_free();
+            self.report_soon(now);
         }
         // The controller lives, and has not answered in time. It mostly says earlier that it has no APPLY of ours.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
@@ -340,7 +348,7 @@ impl Slot {
         let run = (job.task, job.round);
         self.run.start(now, job.clone());
         self.effects.push_back(Effect::Prepare(Box::new(job)));
-        self.report_due = true;
+        self.report_soon(now);
         if let Some(at) = self.early_kills.iter().position(|early| *early == run) {
             self.early_kills.remove(at);
             self.kill(now);
@@ -357,6 +365,13 @@ impl Slot {
                 // Its report has waited for the controller; no other event will come.
                 self.release(now);
             }
+        }
+    }
+
+    /// There is something to tell of the run, if there is one.
+    fn report_soon(&mut self, now: Now) {
+        if let Some(slack) = self.run.slack() {
+            self.report_by.get_or_insert(now.mono + slack);
         }
     }
 

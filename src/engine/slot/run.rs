@@ -82,6 +82,10 @@ impl Run {
         self.taken().map(|run| (run.job.task, run.job.round))
     }
 
+    pub(super) fn slack(&self) -> Option<Duration> {
+        self.taken().map(|run| run.job.slack)
+    }
+
     /// Its result will not be reported.
     pub(super) fn unwanted(&mut self) {
         if let Self::Taken(run) = self {
@@ -137,8 +141,9 @@ impl Slot {
             Ok(()) => {
                 run.state = State::Running;
                 run.times.run = Some(now.wall);
-                self.report_due = true;
-                if run.ladder.is_some() {
+                let is_to_end = run.ladder.is_some();
+                self.report_soon(now);
+                if is_to_end {
                     self.next_rung(now);
                 }
             }
@@ -184,7 +189,7 @@ impl Slot {
         run.state = State::Ended { result, sweep: None };
         self.timers.clear(&Timer::Ladder);
         self.timers.clear(&Timer::Respawn);
-        self.report_due = true;
+        self.report_soon(now);
         self.effects.push_back(Effect::CheckTree);
     }
 
@@ -215,7 +220,7 @@ impl Slot {
         run.times.finish = Some(now.wall);
         run.state = State::Finished { result: result.clone() };
         if run.wanted {
-            self.report_due = true;
+            self.report_soon(now);
             self.leave_if_done(now);
         } else {
             self.release(now);
@@ -225,6 +230,8 @@ impl Slot {
     /// The slot is free again without a report.
     pub(super) fn release(&mut self, now: Now) {
         self.run.clear();
+        self.report_by = None;
+        self.timers.clear(&Timer::Slack);
         self.apply(now);
         self.leave_if_done(now);
     }

@@ -128,6 +128,7 @@ fn job(number: u64) -> Job {
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
         fields: Fields::new(),
+        slack: Duration::ZERO,
     }
 }
 
@@ -532,4 +533,40 @@ fn the_kill_of_a_round_does_not_end_the_next_one() {
     let effects = host.answer(ToAgent::Job(Box::new(next)));
     assert!(!effects.contains(&Effect::AbortPrepare), "{effects:?}");
     assert_eq!(host.kill(), [], "nor when it comes late");
+}
+
+#[test]
+fn a_short_run_with_slack_is_told_in_one_report() {
+    let mut host = Host::idle();
+    let slack = Duration::from_millis(8);
+    let job = Job { slack, ..job(1) };
+    assert_eq!(host.answer(ToAgent::Job(Box::new(job.clone()))), [Effect::Prepare(Box::new(job.clone()))]);
+    host.slot.handle_prepared(host.now, Ok(()));
+    assert_eq!(host.settle(), [Effect::Spawn]);
+    host.slot.handle_spawned(host.now, Ok(()));
+    assert_eq!(host.settle(), []);
+    host.slot.handle_exited(host.now, exited(0));
+    assert_eq!(host.settle(), [Effect::CheckTree]);
+    host.slot.handle_tree(host.now, false, 0);
+    assert_eq!(host.settle(), [Effect::Remove]);
+    host.slot.handle_removed(host.now);
+    let told = host.settle();
+    let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
+    assert_eq!((report.phase, report.times.run.is_some()), (Phase::Finished, true));
+    assert!(report.wait.is_some(), "it asks for the next task");
+    assert!(host.pass(slack * 2).iter().all(is_heartbeat));
+}
+
+#[test]
+fn a_long_run_is_told_of_when_its_slack_is_over() {
+    let mut host = Host::idle();
+    let slack = Duration::from_millis(8);
+    host.answer(ToAgent::Job(Box::new(Job { slack, ..job(1) })));
+    host.pass(slack / 2);
+    host.slot.handle_prepared(host.now, Ok(()));
+    host.slot.handle_spawned(host.now, Ok(()));
+    assert_eq!(host.settle(), [Effect::Spawn]);
+    let told = host.pass(slack / 2);
+    let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(report.phase, Phase::Running);
 }

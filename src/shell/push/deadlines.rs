@@ -40,7 +40,7 @@ impl Table {
 
     fn act(&mut self, now: Mono, id: PeerId, due: Due) {
         match due {
-            Due::Read => self.mark(id),
+            Due::Serve => self.mark(id),
             Due::CloseIdle => drop(self.remove(id)),
             Due::GiveUp(reason) => self.give_up(now, id, reason),
             Due::Rejoin => self.rejoin(now, id),

@@ -22,6 +22,8 @@ pub(super) struct Peer {
     pub(super) used: Mono,
     /// The deadline that stands in the table of timers.
     pub(super) armed: Option<Mono>,
+    /// When it is served although nothing else happens: what waits for it has waited for company.
+    pub(super) send_by: Option<Mono>,
     /// Stands in the list of those to be served.
     pub(super) is_marked: bool,
     /// The poller has named it since it was served: there is more than room to write.
@@ -53,8 +55,8 @@ pub(super) enum Link {
 pub(super) enum Due {
     /// Go to the line again.
     Rejoin,
-    /// Read on.
-    Read,
+    /// Read on, or send what has waited for company.
+    Serve,
     /// Close the socket: nothing has moved for long.
     CloseIdle,
     /// Drop what waits and close the socket.
@@ -82,6 +84,7 @@ impl Peer {
             waiting_since: now,
             used: now,
             armed: None,
+            send_by: None,
             is_marked: false,
             has_news: false,
             refusals: 0,
@@ -111,14 +114,14 @@ impl Peer {
             Link::Resting { until } if *until < given_up_at => Some((*until, Due::Rejoin)),
             Link::Resting { .. } => Some((given_up_at, Due::GiveUp(Reason::Unreachable))),
             Link::Open(wire) => {
-                let read = wire.paused_until().map(|until| (until, Due::Read));
+                let serve = wire.paused_until().into_iter().chain(self.send_by).min().map(|at| (at, Due::Serve));
                 let end = match wire.flow() {
                     _ if !has_frames => Some((self.used + limits.idle_timeout, Due::CloseIdle)),
                     Flow::Connecting { .. } => Some((given_up_at, Due::GiveUp(Reason::Unreachable))),
                     Flow::Full { since } => Some((since + limits.idle_timeout, Due::GiveUp(Reason::NotReading))),
                     Flow::Up { .. } => None,
                 };
-                read.into_iter().chain(end).min_by_key(|(at, _)| *at)
+                serve.into_iter().chain(end).min_by_key(|(at, _)| *at)
             }
         }
     }

@@ -76,7 +76,12 @@ impl Pusher {
 
     /// Takes a frame for an address. It never fails: what cannot be delivered is counted.
     pub fn push(&mut self, now: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
-        self.table.enqueue(now, address, frame);
+        self.push_by(now, now, address, frame);
+    }
+
+    /// As [`Self::push`], for a frame that may wait until `by` for others to the same address, and share their write.
+    pub fn push_by(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
+        self.table.enqueue(now, by, address, frame);
     }
 
     /// Sends what was pushed to addresses that can take it, one write for each, as far as the slice of this turn goes; the rest
@@ -237,5 +242,39 @@ mod tests {
         let counts = pusher.stop();
         assert_eq!((counts.sent, counts.dropped_full), (5001, 0));
         assert!((0..5001).all(|_| receiver.recv_bytes(0).is_ok()));
+    }
+    #[test]
+    fn what_may_wait_goes_with_the_next_frame_or_when_it_is_due() {
+        let receiver = zmq::Context::new().socket(zmq::DEALER).unwrap();
+        receiver.set_rcvtimeo(60_000).unwrap();
+        receiver.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
+        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port() });
+        let mut pusher = Pusher::start(config()).unwrap();
+
+        let now = clock::now().mono;
+        pusher.push(now, &address, "0".into());
+        pusher.flush(now);
+        while pusher.counts().sent == 0 {
+            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
+        }
+        let by = now + Duration::from_millis(8);
+        let sent_after = |pusher: &mut Pusher, now: Mono| {
+            pusher.turn(now, false);
+            pusher.counts().sent
+        };
+        pusher.push_by(now, by, &address, "1".into());
+        assert_eq!(sent_after(&mut pusher, now), 1);
+        assert_eq!(pusher.poll_timeout(now), Some(by));
+        pusher.push(now, &address, "2".into());
+        assert_eq!(sent_after(&mut pusher, now), 3);
+
+        pusher.push_by(now, by, &address, "3".into());
+        assert_eq!(sent_after(&mut pusher, now), 3);
+        assert_eq!(sent_after(&mut pusher, by), 4);
+        for text in ["0", "1", "2", "3"] {
+            assert_eq!(receiver.recv_string(0).unwrap().unwrap(), text, "in order");
+        }
     }
 }

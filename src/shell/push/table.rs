@@ -103,8 +103,8 @@ impl Table {
         PushCounts { received, discarded, open_sockets: self.open_sockets, ..self.counts }
     }
 
-    /// Takes one frame. It goes out in [`Self::flush`] or waits for its address.
-    pub(super) fn enqueue(&mut self, now: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
+    /// Takes one frame. It goes out in [`Self::flush`], by then at the latest, or waits for its address.
+    pub(super) fn enqueue(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         let id = match self.ids.get(address) {
             Some(id) => *id,
             None => match self.join(now, address) {
@@ -125,7 +125,11 @@ impl Table {
         self.counts.dropped_full += dropped as u64;
         if peer.is_up() {
             let is_long = peer.queue.len().is_multiple_of(FRAMES_PER_SERVICE);
-            self.mark(id);
+            if by <= now {
+                self.mark(id);
+            } else if !peer.is_marked {
+                peer.send_by = Some(peer.send_by.map_or(by, |before| before.min(by)));
+            }
             if is_long {
                 self.serve(now, id);
             }
@@ -163,6 +167,7 @@ impl Table {
         let Link::Open(wire) = &mut peer.link else { return };
         let (flow, before) = (wire.flow(), peer.queue.bytes());
         let has_news = std::mem::take(&mut peer.has_news);
+        peer.send_by = None;
         let served = wire.serve((&mut peer.queue, &mut self.inbox), &peer.address, now, has_news);
         let flow_after = wire.flow();
         self.bytes = self.bytes - before + peer.queue.bytes();

@@ -37,6 +37,27 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     assert!(matches!(&world.replies[..], [(t, Reply::Assigned(record))] if *t == ticket && record.id == second));
 }
 
+/// A service with free agents says everything at once; in a busy one, what is said may share its way.
+#[test]
+fn only_a_task_that_had_to_queue_leaves_slack() {
+    let mut world = World::new();
+    let ticket = world.park("a");
+    let at_once = world.task();
+    assert!(matches!(&world.replies[..], [(t, Reply::Assigned(_))] if *t == ticket));
+    let (short, long, later) = (world.task(), world.task(), world.task());
+    let slacks = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, slack)| {
+        world.pass(Duration::from_millis(wait));
+        assert_eq!(world.apply("b"), Some((task, Round(0))));
+        world.report("b", task, Round(0), Phase::Finished);
+        (world.record(task).slack(), Duration::from_millis(slack))
+    });
+    assert_eq!(world.record(at_once).slack(), Duration::ZERO);
+    for (slack, expected) in slacks {
+        assert_eq!(slack, expected);
+    }
+    assert_eq!(world.record(later).slack(), Duration::ZERO, "nothing runs");
+}
+
 /// Promise 1: what is promised comes after the records that it rests on.
 #[test]
 fn a_promise_never_precedes_its_record() {
