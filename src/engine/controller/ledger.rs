@@ -314,6 +314,7 @@ mod tests {
         assert_eq!(ledger.handle_stored(), kept);
         assert_eq!(ledger.poll_timeout(), None);
     }
+
     #[test]
     fn a_commit_begins_when_the_first_of_its_promises_is_due() {
         let mut ledger = Ledger::default();
