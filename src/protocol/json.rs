@@ -80,20 +80,15 @@ impl FlatObject<'_> {
 
     fn check(&mut self, name: &str, value: Value) -> Option<Scalar> {
         let max = self.limits.value_bytes;
-        let name = shown(name);
-        let message = match value {
+        let flaw = match value {
             Value::Scalar(Scalar::Text(text)) if text.len() > max => {
-                format!("field {name} has {} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", text.len())
+                format!("has {} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", text.len())
             }
             Value::Scalar(scalar) => return Some(scalar),
-            Value::Nested(what) => {
-                format!("field {name} holds {what}; send a flat object, with texts for anything nested")
-            }
-            Value::Inexact(number) => {
-                format!("field {name} holds {number}, which cannot be kept exactly; send it as a text")
-            }
+            Value::Nested(what) => format!("holds {what}; send a flat object, with texts for anything nested"),
+            Value::Inexact(number) => format!("holds {number}, which cannot be kept exactly; send it as a text"),
         };
-        self.refuse(Code::BadField, message);
+        self.refuse(Code::BadField, format!("field {} {flaw}", shown(name)));
         None
     }
 }
@@ -121,7 +116,8 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
                 let max = self.limits.fields;
                 self.refuse(Code::LimitReached, format!("the message has more than {max} fields (FIELDS_MAX)"));
             } else if let Some(scalar) = self.check(&name, value) {
-                fields.set(&name, scalar);
+                // No field has this name: that was asked above.
+                fields.push(name, scalar);
             }
         }
         Ok(fields)

@@ -147,7 +147,13 @@ impl Fields {
         }
     }
 
-    /// The same, for building an object in one expression.
+    /// Adds a field at the end. There must be none of this name.
+    pub fn push(&mut self, name: String, value: impl Into<Scalar>) {
+        debug_assert!(self.get(&name).is_none(), "field {name} stands there already");
+        self.0.push((name, value.into()));
+    }
+
+    /// The same as [`Self::set`], for building an object in one expression.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.set(name, value);
