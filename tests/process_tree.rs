@@ -54,9 +54,11 @@ impl Tool {
 
     fn try_start(&self) -> Result<RunningChild, SpawnError> {
         let folder = File::open(self.folder.path()).expect("it is ours");
+        let nothing = File::open("/dev/null").expect("every system has it");
         spawn(&SpawnPlan {
             folder: folder.as_fd(),
             environment: &self.environment,
+            stdin: nothing.as_fd(),
             stdout: self.stdout.as_fd(),
             stderr: self.stderr.as_fd(),
         })

@@ -1,5 +1,6 @@
 //! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
 
+use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
@@ -41,6 +42,8 @@ pub(super) struct Runner {
     ip: IpAddr,
     /// What each run gets, before what its task adds.
     environment: Environment,
+    /// `/dev/null`: what each run reads from its standard input.
+    nothing: File,
     agent: ProcessId,
     session: Session,
     run: Option<Run>,
@@ -84,6 +87,7 @@ impl Runner {
         let preparer = Preparer::start(preparation)?;
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let environment = inherited(config)?;
+        let nothing = File::open("/dev/null")?;
         let record = records.of(agent, session)?;
         let config = config.agent.clone();
         Ok(Self {
@@ -96,6 +100,7 @@ impl Runner {
             controller,
             ip,
             environment,
+            nothing,
             agent,
             session,
             run: None,
@@ -185,6 +190,7 @@ impl Runner {
         let plan = SpawnPlan {
             folder: folder.as_fd(),
             environment: &environment,
+            stdin: self.nothing.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
         };

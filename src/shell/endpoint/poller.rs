@@ -42,17 +42,19 @@ impl Poller {
         Ok(self.epoll.modify(fd, &mut EpollEvent::new(flags(writable), key))?)
     }
 
-    /// Waits; says which of the foreign descriptors are readable.
-    pub(super) fn wait(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> Vec<bool> {
+    /// Waits; says which of the foreign descriptors are readable, and what has happened to the watched ones.
+    pub(super) fn wait(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> (Vec<bool>, Vec<Ready>) {
         let all = std::iter::once(self.epoll.0.as_fd()).chain(fds.iter().copied());
         let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // EINTR: a signal arrives through its descriptor, so the next turn sees it.
         let _ = ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None);
-        polled[1..].iter().map(|fd| fd.any().unwrap_or(false)).collect()
+        let mut readable = polled.iter().map(|fd| fd.any().unwrap_or(false));
+        let has_news = readable.next().unwrap_or(false);
+        let foreign = readable.collect();
+        (foreign, if has_news { self.take() } else { Vec::new() })
     }
 
-    /// What has happened to the watched ones.
-    pub(super) fn take(&self) -> Vec<Ready> {
+    fn take(&self) -> Vec<Ready> {
         let mut events = [EpollEvent::empty(); EVENTS_MAX];
         let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             Ok(count) => count,

@@ -157,9 +157,9 @@ impl Endpoint {
         } else {
             deadline.into_iter().chain(timer).chain(self.accepting.resumes_at()).min()
         };
-        let ready = self.poller.wait(fds, at.map(|at| at.since(now)));
+        let (ready, news) = self.poller.wait(fds, at.map(|at| at.since(now)));
         self.now = clock::now().mono;
-        for news in self.poller.take() {
+        for news in news {
             self.note(news);
         }
         self.accept();

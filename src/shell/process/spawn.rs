@@ -28,6 +28,8 @@ pub struct SpawnPlan<'a> {
     pub folder: BorrowedFd<'a>,
     /// The whole environment of run.sh: nothing of our own is added.
     pub environment: &'a Environment,
+    /// Where its standard input comes from.
+    pub stdin: BorrowedFd<'a>,
     /// Where its standard output goes.
     pub stdout: BorrowedFd<'a>,
     /// Where its standard error goes.
@@ -92,8 +94,8 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(limit))
 }
 
-/// Runs `./run.sh` in its folder, in a process group of its own, with standard input from `/dev/null`, and with no other
-/// descriptor of ours. Never blocks; costs as much as one `vfork` and exec.
+/// Runs `./run.sh` in its folder, in a process group of its own, with no descriptor of ours but those of the plan. Never blocks;
+/// costs as much as one `vfork` and exec.
 ///
 /// A run.sh without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would. No other error falls back to it: a shell
 /// would also "run" a script that names an interpreter which is not there.
@@ -103,9 +105,7 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
 pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
     make_ready(plan.folder)?;
     let environment: Vec<&CStr> = plan.environment.entries().collect();
-    let null = rustix::fs::open(c"/dev/null", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-    let null = null.map_err(SpawnError::Start)?;
-    let stdio = [null.as_fd(), plan.stdout, plan.stderr];
+    let stdio = [plan.stdin, plan.stdout, plan.stderr];
     let new = NewProcess {
         program: PROGRAM_PATH,
         arguments: &[PROGRAM_PATH],
