@@ -21,6 +21,14 @@ def test_working_directory(llts):
     assert end["__EXIT_CODE__"] == 0
 
 
+def test_what_a_tool_is_started_with(llts):
+    """Nobody types anything, and PWD names the tool's folder, not that of the agent."""
+    script = "readlink /proc/$$/fd/0 > report.log\ntr '\\0' '\\n' < /proc/$$/environ | grep PWD= >> report.log\n"
+    task = llts.submit(llts.tools.add("surroundings", script))
+    folder = os.path.join(llts.service.work, task.id, "surroundings")
+    assert task.finish()["__REPORT_LOG__"] == f"/dev/null\nPWD={folder}\n"
+
+
 def test_files_around(llts):
     """3.2, 3.4: controller.info, task.info and the folder of the tool; task.json and the outputs are ours (DESIGN 7)."""
     found = report(llts, "around", "ls -A .. > report.log\n").split()

@@ -1,5 +1,6 @@
 //! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
@@ -184,6 +185,9 @@ impl Runner {
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(name, value).map_err(|error| failed(&error))?;
         }
+        // Programs believe it: ours would name the folder of the agent.
+        let working_directory = dir.path().join(job.tool.as_str());
+        environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
         let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
         let stdout = dir.open_output(STDOUT).map_err(|error| failed(&error))?;
         let stderr = dir.open_output(STDERR).map_err(|error| failed(&error))?;
@@ -331,10 +335,11 @@ fn defer(run: &Run) -> Defer {
     defer
 }
 
-/// The agent's own environment, without what configures this service, but with where the keys of CURVE are, for an `llts` that
+/// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE are, for an `llts` that
 /// a tool starts.
 fn inherited(config: &Config) -> Result<Environment, AgentError> {
-    let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
+    let is_ours = |name: &OsStr| name == "OLDPWD" || name.as_bytes().starts_with(b"LLTS_");
+    let mut environment = Environment::inherited(is_ours);
     let keys = config.network.curve_client.as_ref().map(CurveClientFiles::variables).transpose()?;
     for (name, path) in keys.into_iter().flatten() {
         environment.set(name, path).map_err(std::io::Error::other)?;
