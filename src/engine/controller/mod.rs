@@ -106,6 +106,8 @@ pub struct Controller {
     agents: agents::Agents,
     families: family::Families,
     kept: retention::Kept,
+    /// The ends that receivers have to confirm.
+    awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
     /// Parked queries: what they wait for, and how many tasks they matched.
     waits: BTreeMap<Ticket, (TaskId, usize)>,
@@ -138,6 +140,7 @@ impl Controller {
             agents: agents::Agents::default(),
             families: family::Families::default(),
             kept: retention::Kept::default(),
+            awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: BTreeMap::new(),
             waiters: BTreeSet::new(),

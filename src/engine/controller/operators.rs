@@ -1,7 +1,7 @@
 //! What people do with tasks, agents and gates beside submitting and killing: retry, hold, drain, gates, and asking why.
 
 use super::Controller;
-use super::effect::{Effect, Record, Timer};
+use super::effect::{Effect, Record};
 use super::transition::Again;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, GateChange};
@@ -29,7 +29,7 @@ impl Controller {
         }
         self.check_queue(&record.policy.needs)?;
         self.unkeep(task);
-        self.timers.clear(&Timer::PushAgain(task));
+        self.stop_pushing_again(task);
         let times = PhaseTimes::default();
         self.again(now, task, Again { at: now.wall, end: RoundEnd::Retried, times, result: None, not_before: None });
         self.dispatch(now);

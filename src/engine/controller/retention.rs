@@ -69,13 +69,14 @@ impl Controller {
             };
             self.kept.until.remove(&(until, root));
             self.kept.until_of.remove(&root);
-            if let Some(later) = self.awaited_until(root).filter(|later| !over && until < *later) {
+            if let Some(later) = self.awaited_until(now, root).filter(|later| !over && until < *later) {
                 self.kept.until.insert((later, root));
                 self.kept.until_of.insert(root, later);
                 continue;
             }
             for member in self.families.remove(root) {
                 self.tasks.remove(now, member);
+                self.stop_pushing_again(member);
                 self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();
             }
         }

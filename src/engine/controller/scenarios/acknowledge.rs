@@ -100,6 +100,29 @@ fn what_was_not_confirmed_is_pushed_again_after_a_restart() {
     assert_eq!(world.pushed_again.len(), 1);
 }
 
+/// HAZARDS row D7: the clock jumps while receivers are asked.
+#[test]
+fn a_clock_that_jumps_gives_up_no_receiver() {
+    const DAY: i64 = 86_400;
+    for jump in [DAY, -DAY] {
+        let mut world = World::with(|settings| settings.keep = Duration::ZERO);
+        let (task, seq) = world.finished_with_acknowledgement();
+        world.jump(jump);
+        world.pass_with(seconds(300.0), &[("a", None)]);
+        assert_eq!(world.record(task).acknowledgement, Acknowledgement::None, "{jump}");
+        let count = world.pushed_again.len();
+        assert!((8..=16).contains(&count), "the pauses grow: {count}, {jump}");
+        world.confirm(task, seq, ADDRESS);
+        assert!(matches!(world.record(task).acknowledgement, Acknowledgement::Received(_)), "{jump}");
+
+        let (forsaken, _) = world.finished_with_acknowledgement();
+        world.jump(jump);
+        world.pass_with(seconds(700.0), &[("a", None)]);
+        let state = world.stored.get(&forsaken).map(|record| record.acknowledgement);
+        assert!(matches!(state, None | Some(Acknowledgement::GivenUp(_))), "given up in its time: {state:?}, {jump}");
+    }
+}
+
 /// What a retry comes to is another end, and is confirmed anew.
 #[test]
 fn a_retry_is_confirmed_anew() {
