@@ -101,7 +101,10 @@ fn who_has_another_key_gets_nothing() {
     let mut receiver = receiver([7; 32]);
     let endpoint = receiver.requests().to_owned();
     let others = [Some(key(8)), None].map(|key| address(&endpoint, key));
+    let ours = address(&endpoint, Some(key(7)));
     let mut pusher = start(PushConfig { connect_timeout: SHORT, ..config() });
+    push(&mut pusher, &ours, "for you");
+    assert_eq!(next(&mut receiver).1, "for you");
     for other in &others {
         push(&mut pusher, other, "for others");
     }
@@ -110,9 +113,9 @@ fn who_has_another_key_gets_nothing() {
         receiver.wait(now, Some(now + Duration::from_millis(2)), &[]);
         assert_eq!(receiver.receive(), None);
     }
-    push(&mut pusher, &address(&endpoint, Some(key(7))), "for you");
-    assert_eq!(next(&mut receiver).1, "for you");
-    assert_eq!((receiver.receive(), pusher.counts().sent), (None, 1));
+    push(&mut pusher, &ours, "for you too");
+    assert_eq!(next(&mut receiver).1, "for you too");
+    assert_eq!((receiver.receive(), pusher.counts().sent), (None, 2));
 }
 
 /// A receiver whose owner does not know our key is not forced on us either.
