@@ -66,6 +66,18 @@ def restart(service, **config):
     service.start_controller(port_of(service.rep), port_of(service.pub))
 
 
+def bind_again(address, keys):
+    """A closed socket keeps its port for a moment."""
+
+    def bound():
+        try:
+            return Receiver(address, keys=keys)
+        except zmq.ZMQError:
+            return None
+
+    return wait_until(bound, f"{address} is free again")
+
+
 def test_all_states_arrive(start_service, receiver, keys):
     """A controller without keys of its own has a pair for as long as it runs."""
     session = start_service(agents=1)
@@ -226,7 +238,7 @@ def test_what_is_confirmed_is_encrypted_too(start_service, receiver, keys):
     restart(session.service)
     # What was on its way from the old one comes first.
     receiver.socket.close()
-    receiver = Receiver(receiver.address, keys=keys)
+    receiver = bind_again(receiver.address, keys)
     assert receiver.socket.poll(LIMIT_MS), "no push after the restart"
     again = json.loads(receiver.socket.recv())
     assert again == first and again["__ADDRESS_KEY__"] == text(keys)
@@ -251,7 +263,7 @@ def test_a_controller_without_curve_forgets_no_key(start_service, keys):
     assert list(plain.pushes) == [other.id]
     plain.close()
     restart(session.service, TRANSPORT="own")
-    session.receiver = Receiver(plain.address, keys=keys)
+    session.receiver = bind_again(plain.address, keys)
     assert session.receiver.socket.poll(LIMIT_MS), "no push after the second restart"
     push = json.loads(session.receiver.socket.recv())
     assert (push["__TASK_ID__"], push["__STATUS__"]) == (task.id, "FINISHED")

@@ -41,8 +41,8 @@ pub(in crate::shell::push) struct OwnWire {
     connection: Connection,
     flow: Flow,
     is_keyed: bool,
-    /// The peer has said something.
-    is_heard: bool,
+    /// Bytes have gone one way or the other. What a peer says before it cuts us off may be lost with the connection.
+    is_reached: bool,
     pace: Pace,
     /// The stream has not said that it has nothing more since it had news.
     may_read: bool,
@@ -75,7 +75,7 @@ impl OwnWire {
             connection: Connection::new(now, settings, rand::random()),
             flow: Flow::Connecting { since: now },
             is_keyed,
-            is_heard: false,
+            is_reached: false,
             pace: Pace::default(),
             may_read: true,
             rest: Vec::new(),
@@ -95,7 +95,7 @@ impl OwnWire {
     }
 
     pub(in crate::shell::push) const fn is_shaking(&self) -> bool {
-        self.is_heard && self.flow.is_connecting()
+        self.is_reached && self.flow.is_connecting()
     }
 
     pub(in crate::shell::push) fn is_drained(&self) -> bool {
@@ -142,7 +142,7 @@ impl OwnWire {
                 match self.stream.read(&mut chunk) {
                     Ok(0) => return Err(Lost),
                     Ok(count) => {
-                        self.is_heard = true;
+                        self.is_reached = true;
                         self.rest.extend_from_slice(&chunk[..count]);
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -204,6 +204,7 @@ impl OwnWire {
             }
             match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
                 Ok(count) => {
+                    self.is_reached = true;
                     self.connection.handle_written(now, count);
                     served.bytes += count;
                 }
