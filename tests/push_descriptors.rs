@@ -20,6 +20,7 @@ fn frames_wait_until_descriptors_come_back() {
     let address = Arc::new(PushAddress::parse(&endpoint, &policy).unwrap());
     let config = PushConfig {
         transport: llts::config::Transport::Zmq,
+        keys: llts::engine::zmtp::KeyPair::from_bytes([1; 32]),
         sockets_max: 10,
         queue_max: 100,
         queue_bytes_max: 100_000,

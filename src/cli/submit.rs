@@ -1,5 +1,6 @@
 //! `llts submit`: hand a task over and print its id.
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use clap::Args;
@@ -12,7 +13,7 @@ use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::when;
 use crate::protocol::client::Submission;
-use crate::shell::clock;
+use crate::shell::{clock, curve_keys};
 use crate::types::ToolName;
 
 /// What --help says below the options.
@@ -38,6 +39,9 @@ pub(super) struct TaskArgs {
     /// Where changes of its state are pushed to: a DEALER socket that you have bound
     #[arg(long, value_name = "tcp://IP:PORT")]
     address: Option<String>,
+    /// The public key of that socket, as `llts keys new` makes it: with CURVE or not at all
+    #[arg(long, value_name = "FILE", requires = "address")]
+    address_key_file: Option<PathBuf>,
     #[command(flatten)]
     policy: PolicyArgs,
 }
@@ -57,9 +61,15 @@ impl TaskArgs {
             given_id: self.given_id.clone(),
             parent: self.father.clone(),
             address: self.address.clone(),
+            address_key: self.key()?,
             demands: self.policy.demands(clock::now().wall).map_err(Failure::usage)?,
             parameters: parameter::collect(&self.parameters)?,
         })
+    }
+
+    fn key(&self) -> Result<Option<String>, Failure> {
+        let key = self.address_key_file.as_deref().map(curve_keys::public).transpose();
+        Ok(key.map_err(|error| Failure::usage(error.to_string()))?.map(|key| key.to_string()))
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Submission {
     pub parent: Option<String>,
     /// Where changes of its state are pushed to.
     pub address: Option<String>,
+    /// The public key of who is there, in Z85: it is pushed to with CURVE then, and never without.
+    pub address_key: Option<String>,
     /// What it demands of its life.
     pub demands: Demands,
     /// Everything else.
@@ -57,8 +59,12 @@ impl Submission {
         for (name, value) in self.parameters.iter().filter(|(name, _)| !is_reserved(name)) {
             fields.set(name, value.clone());
         }
-        let named =
-            [(words::GIVEN_ID, &self.given_id), (words::FATHER_ID, &self.parent), (words::ADDRESS, &self.address)];
+        let named = [
+            (words::GIVEN_ID, &self.given_id),
+            (words::FATHER_ID, &self.parent),
+            (words::ADDRESS, &self.address),
+            (words::ADDRESS_KEY, &self.address_key),
+        ];
         for (name, value) in named {
             if let Some(value) = value {
                 fields.set(name, value.as_str());
@@ -203,6 +209,7 @@ mod tests {
         let rules = Rules {
             limits: FieldLimits::TRUSTED,
             addresses: AddressPolicy::everything(),
+            curve_pushes: true,
             wait_max: Duration::from_secs(60),
             apply_wait_max: Duration::from_secs(60),
             defaults: std::sync::Arc::default(),
@@ -241,6 +248,7 @@ mod tests {
         let names = |text| Labels::parse(text).unwrap();
         let mut submission = Submission::new("hello").with(words::MAX_FAILS, 9u32);
         submission.address = Some("tcp://10.0.0.1:5000".into());
+        submission.address_key = Some("Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID".into());
         submission.demands = Demands {
             priority: Some(-7),
             start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
@@ -273,6 +281,8 @@ mod tests {
             push_ack: true,
         };
         assert_eq!(*submit.policy, expected);
+        let address = submit.address.as_ref().unwrap();
+        assert_eq!(address.key().map(|key| key.to_string()), submission.address_key);
         assert_eq!(submit.submit_key().as_deref(), Some("\"k\""));
         let Request::Submit(submit) = understood(&Submission::new("hello").request()) else { panic!() };
         assert_eq!(submit.fields, Fields::new().with(words::OPERATION, "hello"), "nothing is demanded unasked");

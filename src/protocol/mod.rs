@@ -17,6 +17,7 @@
 //! | [`info`] | the files and the environment that a tool finds |
 //! | [`prompt`] | what the prompt master and its workers say to each other |
 
+mod address;
 pub mod agent;
 pub mod client;
 pub mod code;

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::request::{self, Rules};
-use super::{history, policy, words};
+use super::{address, history, policy, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Outcome, PastRound, Phase, PhaseTimes,
-    PushAddress, Round, RunResult, Scalar, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    Round, RunResult, Scalar, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
 /// One row. Every number fits the signed 64 bits of SQLite.
@@ -129,9 +129,9 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
     let text = |name| submitted.get(name).and_then(Scalar::as_text);
-    let address = text(words::ADDRESS).and_then(|text| {
-        let address = PushAddress::parse(text, &rules.addresses);
-        address.inspect_err(|error| log::warn!("task {id} is pushed to nobody: {error}")).ok()
+    let address = address::read(&submitted, rules).unwrap_or_else(|refusal| {
+        log::warn!("task {id} is pushed to nobody: {refusal}");
+        None
     });
     Ok(TaskRecord {
         id,
@@ -267,7 +267,8 @@ mod tests {
     fn rules() -> Rules {
         Rules {
             limits: FieldLimits::TRUSTED,
-            addresses: crate::types::AddressPolicy::default(),
+            addresses: crate::types::AddressPolicy::everything(),
+            curve_pushes: true,
             wait_max: std::time::Duration::ZERO,
             apply_wait_max: std::time::Duration::ZERO,
             defaults: Arc::new(crate::types::Policy::default()),
@@ -354,6 +355,24 @@ mod tests {
             let record = record(state);
             assert_eq!(decode(&encode(&record), &rules()).unwrap(), record);
         }
+    }
+
+    #[test]
+    fn a_key_stays_with_its_address() {
+        let submitted = Fields::new()
+            .with(words::OPERATION, "t")
+            .with(words::ADDRESS, "tcp://127.0.0.1:5000")
+            .with(words::ADDRESS_KEY, "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID");
+        let mut keyed = record(TaskState::Waiting { not_before: None });
+        (keyed.policy, keyed.parent) = (rules().defaults, None);
+        keyed.submitted = json::members(&submitted).into();
+        keyed.address = address::read(&submitted, &rules()).unwrap().map(Arc::new);
+        assert!(keyed.address.as_ref().unwrap().key().is_some());
+        let row = encode(&keyed);
+        assert_eq!(decode(&row, &rules()).unwrap(), keyed);
+        // A controller that cannot honour the key pushes to nobody, and forgets nothing.
+        let nobody = decode(&row, &Rules { curve_pushes: false, ..rules() }).unwrap();
+        assert_eq!((nobody.address, nobody.submitted), (None, keyed.submitted));
     }
 
     #[test]

@@ -15,7 +15,7 @@ use super::json::{self, FieldLimits};
 use super::task::Filter;
 use super::typed::{bad, number, whole};
 use super::words::{self, kind};
-use super::{gate, policy};
+use super::{address, gate, policy};
 use crate::types::{AddressPolicy, AgentId, Fields, Label, Policy, PushAddress, Round, Scalar, TaskId, ToolName};
 
 /// What a message may hold.
@@ -25,6 +25,8 @@ pub struct Rules {
     pub limits: FieldLimits,
     /// Where states may be pushed to.
     pub addresses: AddressPolicy,
+    /// Whether states can be pushed with CURVE.
+    pub curve_pushes: bool,
     /// The longest that a request may be parked: `WAIT_MAX`.
     pub wait_max: Duration,
     /// The same for an agent that waits for a task.
@@ -39,7 +41,7 @@ impl Rules {
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
         let wait_max = Duration::ZERO;
-        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
+        Self { limits, addresses, curve_pushes: true, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
     }
 }
 
@@ -248,15 +250,7 @@ fn submit(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
         }
         !ours
     });
-    let address = match fields.get(words::ADDRESS) {
-        None => None,
-        Some(value) => {
-            let text =
-                value.as_text().ok_or_else(|| bad(words::ADDRESS, value, "a text such as tcp://127.0.0.1:5000"))?;
-            let address = PushAddress::parse(text, &rules.addresses);
-            Some(address.map_err(|error| Refusal::new(Code::BadField, format!("__ADDRESS__ {error}")))?)
-        }
-    };
+    let address = address::read(&fields, rules)?;
     let parent = fields.get(words::FATHER_ID).map(|value| {
         let id = value.as_text().and_then(|text| text.parse().ok());
         id.map_or_else(|| Parent::NoTask(value.to_string()), Parent::Task)

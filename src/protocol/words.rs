@@ -59,6 +59,7 @@ pub(crate) const GIVEN_ID: &str = "__GIVEN_ID__";
 pub(crate) const FATHER_ID: &str = "__FATHER_ID__";
 pub(crate) const OPERATION: &str = "__OPERATION__";
 pub(crate) const ADDRESS: &str = "__ADDRESS__";
+pub(crate) const ADDRESS_KEY: &str = "__ADDRESS_KEY__";
 pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
 pub(crate) const START_AFTER: &str = "__START_AFTER__";
 pub(crate) const END_BEFORE: &str = "__END_BEFORE__";

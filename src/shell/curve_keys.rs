@@ -130,6 +130,14 @@ impl KeyFolder {
     }
 }
 
+/// Reads the pair of a controller.
+///
+/// # Errors
+/// [`KeyError`], when its file is not as it should be.
+pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
+    secret(&files.secret_key)
+}
+
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, KeyError> {
     let fail = |source| KeyError::Read { path: folder.to_owned(), source };
     let mut paths = Vec::new();
@@ -187,7 +195,11 @@ fn secret(path: &Path) -> Result<KeyPair, KeyError> {
     KeyPair::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
 }
 
-fn public(path: &Path) -> Result<PublicKey, KeyError> {
+/// Reads a public key.
+///
+/// # Errors
+/// [`KeyError`], when the file is not as it should be.
+pub fn public(path: &Path) -> Result<PublicKey, KeyError> {
     let (text, _) = read(path)?;
     PublicKey::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
 }

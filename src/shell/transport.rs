@@ -16,7 +16,7 @@ use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, LocalSocket, Transport};
-use crate::engine::zmtp::{Limits, Security};
+use crate::engine::zmtp::{KeyPair, Limits, Security};
 use crate::types::Mono;
 
 /// A page of details is larger than any request.
@@ -190,6 +190,17 @@ fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, Socket
         security: client_security(config, endpoint)?,
         reconnect_interval_max: config.agent.reconnect_interval_max,
     })
+}
+
+/// What a controller proves to receivers of pushes that want CURVE: that it is the one whom its clients know by this key. Without
+/// keys of its own it has a pair for as long as it runs, which says no more than that it is the same one.
+///
+/// # Errors
+/// When its key cannot be read.
+pub fn push_keys(config: &Config) -> Result<KeyPair, SocketError> {
+    let Some(files) = &config.network.curve_server else { return Ok(KeyPair::from_bytes(rand::random())) };
+    let endpoint = config.controller.rep_endpoint();
+    curve_keys::server(files).map_err(|source| SocketError::new("push from", &endpoint, source))
 }
 
 /// `None` for a controller that needs no keys.

@@ -8,6 +8,7 @@ mod policy;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use super::PublicKey;
 pub use policy::{AddressPolicy, Cidr, CidrError};
 
 /// Bytes of an address at the most: a host name has 253, the rest is scheme and port.
@@ -16,11 +17,14 @@ const ADDRESS_BYTES_MAX: usize = 300;
 /// Characters of a refused value that stand in the error.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// An address that states are pushed to. Two texts of the same target compare equal, so that they share one socket.
+/// An address that states are pushed to. Two texts of the same target with the same key compare equal, so that they share one
+/// socket; what has another key, or none, is somebody else.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PushAddress {
     pub(crate) host: Host,
     pub(crate) port: u16,
+    /// The key of whoever listens there, who is reached with CURVE then, and never without.
+    pub(crate) key: Option<PublicKey>,
 }
 
 /// The part before the port.
@@ -92,6 +96,18 @@ impl PushAddress {
     pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, AddressError> {
         read(text, policy).map_err(|why| AddressError { value: shortened(text), why })
     }
+
+    /// The same target, which has to prove that it has the secret to this key.
+    #[must_use]
+    pub fn with_key(self, key: PublicKey) -> Self {
+        Self { key: Some(key), ..self }
+    }
+
+    /// What the target has to prove.
+    #[must_use]
+    pub const fn key(&self) -> Option<PublicKey> {
+        self.key
+    }
 }
 
 impl fmt::Display for PushAddress {
@@ -99,7 +115,8 @@ impl fmt::Display for PushAddress {
         match &self.host {
             Host::Ip(ip) => f.write_str(&endpoint(*ip, self.port)),
             Host::Name(name) => write!(f, "tcp://{name}:{}", self.port),
-        }
+        }?;
+        self.key.map_or(Ok(()), |key| write!(f, " with key {key}"))
     }
 }
 
@@ -129,7 +146,7 @@ fn read(text: &str, policy: &AddressPolicy) -> Result<PushAddress, Refusal> {
         Host::Ip(ip) => Host::Ip(policy.check(ip, port)?),
         Host::Name(name) => Host::Name(name),
     };
-    Ok(PushAddress { host, port })
+    Ok(PushAddress { host, port, key: None })
 }
 
 fn split_port(rest: &str) -> Result<(&str, &str), Refusal> {

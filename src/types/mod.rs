@@ -9,6 +9,7 @@ mod gate;
 mod id;
 mod label;
 mod policy;
+mod public_key;
 mod task;
 mod time;
 mod tool;
@@ -22,6 +23,8 @@ pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Pace};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use policy::{Counts, Policy};
+pub(crate) use public_key::z85_key;
+pub use public_key::{BadKey, PublicKey};
 pub use task::{
     Acknowledgement, Assignment, Defer, Kill, KillCause, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
     TaskState,

@@ -51,6 +51,17 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let mut stranger = place.command("stats --config plain.toml");
     let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "500").output().unwrap();
     assert_eq!(output.status.code(), Some(3), "{output:?}");
+    // The key of a receiver comes from a file, and goes with an address only.
+    place.ok("keys new receiver.key");
+    let address = "--address tcp://127.0.0.1:9 --address-key-file";
+    place.ok(&format!("submit child {address} receiver.key.pub"));
+    let task = place.ok("query last --output json").json();
+    let key = fs::read_to_string(place.path("receiver.key.pub")).unwrap();
+    assert_eq!(task.as_array().map_or(&task, |tasks| &tasks[0])["__ADDRESS_KEY__"], key.trim_end(), "{task}");
+    let said = place.llts(&format!("submit child {address} config.toml"));
+    assert!(said.code == Some(2) && said.err.contains("config.toml does not hold a CURVE key"), "{said:?}");
+    let said = place.llts("submit child --address-key-file receiver.key.pub");
+    assert!(said.code == Some(2) && said.err.contains("--address"), "{said:?}");
     // A key that is put into the folder opens without a restart, and one that is taken away does not any more.
     place.ok("keys new guest.key");
     let guest = fs::read_to_string(place.path("config.toml")).unwrap().replace("agent.key", "guest.key");

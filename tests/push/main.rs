@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 #![expect(clippy::duplicate_mod, reason = "the same tests hold for both transports")]
 
+mod curve;
 mod driver;
 mod libzmq;
 #[path = "../ground/loopback.rs"]

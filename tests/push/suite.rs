@@ -8,6 +8,7 @@ use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
 use llts::config::Transport;
+use llts::engine::zmtp::KeyPair;
 use llts::shell::clock;
 use llts::shell::push::{PushConfig, PushCounts};
 use llts::types::{AddressPolicy, PushAddress};
@@ -30,6 +31,7 @@ fn policy() -> AddressPolicy {
 pub(crate) fn config() -> PushConfig {
     PushConfig {
         transport: transport(),
+        keys: KeyPair::from_bytes([1; 32]),
         sockets_max: 512,
         queue_max: 10_000,
         queue_bytes_max: 16_000_000,

@@ -49,6 +49,11 @@ pub(super) struct Secured {
     pub(super) key: PublicKey,
 }
 
+/// What opens and seals the boxes between a peer and us.
+fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
+    SalsaBox::new(&crypto_box::PublicKey::from_bytes(*theirs.as_bytes()), &ours.secret)
+}
+
 /// Opens a box of ours.
 fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, Cut> {
     let wrong = Cut::Keys("a box cannot be opened");
@@ -142,7 +147,7 @@ impl CurveServer {
         if major != 1 {
             return Err(Cut::Protocol("it speaks another version of CURVE"));
         }
-        let with = SalsaBox::new(&client.curve(), &self.keys.pair.secret);
+        let with = between(&client, &self.keys.pair);
         open(&with, short_nonce(*b"CurveZMQHELLO---", number), data)?;
         let transient = KeyPair::from_bytes(bytes(&mut self.random));
         let cookie = bytes(&mut self.random);
@@ -164,13 +169,13 @@ impl CurveServer {
             return Err(Cut::Keys("the cookie is not the one that it was given"));
         }
         let number = take::<8>(&mut data)?;
-        let with = SalsaBox::new(&client.curve(), &transient.secret);
+        let with = between(client, transient);
         let text = open(&with, short_nonce(*b"CurveZMQINITIATE", number), data)?;
         let mut text = text.as_slice();
         let key = PublicKey::from_bytes(take(&mut text)?);
         let mut vouch = &take::<VOUCH_BYTES>(&mut text)?[..];
         let nonce = long_nonce(*b"VOUCH---", take(&mut vouch)?);
-        let vouched = open(&SalsaBox::new(&key.curve(), &transient.secret), nonce, vouch)?;
+        let vouched = open(&between(&key, transient), nonce, vouch)?;
         if vouched != [*client.as_bytes(), *self.keys.pair.public.as_bytes()].concat() {
             return Err(Cut::Keys("the vouch is for another connection"));
         }
@@ -204,7 +209,7 @@ impl CurveClient {
     }
 
     pub(super) fn begin(&self, out: &mut Vec<u8>) {
-        let with = SalsaBox::new(&self.keys.server.curve(), &self.transient.secret);
+        let with = between(&self.keys.server, &self.transient);
         let number = 1_u64.to_be_bytes();
         let proof = seal(&with, short_nonce(*b"CurveZMQHELLO---", number), &[0; 64]);
         command::write(out, HELLO, &[&HELLO_HEAD, self.transient.public.as_bytes(), &number, &proof]);
@@ -219,18 +224,18 @@ impl CurveClient {
     }
 
     fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
-        let with = SalsaBox::new(&self.keys.server.curve(), &self.transient.secret);
+        let with = between(&self.keys.server, &self.transient);
         let text = open(&with, long_nonce(*b"WELCOME-", take(&mut data)?), data)?;
         let mut text = text.as_slice();
         let server = PublicKey::from_bytes(take(&mut text)?);
         let cookie = take::<COOKIE_BYTES>(&mut text)?;
         let random = bytes(&mut self.random);
         let vouched = [*self.transient.public.as_bytes(), *self.keys.server.as_bytes()].concat();
-        let with = SalsaBox::new(&server.curve(), &self.keys.pair.secret);
+        let with = between(&server, &self.keys.pair);
         let vouch = seal(&with, long_nonce(*b"VOUCH---", random), &vouched);
         let text = [&self.keys.pair.public.as_bytes()[..], &random, &vouch, &command::properties(ours)].concat();
         let number = 2_u64.to_be_bytes();
-        let with = SalsaBox::new(&server.curve(), &self.transient.secret);
+        let with = between(&server, &self.transient);
         let sealed = seal(&with, short_nonce(*b"CurveZMQINITIATE", number), &text);
         command::write(out, INITIATE, &[&cookie, &number, &sealed]);
         self.welcomed = Some(server);
@@ -239,7 +244,7 @@ impl CurveClient {
 
     fn ready(&self, ours: Kind, server: PublicKey, mut data: &[u8]) -> Result<Secured, Cut> {
         let number = take::<8>(&mut data)?;
-        let with = SalsaBox::new(&server.curve(), &self.transient.secret);
+        let with = between(&server, &self.transient);
         let properties = open(&with, short_nonce(*b"CurveZMQREADY---", number), data)?;
         let kind = command::peer_kind(ours, &properties)?;
         let session = Session::new(with, *b"CurveZMQMESSAGEC", *b"CurveZMQMESSAGES", 2, u64::from_be_bytes(number));

@@ -6,51 +6,8 @@ use std::sync::Arc;
 
 use crypto_box::SecretKey;
 
-/// Letters of a key in Z85.
-const Z85_LETTERS: usize = 40;
-
-/// A public key. It names its owner.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PublicKey([u8; 32]);
-
-/// A text that is no key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a CURVE key is 40 letters of Z85")]
-pub struct BadKey;
-
-impl PublicKey {
-    /// Reads the 40 letters.
-    ///
-    /// # Errors
-    /// When they are not 40, or not all of Z85.
-    pub fn parse(text: &str) -> Result<Self, BadKey> {
-        bytes(text).map(Self)
-    }
-
-    pub(super) const fn from_bytes(bytes: [u8; 32]) -> Self {
-        Self(bytes)
-    }
-
-    pub(super) const fn as_bytes(&self) -> &[u8; 32] {
-        &self.0
-    }
-
-    pub(super) fn curve(&self) -> crypto_box::PublicKey {
-        crypto_box::PublicKey::from_bytes(self.0)
-    }
-}
-
-impl fmt::Display for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&z85::encode(self.0))
-    }
-}
-
-impl fmt::Debug for PublicKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
+use crate::types::z85_key;
+pub use crate::types::{BadKey, PublicKey};
 
 /// A key pair. What is secret of it is never shown.
 #[derive(Clone)]
@@ -65,14 +22,14 @@ impl KeyPair {
     /// # Errors
     /// When they are not 40, or not all of Z85.
     pub fn parse(secret: &str) -> Result<Self, BadKey> {
-        bytes(secret).map(Self::from_bytes)
+        z85_key(secret).map(Self::from_bytes)
     }
 
     /// The pair of 32 random bytes.
     #[must_use]
     pub fn from_bytes(secret: [u8; 32]) -> Self {
         let secret = SecretKey::from_bytes(secret);
-        let public = PublicKey(secret.public_key().to_bytes());
+        let public = PublicKey::from_bytes(secret.public_key().to_bytes());
         Self { secret, public }
     }
 
@@ -93,11 +50,6 @@ impl fmt::Debug for KeyPair {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("KeyPair").field("public", &self.public).finish_non_exhaustive()
     }
-}
-
-fn bytes(text: &str) -> Result<[u8; 32], BadKey> {
-    let decoded = (text.len() == Z85_LETTERS).then(|| z85::decode(text).ok()).flatten().ok_or(BadKey)?;
-    decoded.try_into().map_err(|_| BadKey)
 }
 
 /// How a connection is secured.

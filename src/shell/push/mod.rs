@@ -3,6 +3,9 @@
 //! [`PushAddress`](crate::types::PushAddress) is what a submitter may name, under a policy; [`Pusher`] delivers to it, inside the loop
 //! of its caller. What a frame says is not looked at here.
 //!
+//! An address with a key is somebody else than the same one without: it is connected to with CURVE, and nothing that is for it
+//! ever goes any other way. Who does not prove to have the secret to the key is to us as if nobody were there.
+//!
 //! One DEALER socket for each address stays open while it is used. Frames for an address arrive in the order of the pushes
 //! while its connection lasts. A frame may be lost: when the connection breaks, those that the transport and the kernel have taken
 //! are gone ([`wire`] says how many); all other losses are counted in [`PushCounts`].
@@ -22,7 +25,7 @@
 //!
 //! | what | at the most | why it ends |
 //! |---|---|---|
-//! | sockets served | 64, and none after 1 MiB; each 16 KiB in, 256 KiB out | endless input, fast readers with long queues |
+//! | sockets served | 64, and none after 1 MiB; each 16 KiB in, 256 KiB out; a step of a handshake with keys counts for 64 KiB | endless input, fast readers with long queues, floods of keys |
 //! | timers | 64, each of which may close a socket | thousands of addresses given up at the same time |
 //! | admissions to a socket | 16, each with a look at all addresses if somebody has to make room | floods of dead addresses |
 //! | answers of the resolver | 16, each with a look at all addresses | floods of names |

@@ -1,12 +1,14 @@
 //! One address: what waits for it, how far its socket is, and what is due when.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use super::queue::FrameQueue;
 use super::table::Limits;
 use super::wire::{Flow, Wire};
+use crate::protocol::words;
 use crate::types::Mono;
-use crate::types::PushAddress;
+use crate::types::{PublicKey, PushAddress};
 
 /// Names a peer for the poller and the timers. It is never used again, so that a late event finds nobody.
 pub(super) type PeerId = u64;
@@ -30,6 +32,8 @@ pub(super) struct Peer {
     pub(super) has_news: bool,
     /// Connections that were refused one after the other.
     pub(super) refusals: u32,
+    /// The last of them had come as far as the handshake.
+    pub(super) is_misunderstood: bool,
 }
 
 /// The way to an address.
@@ -67,6 +71,8 @@ pub(super) enum Due {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Unreachable,
+    /// Somebody is there, and the handshake never comes to its end.
+    Handshake,
     NotReading,
     /// The host name: what the resolver says.
     Unresolved(&'static str),
@@ -88,6 +94,7 @@ impl Peer {
             is_marked: false,
             has_news: false,
             refusals: 0,
+            is_misunderstood: false,
         }
     }
 
@@ -102,6 +109,15 @@ impl Peer {
     /// Says whether a frame can go out at once.
     pub(super) fn is_up(&self) -> bool {
         matches!(self.flow(), Some(Flow::Up { .. }))
+    }
+
+    /// Why it is not connected, as far as that is known.
+    pub(super) const fn unreachable(&self) -> Reason {
+        match &self.link {
+            Link::Open(wire) if wire.is_shaking() => Reason::Handshake,
+            _ if self.is_misunderstood => Reason::Handshake,
+            _ => Reason::Unreachable,
+        }
     }
 
     /// The nearest deadline and what it is for.
@@ -129,12 +145,25 @@ impl Peer {
 
 impl Reason {
     /// How a sentence about the address goes on.
-    pub(super) const fn text(self) -> &'static str {
-        match self {
+    pub(super) fn text(self, address: &PushAddress, ours: Option<PublicKey>) -> Cow<'static, str> {
+        let text = match self {
             Self::Unreachable => "it cannot be reached",
+            Self::Handshake => return handshake_text(address, ours).into(),
             Self::NotReading => "it takes nothing",
             Self::Unresolved(text) => text,
             Self::Crowded => "others have all the sockets",
-        }
+        };
+        text.into()
+    }
+}
+
+fn handshake_text(address: &PushAddress, ours: Option<PublicKey>) -> String {
+    let field = words::ADDRESS_KEY;
+    match (address.key, ours) {
+        (Some(_), Some(ours)) => format!(
+            "it does not complete the handshake of CURVE; {field} must be its public key, and it must let in the key of this \
+             controller, {ours}"
+        ),
+        _ => format!("it does not complete the handshake; if it wants CURVE, submit with its public key as {field}"),
     }
 }

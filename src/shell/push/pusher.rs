@@ -13,6 +13,7 @@ use super::resolve::Resolver;
 use super::table::{Limits, Table};
 use super::wire::Wires;
 use crate::config::Transport;
+use crate::engine::zmtp::KeyPair;
 use crate::shell::clock;
 use crate::types::AddressPolicy;
 use crate::types::Mono;
@@ -35,6 +36,8 @@ const LINGER_SHARE: u32 = 4;
 pub struct PushConfig {
     /// Who reads and writes the sockets.
     pub transport: Transport,
+    /// What we prove to receivers that want CURVE; for [`Transport::Own`] only, the other one has none.
+    pub keys: KeyPair,
     /// Open sockets; 1 to 900.
     pub sockets_max: usize,
     /// Frames that wait for one address.
@@ -70,7 +73,8 @@ impl Pusher {
     /// When descriptors or threads have run out.
     pub fn start(config: PushConfig) -> io::Result<Self> {
         let (limits, inbox) = (Limits::from(&config), Inbox::new(config.acknowledgements_max));
-        let table = Table::new(limits, wires(config.transport)?, Resolver::start(config.policy)?, inbox)?;
+        let wires = wires(&config)?;
+        let table = Table::new(limits, wires, Resolver::start(config.policy)?, inbox)?;
         Ok(Self { table })
     }
 
@@ -142,9 +146,9 @@ impl AsFd for Pusher {
     }
 }
 
-fn wires(transport: Transport) -> io::Result<Wires> {
-    Ok(match transport {
-        Transport::Own => Wires::Own,
+fn wires(config: &PushConfig) -> io::Result<Wires> {
+    Ok(match config.transport {
+        Transport::Own => Wires::Own(config.keys.clone()),
         Transport::Zmq => {
             let context = zmq::Context::new();
             // The first socket starts the threads of the context: here its failure can be told.
@@ -186,6 +190,7 @@ mod tests {
         let seconds = Duration::from_secs(60);
         PushConfig {
             transport: Transport::Own,
+            keys: KeyPair::from_bytes([1; 32]),
             sockets_max: 2,
             queue_max: 100,
             queue_bytes_max: 100_000,
@@ -209,7 +214,7 @@ mod tests {
 
         let mut pusher = Pusher::start(config()).unwrap();
         // The parser writes a number for it; as a name it stands for any that resolves.
-        let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: bound.port() });
+        let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: bound.port(), key: None });
         for frame in ["first", "second"] {
             pusher.push(clock::now().mono, &named, frame.into());
         }
@@ -227,7 +232,7 @@ mod tests {
         receiver.bind("tcp://127.0.0.1:*").unwrap();
         let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
         let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port() });
+        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None });
         let mut pusher = Pusher::start(PushConfig { queue_max: 1000, ..config() }).unwrap();
 
         let now = clock::now().mono;
@@ -250,7 +255,7 @@ mod tests {
         receiver.bind("tcp://127.0.0.1:*").unwrap();
         let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
         let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port() });
+        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None });
         let mut pusher = Pusher::start(config()).unwrap();
 
         let now = clock::now().mono;

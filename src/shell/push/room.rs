@@ -83,7 +83,8 @@ impl Table {
 
     fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) {
         let times = WireTimes { linger: self.limits.linger, handshake: self.limits.connect_timeout };
-        match self.wires.open(target, times, now) {
+        let key = self.peers.get(&id).and_then(|peer| peer.address.key);
+        match self.wires.open(target, key, times, now) {
             Ok(wire) => self.open(now, id, wire),
             Err(error) => {
                 // Descriptors come back when others close; the time limit of the frames ends this.

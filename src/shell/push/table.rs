@@ -176,7 +176,7 @@ impl Table {
             peer.used = now;
         }
         if peer.is_up() {
-            peer.refusals = 0;
+            (peer.refusals, peer.is_misunderstood) = (0, false);
         }
         self.connecting -= usize::from(flow.is_connecting());
         self.connecting += usize::from(flow_after.is_connecting());
@@ -200,7 +200,10 @@ impl Table {
         }
         match peer.flow() {
             // It was refused: its frames have waited before.
-            Some(Flow::Connecting { .. }) => peer.refusals = peer.refusals.saturating_add(1),
+            Some(Flow::Connecting { .. }) => {
+                peer.refusals = peer.refusals.saturating_add(1);
+                peer.is_misunderstood = matches!(&peer.link, Link::Open(wire) if wire.is_shaking());
+            }
             Some(Flow::Up { .. } | Flow::Full { .. }) | None => peer.waiting_since = now,
         }
         self.rest(now, id);
@@ -271,16 +274,22 @@ impl Table {
 
     /// Drops what waits for an address, closes its socket, counts and says so. A later push begins anew.
     pub(super) fn give_up(&mut self, now: Mono, id: PeerId, reason: Reason) {
+        let reason = match self.peers.get(&id) {
+            Some(peer) if reason == Reason::Unreachable => peer.unreachable(),
+            Some(_) | None => reason,
+        };
         let Some((address, frames)) = self.remove(id) else { return };
         if frames == 0 {
             return;
         }
         let count = match reason {
             Reason::Crowded => &mut self.counts.dropped_evicted,
-            Reason::Unreachable | Reason::NotReading | Reason::Unresolved(_) => &mut self.counts.dropped_unreachable,
+            Reason::Unreachable | Reason::Handshake | Reason::NotReading | Reason::Unresolved(_) => {
+                &mut self.counts.dropped_unreachable
+            }
         };
         *count += frames as u64;
-        self.complaints.dropped(now, &address, reason.text(), frames);
+        self.complaints.dropped(now, &address, &reason.text(&address, self.wires.key()), frames);
     }
 
     /// Takes so many answers of the resolver at the most, and lets everyone who waits for one of them go on.

@@ -19,8 +19,9 @@ use nix::sys::epoll::EpollFlags;
 
 use super::inbox::Inbox;
 use super::queue::FrameQueue;
+use crate::engine::zmtp::{ClientKeys, KeyPair, Security};
 use crate::types::Mono;
-use crate::types::PushAddress;
+use crate::types::{PublicKey, PushAddress};
 
 use own::OwnWire;
 use zmq::ZmqWire;
@@ -93,8 +94,8 @@ pub(super) struct WireTimes {
 pub(super) enum Wires {
     /// Sockets of this context.
     Zmq(::zmq::Context),
-    /// Streams.
-    Own,
+    /// Streams; with our keys, for receivers that want CURVE.
+    Own(KeyPair),
 }
 
 /// The open connection to one address.
@@ -110,15 +111,38 @@ pub(super) enum NoWire {
     Zmq(#[from] ::zmq::Error),
     #[error(transparent)]
     Own(#[from] std::io::Error),
+    /// Nothing is said in plain text to who has a key.
+    #[error("its key asks for CURVE, and TRANSPORT = \"zmq\" has none; say TRANSPORT = \"own\"")]
+    NoCurve,
 }
 
 impl Wires {
-    /// Opens a wire and starts to connect. It fails when descriptors or sockets have run out.
-    pub(super) fn open(&self, target: (IpAddr, u16), times: WireTimes, now: Mono) -> Result<Wire, NoWire> {
-        Ok(match self {
-            Self::Zmq(context) => Wire::Zmq(ZmqWire::open(context, target, times, now)?),
-            Self::Own => Wire::Own(Box::new(OwnWire::open(target, now)?)),
+    /// Opens a wire and starts to connect; whoever is there has to have the secret to `key`, if there is one. It fails when
+    /// descriptors or sockets have run out.
+    pub(super) fn open(
+        &self,
+        target: (IpAddr, u16),
+        key: Option<PublicKey>,
+        times: WireTimes,
+        now: Mono,
+    ) -> Result<Wire, NoWire> {
+        Ok(match (self, key) {
+            (Self::Zmq(_), Some(_)) => return Err(NoWire::NoCurve),
+            (Self::Zmq(context), None) => Wire::Zmq(ZmqWire::open(context, target, times, now)?),
+            (Self::Own(_), None) => Wire::Own(Box::new(OwnWire::open(target, Security::Null, now)?)),
+            (Self::Own(pair), Some(server)) => {
+                let keys = Arc::new(ClientKeys { pair: pair.clone(), server });
+                Wire::Own(Box::new(OwnWire::open(target, Security::CurveClient(keys), now)?))
+            }
         })
+    }
+
+    /// By which receivers that want CURVE know us.
+    pub(super) const fn key(&self) -> Option<PublicKey> {
+        match self {
+            Self::Zmq(_) => None,
+            Self::Own(pair) => Some(pair.public()),
+        }
     }
 }
 
@@ -144,6 +168,15 @@ impl Wire {
         match self {
             Self::Zmq(wire) => wire.paused_until(),
             Self::Own(wire) => wire.paused_until(),
+        }
+    }
+
+    /// Whether somebody is there who has not completed the handshake so far.
+    pub(super) const fn is_shaking(&self) -> bool {
+        match self {
+            // It is not told.
+            Self::Zmq(_) => false,
+            Self::Own(wire) => wire.is_shaking(),
         }
     }
 

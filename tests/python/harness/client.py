@@ -76,11 +76,14 @@ class Client:
 
 
 class Receiver:
-    """A bound DEALER that keeps all pushes, by task, and checks what all pushes share."""
+    """A bound DEALER that keeps all pushes, by task, and checks what all pushes share. `keys` are those of zmq.curve_keypair()."""
 
-    def __init__(self, endpoint="tcp://127.0.0.1:*"):
-        self.socket = zmq.Context.instance().socket(zmq.DEALER)
+    def __init__(self, endpoint="tcp://127.0.0.1:*", keys=None, context=None):
+        self.socket = (context or zmq.Context.instance()).socket(zmq.DEALER)
         self.socket.linger = 0
+        if keys:
+            self.socket.curve_server = True
+            self.socket.curve_publickey, self.socket.curve_secretkey = keys
         self.socket.bind(endpoint)
         self.address = self.socket.last_endpoint.decode()
         self.pushes = {}

@@ -46,6 +46,22 @@ fn the_end_is_pushed_until_it_is_confirmed() {
 }
 
 #[test]
+fn who_has_not_the_key_of_the_receiver_is_not_the_receiver() {
+    const KEY: &str = "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID";
+    let key = |text| crate::types::PublicKey::parse(text).unwrap();
+    let mut world = World::new();
+    let task = world.submitted(&acknowledged().with(words::ADDRESS_KEY, KEY));
+    world.exits("a", task, 0, 0);
+    let seq = world.record(task).pushes;
+    world.confirm(task, seq, ADDRESS);
+    let other = address(ADDRESS).with_key(key("rq:rM>}U?@Lns47E1%kR.o@n%FcmmsL/@{H8]yf7"));
+    world.controller.handle_acknowledgement(world.now, task, seq, &other);
+    assert_eq!(world.record(task).acknowledgement, Acknowledgement::None);
+    world.controller.handle_acknowledgement(world.now, task, seq, &address(ADDRESS).with_key(key(KEY)));
+    assert_eq!(world.record(task).acknowledgement, Acknowledgement::Received(world.now.wall));
+}
+
+#[test]
 fn only_the_push_of_the_end_is_confirmed_and_only_by_its_receiver() {
     let mut world = World::new();
     let (task, seq) = world.finished_with_acknowledgement();

@@ -32,11 +32,17 @@ const RECEIVE_PARTS_MAX: usize = 16;
 /// Bytes read at once. Acknowledgements are short.
 const CHUNK_BYTES: usize = 4096;
 
+/// What a step of a handshake with keys counts for among the bytes of a turn: it takes as long as writing so many.
+const KEYED_STEP_BYTES: usize = 65_536;
+
 /// One open stream.
 pub(in crate::shell::push) struct OwnWire {
     stream: Stream,
     connection: Connection,
     flow: Flow,
+    is_keyed: bool,
+    /// Bytes have gone one way or the other. What a peer says before it cuts us off may be lost with the connection.
+    is_reached: bool,
     pace: Pace,
     /// The stream has not said that it has nothing more since it had news.
     may_read: bool,
@@ -51,7 +57,7 @@ impl OwnWire {
     pub(in crate::shell::push) const NEWS: EpollFlags =
         EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
 
-    pub(in crate::shell::push) fn open((ip, port): (IpAddr, u16), now: Mono) -> io::Result<Self> {
+    pub(in crate::shell::push) fn open((ip, port): (IpAddr, u16), security: Security, now: Mono) -> io::Result<Self> {
         let limits = Limits {
             message_bytes_max: RECEIVE_BYTES_MAX,
             parts_max: RECEIVE_PARTS_MAX,
@@ -62,11 +68,14 @@ impl OwnWire {
             stall_timeout: Duration::MAX,
             ping_interval: None,
         };
-        let settings = Settings { kind: Kind::Dealer, limits, security: Security::Null };
+        let is_keyed = !matches!(security, Security::Null);
+        let settings = Settings { kind: Kind::Dealer, limits, security };
         Ok(Self {
             stream: Stream::connect(&Address::Tcp(SocketAddr::new(ip, port)))?,
             connection: Connection::new(now, settings, rand::random()),
             flow: Flow::Connecting { since: now },
+            is_keyed,
+            is_reached: false,
             pace: Pace::default(),
             may_read: true,
             rest: Vec::new(),
@@ -85,6 +94,10 @@ impl OwnWire {
         self.pace.paused_until()
     }
 
+    pub(in crate::shell::push) const fn is_shaking(&self) -> bool {
+        self.is_reached && self.flow.is_connecting()
+    }
+
     pub(in crate::shell::push) fn is_drained(&self) -> bool {
         matches!(self.flow, Flow::Connecting { .. }) || self.connection.output().is_empty()
     }
@@ -99,7 +112,11 @@ impl OwnWire {
         self.pace.tick(now);
         self.may_read |= has_news;
         let mut served = Served { outcome: Outcome::Settled, sent: 0, received: 0, bytes: 0 };
+        let may_compute = self.is_keyed && self.connection.peer().is_none();
         let read = self.read(inbox, peer, now, &mut served);
+        if may_compute && served.bytes > 0 {
+            served.bytes += KEYED_STEP_BYTES;
+        }
         let outcome = read.and_then(|read| Ok(read.max(self.write(queue, now, &mut served)?)));
         served.outcome = outcome.unwrap_or(Outcome::Lost);
         served
@@ -124,7 +141,10 @@ impl OwnWire {
                 let mut chunk = [0; CHUNK_BYTES];
                 match self.stream.read(&mut chunk) {
                     Ok(0) => return Err(Lost),
-                    Ok(count) => self.rest.extend_from_slice(&chunk[..count]),
+                    Ok(count) => {
+                        self.is_reached = true;
+                        self.rest.extend_from_slice(&chunk[..count]);
+                    }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.may_read = false;
                         return Ok(Outcome::Settled);
@@ -184,6 +204,7 @@ impl OwnWire {
             }
             match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
                 Ok(count) => {
+                    self.is_reached = true;
                     self.connection.handle_written(now, count);
                     served.bytes += count;
                 }
