@@ -56,6 +56,12 @@ impl Wall {
         self.0
     }
 
+    /// So long before this; the Unix epoch when that is later.
+    #[must_use]
+    pub fn before(self, duration: Duration) -> Self {
+        Self(self.0.saturating_sub(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
+    }
+
     /// The time from `earlier` to here; zero when `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

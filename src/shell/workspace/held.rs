@@ -1,7 +1,12 @@
 //! A file or folder of ours that a tool can reach, held open, and what it must look like to be given to the next task.
 //!
-//! Nothing rests on time stamps alone, nor on what a name leads to: the descriptor is that of the very file that we made, and
-//! everything that a tool can change on it, but for its content, is looked at. Content is the concern of [`super::nest`].
+//! Nothing rests on what a name leads to: the descriptor is that of the very file that we made, and everything that a tool can
+//! change on it, but for its content, is looked at. Content is the concern of [`super::nest`].
+//!
+//! Of all time stamps only that of the last change (`st_ctime`) is believed, which every change of content, mode, flags,
+//! attributes or entries moves and no call can set. The clock behind it may stand still for some milliseconds, so that two
+//! changes look like one. So what was once found right when its last change was long ago is *settled*: as long as that stamp
+//! stays, nothing else is looked at.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +15,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::sys;
+use crate::types::Wall;
 
 /// Why a folder is not used again.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +41,18 @@ pub(super) enum Soiled {
 pub(super) struct Held {
     descriptor: OwnedFd,
     made: Option<Facts>,
+    /// When it was last changed, if it is settled.
+    settled: Option<ChangeTime>,
+}
+
+/// Seconds and nanoseconds by the clock of the file system.
+type ChangeTime = (i64, i64);
+
+/// What was found right.
+pub(super) struct Looked {
+    pub(super) stat: Stat,
+    /// Nothing of it has changed since it was found right the last time, not even its content.
+    pub(super) is_settled: bool,
 }
 
 /// What is said of a file apart from its content and its times.
@@ -69,7 +87,7 @@ impl Facts {
 impl Held {
     /// Takes charge of something that was just made.
     pub(super) const fn new(descriptor: OwnedFd) -> Self {
-        Self { descriptor, made: None }
+        Self { descriptor, made: None, settled: None }
     }
 
     /// Notes how it looks, so that [`Self::check`] can tell later. Until then, nothing passes.
@@ -84,29 +102,61 @@ impl Held {
         Ok(stat)
     }
 
-    /// Looks at what `path` leads to; it must be this, as it was made. Returns what is said of it.
-    pub(super) fn check(&self, folder: BorrowedFd<'_>, path: &CStr) -> Result<Stat, Soiled> {
+    /// Looks at what `path` leads to; it must be this, as it was made. It settles if it was not changed since `settled_before`;
+    /// nothing does without that.
+    pub(super) fn check(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &CStr,
+        settled_before: Option<Wall>,
+    ) -> Result<Looked, Soiled> {
         let changed = |what| Soiled::Changed { name: path.to_owned(), what };
         let stat = match rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(changed("is gone")),
             Err(error) => return Err(error.into()),
         };
+        if self.is_settled(&stat) {
+            return Ok(Looked { stat, is_settled: true });
+        }
         if Some(Facts::new(&stat, self.descriptor.as_fd())) != self.made {
             return Err(changed("was changed or replaced"));
         }
         if !self.has_no_attributes() {
             return Err(changed("was given extended attributes"));
         }
-        Ok(stat)
+        // Should its content turn out to be wrong, nobody asks for it any more.
+        self.settled = settled_before.filter(|before| is_before(&stat, *before)).map(|_| changed_at(&stat));
+        Ok(Looked { stat, is_settled: false })
     }
 
     /// The same for a file, which must not be open anywhere else either: a run hands its descriptors on to whom it likes.
-    pub(super) fn check_file(&self, folder: BorrowedFd<'_>, path: &CStr) -> Result<Stat, Soiled> {
+    pub(super) fn check_file(
+        &mut self,
+        folder: BorrowedFd<'_>,
+        path: &CStr,
+        settled_before: Option<Wall>,
+    ) -> Result<Looked, Soiled> {
         if !sys::is_open_here_only(self.descriptor.as_fd())? {
             return Err(Soiled::Changed { name: path.to_owned(), what: "is open in another process" });
         }
-        self.check(folder, path)
+        self.check(folder, path, settled_before)
+    }
+
+    /// Whether it has settled, and nothing of it has changed since. Cheaper than [`Self::check`] when it has not settled.
+    pub(super) fn is_untouched(&self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
+        self.settled.is_some()
+            && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat))
+    }
+
+    #[cfg(test)]
+    pub(super) const fn has_settled(&self) -> bool {
+        self.settled.is_some()
+    }
+
+    fn is_settled(&self, stat: &Stat) -> bool {
+        let is_this = |made: Facts| (made.device, made.inode) == (stat.st_dev, stat.st_ino);
+        self.settled == Some(changed_at(stat)) && self.made.is_some_and(is_this)
     }
 
     /// Compares the present content with what was there at first.
@@ -136,4 +186,15 @@ impl AsFd for Held {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+fn changed_at(stat: &Stat) -> ChangeTime {
+    #[expect(clippy::unnecessary_cast, reason = "the width depends on the architecture")]
+    (stat.st_ctime as i64, stat.st_ctime_nsec as i64)
+}
+
+fn is_before(stat: &Stat, moment: Wall) -> bool {
+    let (seconds, nanos) = changed_at(stat);
+    let micros = i128::from(seconds) * 1_000_000 + i128::from(nanos / 1000);
+    micros < i128::from(moment.micros())
 }

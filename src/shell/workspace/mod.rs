@@ -39,7 +39,7 @@ use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
 
 use crate::shell::tools::Pristine;
-use crate::types::{TaskId, ToolName};
+use crate::types::{TaskId, ToolName, Wall};
 
 const TRASH: &str = ".trash";
 
@@ -280,15 +280,20 @@ impl TaskDir {
         self.nest.as_ref().is_some_and(|nest| nest.content() == tool.content())
     }
 
+    #[cfg(test)]
+    fn is_settled(&self) -> bool {
+        self.nest.as_ref().is_some_and(Nest::is_settled)
+    }
+
     const fn can_be_spare(&self) -> bool {
         self.nest.is_some()
     }
 
     /// Makes it what it was before the run, as a folder in `parent`.
-    fn restore(&mut self, parent: BorrowedFd<'_>) -> Result<(), Soiled> {
+    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), Soiled> {
         let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
-        match &self.nest {
-            Some(nest) => nest.restore(parent, &name, &mut self.files),
+        match &mut self.nest {
+            Some(nest) => nest.restore(parent, &name, &mut self.files, settled_before),
             None => Err(Errno::INVAL.into()),
         }
     }

@@ -20,6 +20,7 @@ use rustix::io::Errno;
 use super::held::{Held, Soiled};
 use super::remove::{self, Budget};
 use crate::shell::tools::{Pristine, RUN_SCRIPT};
+use crate::types::Wall;
 
 /// Entries that are removed to make a folder fit for the next task. A tool that leaves more is worth a fresh one.
 const EXTRA_ENTRIES_MAX: u32 = 64;
@@ -72,8 +73,8 @@ impl OwnFile {
         if self.stale > size { rustix::fs::ftruncate(&self.held, size) } else { Ok(()) }
     }
 
-    fn restore(&mut self, folder: BorrowedFd<'_>) -> Result<(), Soiled> {
-        let size = self.held.check_file(folder, &self.name)?.st_size;
+    fn restore(&mut self, folder: BorrowedFd<'_>, settled_before: Option<Wall>) -> Result<(), Soiled> {
+        let size = self.held.check_file(folder, &self.name, settled_before)?.stat.st_size;
         if size > CUT_BYTES_MAX {
             return Err(Soiled::TooMuch);
         }
@@ -112,6 +113,8 @@ pub(super) struct Nest {
     /// As in the pristine tool.
     folders: Vec<HeldFolder>,
     files: Vec<HeldFile>,
+    /// Whether the file system tells of every change when it was.
+    tells_changes: bool,
 }
 
 #[derive(Debug)]
@@ -137,16 +140,19 @@ impl HeldFolder {
 
     /// Removes what does not belong there, and looks at the folder itself, which is `path` of `parent`.
     fn restore(
-        &self,
-        parent: BorrowedFd<'_>,
-        path: &CStr,
+        &mut self,
+        (parent, path): (BorrowedFd<'_>, &CStr),
         belongs: impl Fn(&CStr) -> bool,
         budget: &mut Budget<'_>,
+        settled_before: Option<Wall>,
     ) -> Result<(), Soiled> {
+        if self.held.is_untouched(parent, path) {
+            return Ok(());
+        }
         for extra in extras(self.held.as_fd(), belongs)? {
             remove_extra(self.held.as_fd(), &extra, budget)?;
         }
-        let stat = self.held.check(parent, path)?;
+        let stat = self.held.check(parent, path, settled_before)?.stat;
         if stat.st_size != self.size {
             return Err(Soiled::TooMuch);
         }
@@ -176,12 +182,20 @@ impl Nest {
         let files = files.collect::<Result<_, Soiled>>()?;
         let folders = pristine.folders().iter().map(|folder| HeldFolder::new(open(folder.path())?));
         Ok(Self {
+            tells_changes: tells_changes(folder)?,
             folders: folders.collect::<Result<_, Soiled>>()?,
             files,
             top: HeldFolder::new(remove::open_folder(folder, Path::new("."))?)?,
             name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
             pristine: Arc::clone(pristine),
         })
+    }
+
+    /// Whether all of the tool is settled: see [`super::held`].
+    #[cfg(test)]
+    pub(super) fn is_settled(&self) -> bool {
+        let folders = self.folders.iter().map(|folder| &folder.held);
+        folders.chain(self.files.iter().map(|file| &file.held)).all(Held::has_settled)
     }
 
     /// Stands for the content of the tool.
@@ -195,29 +209,40 @@ impl Nest {
     }
 
     /// Makes everything what it was before the run, or finds out that it is not. `parent` and `name` are where the folder is.
-    /// The outputs are emptied; the other files of ours wait to be written.
+    /// The outputs are emptied; the other files of ours wait to be written. What was not changed since `settled_before` settles:
+    /// see [`super::held`].
     ///
     /// # Errors
     /// [`Soiled`]: no task may get this folder.
-    pub(super) fn restore(&self, parent: BorrowedFd<'_>, name: &CStr, own: &mut [OwnFile]) -> Result<(), Soiled> {
+    pub(super) fn restore(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        own: &mut [OwnFile],
+        settled_before: Wall,
+    ) -> Result<(), Soiled> {
+        let settled_before = self.tells_changes.then_some(settled_before);
         let mut budget = Budget::of(EXTRA_ENTRIES_MAX);
         let is_own = |name: &CStr| name == self.name.as_c_str() || own.iter().any(|file| file.name.as_c_str() == name);
-        self.top.restore(parent, name, is_own, &mut budget)?;
+        self.top.restore((parent, name), is_own, &mut budget, settled_before)?;
         let top = self.top.held.as_fd();
         for file in &mut *own {
-            file.restore(top)?;
+            file.restore(top, settled_before)?;
         }
-        let Some(tool) = self.tool_folder() else { return Err(Soiled::TooMuch) };
-        for (held, folder) in self.folders.iter().zip(self.pristine.folders()) {
-            let belongs = |name: &CStr| folder.holds(name);
-            if folder.path() == c"." {
-                held.restore(top, &self.name, belongs, &mut budget)?;
-            } else {
-                held.restore(tool, folder.path(), belongs, &mut budget)?;
+        // The tool's own folder comes first; everything else is reached from there.
+        let folders = (self.folders.split_first_mut(), self.pristine.folders().split_first());
+        let (Some((tool, inner)), Some((own, folders))) = folders else { return Err(Soiled::TooMuch) };
+        tool.restore((top, &self.name), |name| own.holds(name), &mut budget, settled_before)?;
+        let tool = tool.held.as_fd();
+        for (held, folder) in inner.iter_mut().zip(folders) {
+            held.restore((tool, folder.path()), |name| folder.holds(name), &mut budget, settled_before)?;
+        }
+        for (file, pristine) in self.files.iter_mut().zip(self.pristine.files()) {
+            let looked = file.held.check_file(tool, pristine.path(), settled_before)?;
+            if looked.is_settled {
+                continue;
             }
-        }
-        for (file, pristine) in self.files.iter().zip(self.pristine.files()) {
-            let stat = file.held.check_file(tool, pristine.path())?;
+            let stat = looked.stat;
             let size = u64::try_from(stat.st_size).unwrap_or_default();
             if size != pristine.bytes().len() as u64 || modified(&stat) != file.modified {
                 return Err(Soiled::Changed { name: pristine.path().to_owned(), what: "was written" });
@@ -226,6 +251,19 @@ impl Nest {
         }
         Ok(())
     }
+}
+
+/// Whether the file system is known to note when anything of a file was last changed, and to let nobody say otherwise. Some
+/// that programs provide make it up.
+pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    const KNOWN: [libc::c_long; 5] = [
+        libc::EXT4_SUPER_MAGIC,
+        libc::XFS_SUPER_MAGIC,
+        libc::BTRFS_SUPER_MAGIC,
+        libc::TMPFS_MAGIC,
+        libc::OVERLAYFS_SUPER_MAGIC,
+    ];
+    Ok(KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type))
 }
 
 /// Gives the owner the right to execute run.sh, as its start does, before it is noted how the file looks.

@@ -11,11 +11,13 @@ use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
 use rustix::io::{Errno, Result};
 
 use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, remove, sys};
+use crate::shell::clock;
 use crate::shell::tools::Pristine;
 use crate::types::TaskId;
 
@@ -26,6 +28,9 @@ const SPARES_MAX: usize = 8;
 
 /// How often another name is tried when somebody takes the agent's folder away before it is locked.
 const ATTEMPTS_MAX: u32 = 16;
+
+/// How long the last change of something is over when it settles: far longer than the clock of a file system stands still.
+const SETTLING: Duration = Duration::from_secs(1);
 
 /// Entries of a folder that is given up that are removed at once; what is beyond them is removed in the background.
 const REMOVALS_MAX: u32 = 256;
@@ -42,6 +47,7 @@ pub struct Spares {
     /// Put aside after the last run, and not looked at yet.
     used: Option<TaskDir>,
     next: u64,
+    settling: Duration,
 }
 
 impl Spares {
@@ -57,7 +63,7 @@ impl Spares {
             error: error.into(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;
-        Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0 })
+        Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
     }
 
     /// A folder in which a task of the same tool has run, as fresh, under the name of the next one; `None` if there is none.
@@ -125,7 +131,7 @@ impl Spares {
     /// Puts right what was put aside last. Call it when nothing else is to be done.
     pub fn tidy(&mut self, remover: &Remover) {
         let Some(mut used) = self.used.take() else { return };
-        match used.restore(self.folder.as_fd()) {
+        match used.restore(self.folder.as_fd(), clock::now().wall.before(self.settling)) {
             Ok(()) => {
                 self.kept.push(used);
                 if self.kept.len() > SPARES_MAX {

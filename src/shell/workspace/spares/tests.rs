@@ -7,6 +7,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+use super::super::nest::tells_changes;
 use super::*;
 use crate::types::{ToolName, Wall};
 
@@ -19,6 +20,8 @@ struct Site {
     spares: Spares,
     tool: Arc<Pristine>,
     tasks: u64,
+    /// Whether all that can settle has, before a run begins that changes something.
+    is_settled: bool,
 }
 
 /// What a task finds: of each path its mode, its content if it is a file, and how many names it has.
@@ -42,9 +45,35 @@ impl Site {
             spares: Spares::open(Arc::clone(&workspace)).unwrap(),
             tool: Arc::new(tool),
             tasks: 0,
+            is_settled: false,
             folder,
             workspace,
         }
+    }
+
+    /// One whose folders are always new, and one whose folders have been used for long.
+    fn both() -> [Self; 2] {
+        let mut long_used = Self::new();
+        long_used.is_settled = tells_changes(long_used.workspace.folder.as_fd()).unwrap();
+        // Longer than the clock of any kernel stands still.
+        long_used.spares.settling = Duration::from_millis(20);
+        [Self::new(), long_used]
+    }
+
+    /// Has the folder of the next task settle.
+    fn settle(&mut self) {
+        let end = clock::now().mono + Duration::from_secs(20);
+        while self.is_settled && !self.spares.kept.last().is_some_and(TaskDir::is_settled) {
+            assert!(clock::now().mono < end, "it never settles");
+            let (dir, _) = self.task();
+            self.put_aside(dir);
+        }
+    }
+
+    /// The folder of a task whose run will change something.
+    fn first(&mut self) -> TaskDir {
+        self.settle();
+        self.task().0
     }
 
     fn copy(&self, name: &str, into: &Path) {
@@ -77,7 +106,11 @@ impl Site {
 
     /// Shorter from task to task.
     fn info(&self, name: &str) -> String {
-        format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - usize::try_from(self.tasks).unwrap()))
+        format!(
+            "{name} of task {}{}",
+            self.tasks,
+            "\n".repeat(100_usize.saturating_sub(usize::try_from(self.tasks).unwrap()))
+        )
     }
 
     /// What a task of this site must find.
@@ -115,7 +148,7 @@ impl Site {
 
     /// Whether the folder of a run is used again; what the next task finds is as fresh in any case.
     fn is_reused_after(&mut self, script: &str) -> bool {
-        let (dir, _) = self.task();
+        let dir = self.first();
         self.run(dir, script);
         let (next, reused) = self.task();
         assert_eq!(found(next.path()), self.expected(), "{script}");
@@ -150,99 +183,102 @@ fn found(top: &Path) -> Found {
 
 #[test]
 fn the_next_task_gets_the_same_folder_as_fresh() {
-    let mut site = Site::new();
-    for script in [
-        "true",
-        "echo to stdout; echo to stderr >&2; echo one > report.log; echo retry_after=1 > ../defer.info",
-        "mkdir -p out/a/b; touch out/a/b/c data/more; mkfifo data/pipe ../pipe; ln -s /etc/passwd data/deep/link",
-        "echo more >> ../task.info; : > ../task.json; cat ../controller.info > ../controller.info.copy",
-        "head -c 100000 /dev/zero; head -c 1000 /dev/zero >&2; : > ../stdout; echo again",
-        "exec 3< run.sh 4>> ../stdout; echo to 4 >&4",
-        "mkdir closed; touch closed/in; chmod 000 closed",
-    ] {
-        assert!(site.is_reused_after(script), "{script}");
-        assert_eq!(site.spares(), 1, "{script}");
+    for mut site in Site::both() {
+        for script in [
+            "true",
+            "echo to stdout; echo to stderr >&2; echo one > report.log; echo retry_after=1 > ../defer.info",
+            "mkdir -p out/a/b; touch out/a/b/c data/more; mkfifo data/pipe ../pipe; ln -s /etc/passwd data/deep/link",
+            "echo more >> ../task.info; : > ../task.json; cat ../controller.info > ../controller.info.copy",
+            "head -c 100000 /dev/zero; head -c 1000 /dev/zero >&2; : > ../stdout; echo again",
+            "exec 3< run.sh 4>> ../stdout; echo to 4 >&4",
+            "mkdir closed; touch closed/in; chmod 000 closed",
+        ] {
+            assert!(site.is_reused_after(script), "{script}");
+            assert_eq!(site.spares(), 1, "{script}");
+        }
     }
 }
 
 #[test]
 fn what_a_run_has_changed_is_not_given_to_the_next_one() {
-    let mut site = Site::new();
-    for script in [
-        // Content.
-        "echo more >> run.sh",
-        "printf b=2 | dd of=config conv=notrunc 2>&-; touch -d @1 config",
-        "cp -p config old; printf b=2 | dd of=config conv=notrunc 2>&-; touch -r old config",
-        "echo x > data/deep/empty",
-        "touch -d @1 run.sh",
-        // Other files under the names of ours.
-        "cp -p run.sh x; mv x run.sh",
-        "rm run.sh; ln -s /etc/passwd run.sh",
-        "rm run.sh; mkfifo run.sh",
-        "rm config; mkdir config",
-        "rm config",
-        "for name in stdout stderr task.info; do rm ../$name; ln -s /etc/passwd ../$name; done",
-        "rm ../stdout; mkfifo ../stdout",
-        "mv ../task.json ../task.json.old; cp -p ../task.json.old ../task.json",
-        // Folders.
-        "mv ../tool ../moved",
-        "mv ../tool ../moved; cp -rp ../moved ../tool",
-        "mv ../tool ../moved; ln -s moved ../tool",
-        "mv ../tool ../../carried; ln -s ../carried ../tool",
-        "mv data moved; cp -rp moved data",
-        "rm -r data",
-        // What else a file has.
-        "ln run.sh ../../elsewhere",
-        "ln ../stdout hidden; mv hidden ../../hidden",
-        "chmod 000 . .. || true",
-        "chmod 777 run.sh",
-        "chmod 666 ../stderr",
-        "chmod 500 data",
-        // Too much.
-        "truncate -s 2M ../stdout",
-        "truncate -s 1T report.log || truncate -s 2M report.log",
-        "head -c 3000000 /dev/zero > ../task.info",
-        "i=0; while [ $i -lt 500 ]; do : > file-$i; i=$((i + 1)); done",
-        "i=0; while [ $i -lt 200 ]; do mkdir deep-$i; cd deep-$i; i=$((i + 1)); done",
-    ] {
-        assert!(!site.is_reused_after(script), "{script}");
-        // The one that came after it is fit again.
-        assert_eq!(site.spares(), 1, "{script}");
+    for mut site in Site::both() {
+        for script in [
+            // Content.
+            "echo more >> run.sh",
+            "printf b=2 | dd of=config conv=notrunc 2>&-; touch -d @1 config",
+            "cp -p config old; printf b=2 | dd of=config conv=notrunc 2>&-; touch -r old config",
+            "echo x > data/deep/empty",
+            "touch -d @1 run.sh",
+            // Other files under the names of ours.
+            "cp -p run.sh x; mv x run.sh",
+            "rm run.sh; ln -s /etc/passwd run.sh",
+            "rm run.sh; mkfifo run.sh",
+            "rm config; mkdir config",
+            "rm config",
+            "for name in stdout stderr task.info; do rm ../$name; ln -s /etc/passwd ../$name; done",
+            "rm ../stdout; mkfifo ../stdout",
+            "mv ../task.json ../task.json.old; cp -p ../task.json.old ../task.json",
+            // Folders.
+            "mv ../tool ../moved",
+            "mv ../tool ../moved; cp -rp ../moved ../tool",
+            "mv ../tool ../moved; ln -s moved ../tool",
+            "mv ../tool ../../carried; ln -s ../carried ../tool",
+            "mv data moved; cp -rp moved data",
+            "rm -r data",
+            // What else a file has.
+            "ln run.sh ../../elsewhere",
+            "ln ../stdout hidden; mv hidden ../../hidden",
+            "chmod 000 . .. || true",
+            "chmod 777 run.sh",
+            "chmod 666 ../stderr",
+            "chmod 500 data",
+            // Too much.
+            "truncate -s 2M ../stdout",
+            "truncate -s 1T report.log || truncate -s 2M report.log",
+            "head -c 3000000 /dev/zero > ../task.info",
+            "i=0; while [ $i -lt 500 ]; do : > file-$i; i=$((i + 1)); done",
+            "i=0; while [ $i -lt 200 ]; do mkdir deep-$i; cd deep-$i; i=$((i + 1)); done",
+        ] {
+            assert!(!site.is_reused_after(script), "{script}");
+            // The one that came after it is fit again.
+            assert_eq!(site.spares(), 1, "{script}");
+        }
     }
 }
 
 #[test]
 fn attributes_do_not_stay() {
-    let mut site = Site::new();
-    for path in ["", "stdout", "tool", "tool/run.sh", "tool/data/deep"] {
-        let (dir, _) = site.task();
-        let set = rustix::fs::setxattr(dir.path().join(path), "user.note", b"x", rustix::fs::XattrFlags::empty());
-        if set.is_err() {
-            return; // A file system without them.
-        }
-        site.put_aside(dir);
-        let (next, reused) = site.task();
-        assert!(!reused, "{path}");
-        assert_eq!(found(next.path()), site.expected());
-        site.put_aside(next);
-    }
-    // No dump, synchronous, append only, immutable; the last two are for root only.
-    for flag in ["d", "S", "a", "i"] {
-        for path in ["task.info", "tool", "tool/run.sh"] {
-            let (dir, _) = site.task();
-            let path = dir.path().join(path);
-            let set = Command::new("chattr").arg(format!("+{flag}")).arg(&path).stderr(Stdio::null()).status();
-            if !set.is_ok_and(|status| status.success()) {
-                continue;
+    for mut site in Site::both() {
+        for path in ["", "stdout", "tool", "tool/run.sh", "tool/data/deep"] {
+            let dir = site.first();
+            let set = rustix::fs::setxattr(dir.path().join(path), "user.note", b"x", rustix::fs::XattrFlags::empty());
+            if set.is_err() {
+                return; // A file system without them.
             }
-            let pinned = File::open(&path).unwrap();
             site.put_aside(dir);
-            let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pinned));
             let (next, reused) = site.task();
-            assert!(!reused, "+{flag} {path:?}");
+            assert!(!reused, "{path}");
             assert_eq!(found(next.path()), site.expected());
             site.put_aside(next);
-            let _ = Command::new("chattr").arg(format!("-{flag}")).arg(again).stderr(Stdio::null()).status();
+        }
+        // No dump, synchronous, append only, immutable; the last two are for root only.
+        for flag in ["d", "S", "a", "i"] {
+            for path in ["task.info", "tool", "tool/run.sh"] {
+                let dir = site.first();
+                let path = dir.path().join(path);
+                let set = Command::new("chattr").arg(format!("+{flag}")).arg(&path).stderr(Stdio::null()).status();
+                if !set.is_ok_and(|status| status.success()) {
+                    continue;
+                }
+                let pinned = File::open(&path).unwrap();
+                site.put_aside(dir);
+                let again = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&pinned));
+                let (next, reused) = site.task();
+                assert!(!reused, "+{flag} {path:?}");
+                assert_eq!(found(next.path()), site.expected());
+                site.put_aside(next);
+                let _ = Command::new("chattr").arg(format!("-{flag}")).arg(again).stderr(Stdio::null()).status();
+            }
         }
     }
 }
@@ -250,25 +286,26 @@ fn attributes_do_not_stay() {
 /// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.
 #[test]
 fn a_file_that_somebody_has_open_is_not_given_to_the_next_task() {
-    let mut site = Site::new();
-    for path in ["stdout", "task.json", "tool/run.sh", "tool/config"] {
-        for write in [false, true] {
-            let (dir, _) = site.task();
-            let stranger = File::options().read(true).write(write).open(dir.path().join(path)).unwrap();
-            site.put_aside(dir);
-            let (next, reused) = site.task();
-            assert!(!reused, "{path}");
-            site.put_aside(next);
-            drop(stranger);
-            assert!(site.is_reused_after("true"), "{path}");
+    for mut site in Site::both() {
+        for path in ["stdout", "task.json", "tool/run.sh", "tool/config"] {
+            for write in [false, true] {
+                let dir = site.first();
+                let stranger = File::options().read(true).write(write).open(dir.path().join(path)).unwrap();
+                site.put_aside(dir);
+                let (next, reused) = site.task();
+                assert!(!reused, "{path}");
+                site.put_aside(next);
+                drop(stranger);
+                assert!(site.is_reused_after("true"), "{path}");
+            }
         }
+        // The same descriptor as run.sh had it.
+        let dir = site.first();
+        let handed_on = dir.open_output("stdout").unwrap();
+        site.put_aside(dir);
+        assert!(!site.task().1);
+        drop(handed_on);
     }
-    // The same descriptor as run.sh had it.
-    let (dir, _) = site.task();
-    let handed_on = dir.open_output("stdout").unwrap();
-    site.put_aside(dir);
-    assert!(!site.task().1);
-    drop(handed_on);
 }
 
 #[test]
