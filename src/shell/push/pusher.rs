@@ -181,7 +181,7 @@ impl From<&PushConfig> for Limits {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Ipv4Addr, SocketAddr};
+    use std::net::SocketAddr;
 
     use super::*;
     use crate::types::Host;
@@ -203,44 +203,46 @@ mod tests {
         }
     }
 
+    fn receiver() -> (zmq::Socket, Arc<PushAddress>) {
+        let socket = zmq::Context::new().socket(zmq::DEALER).unwrap();
+        socket.set_rcvhwm(0).unwrap();
+        socket.set_rcvtimeo(60_000).unwrap();
+        socket.bind("tcp://127.0.0.1:*").unwrap();
+        let endpoint = socket.get_last_endpoint().unwrap().unwrap();
+        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
+        (socket, Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None }))
+    }
+
+    /// Connects, and sends what one turn takes.
+    fn send_the_first(pusher: &mut Pusher, now: Mono) {
+        while pusher.counts().sent == 0 {
+            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
+        }
+    }
+
     #[test]
     fn frames_for_a_name_wait_until_it_is_resolved() {
-        let context = zmq::Context::new();
-        let receiver = context.socket(zmq::DEALER).unwrap();
-        receiver.set_rcvtimeo(60_000).unwrap();
-        receiver.bind("tcp://127.0.0.1:*").unwrap();
-        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
-        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-
+        let (receiver, address) = receiver();
         let mut pusher = Pusher::start(config()).unwrap();
         // The parser writes a number for it; as a name it stands for any that resolves.
-        let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: bound.port(), key: None });
+        let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: address.port, key: None });
         for frame in ["first", "second"] {
             pusher.push(clock::now().mono, &named, frame.into());
         }
         assert_eq!(pusher.stop().sent, 2);
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "first");
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "second");
-        assert_eq!(bound.ip(), Ipv4Addr::LOCALHOST);
     }
 
     #[test]
     fn more_frames_than_may_wait_can_be_pushed_in_one_turn() {
-        let receiver = zmq::Context::new().socket(zmq::DEALER).unwrap();
-        receiver.set_rcvhwm(0).unwrap();
-        receiver.set_rcvtimeo(60_000).unwrap();
-        receiver.bind("tcp://127.0.0.1:*").unwrap();
-        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
-        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None });
+        let (receiver, address) = receiver();
         let mut pusher = Pusher::start(PushConfig { queue_max: 1000, ..config() }).unwrap();
 
         let now = clock::now().mono;
         pusher.push(now, &address, "first".into());
         pusher.flush(now);
-        while pusher.counts().sent == 0 {
-            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
-        }
+        send_the_first(&mut pusher, now);
         for _ in 0..5000 {
             pusher.push(now, &address, "next".into());
         }
@@ -248,22 +250,33 @@ mod tests {
         assert_eq!((counts.sent, counts.dropped_full), (5001, 0));
         assert!((0..5001).all(|_| receiver.recv_bytes(0).is_ok()));
     }
+
+    /// Its first turn may end before all is written.
+    #[test]
+    fn a_receiver_that_took_long_to_connect_gets_what_waits_at_the_stop() {
+        const FRAMES: u64 = 40;
+        let (receiver, address) = receiver();
+        let mut pusher = Pusher::start(PushConfig { queue_bytes_max: 100_000_000, ..config() }).unwrap();
+        let now = clock::now().mono.before(pusher.table.limits.grace());
+        for _ in 0..FRAMES {
+            pusher.push(now, &address, vec![b'x'; 250_000]);
+        }
+        pusher.flush(now);
+        send_the_first(&mut pusher, now);
+        let reader = std::thread::spawn(move || (0..FRAMES).all(|_| receiver.recv_bytes(0).is_ok()));
+        assert_eq!(pusher.stop().sent, FRAMES);
+        assert!(reader.join().unwrap());
+    }
+
     #[test]
     fn what_may_wait_goes_with_the_next_frame_or_when_it_is_due() {
-        let receiver = zmq::Context::new().socket(zmq::DEALER).unwrap();
-        receiver.set_rcvtimeo(60_000).unwrap();
-        receiver.bind("tcp://127.0.0.1:*").unwrap();
-        let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
-        let bound: SocketAddr = endpoint.strip_prefix("tcp://").unwrap().parse().unwrap();
-        let address = Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None });
+        let (receiver, address) = receiver();
         let mut pusher = Pusher::start(config()).unwrap();
 
         let now = clock::now().mono;
         pusher.push(now, &address, "0".into());
         pusher.flush(now);
-        while pusher.counts().sent == 0 {
-            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
-        }
+        send_the_first(&mut pusher, now);
         let by = now + Duration::from_millis(8);
         let sent_after = |pusher: &mut Pusher, now: Mono| {
             pusher.turn(now, false);

@@ -187,6 +187,10 @@ impl OwnWire {
 
     fn write(&mut self, queue: &mut FrameQueue, now: Mono, served: &mut Served) -> Result<Outcome, Lost> {
         let is_open = self.connection.peer().is_some();
+        if is_open && self.flow.is_connecting() {
+            // Here and not when all is written: that may take more turns than a stop has patience for who only connects.
+            self.flow = Flow::Up { sent: 0 };
+        }
         let mut moved = false;
         for _ in 0..LOOKS_MAX {
             while is_open
@@ -222,8 +226,8 @@ impl OwnWire {
     fn blocked(&self, now: Mono, moved: bool) -> Flow {
         match self.flow {
             Flow::Full { since } if !moved => Flow::Full { since },
-            Flow::Connecting { since } if self.connection.peer().is_none() => Flow::Connecting { since },
-            Flow::Connecting { .. } | Flow::Up { .. } | Flow::Full { .. } => Flow::Full { since: now },
+            Flow::Connecting { since } => Flow::Connecting { since },
+            Flow::Up { .. } | Flow::Full { .. } => Flow::Full { since: now },
         }
     }
 }
