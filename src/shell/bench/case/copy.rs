@@ -20,7 +20,7 @@ const RATIO_MAX: f64 = 1.1;
 pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     floor::require("cp", bench.signals)?;
     let (files, bytes) = bench.pick((500, 100_000), (5, 1_000));
-    let tasks = bench.pick(5, 1);
+    let tasks = bench.pick(6, 1);
     let folder = bench.place.tool_with_files(TOOL, files, bytes)?;
     let copy = bench.place.folder().join("copy");
     let services = bench.host_each(1)?;
@@ -29,17 +29,19 @@ pub(super) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
         run_one(load, bench.signals)?;
     }
     let (mut copies, mut starts) = (Vec::new(), vec![Vec::new(); services.len()]);
+    let all = services.len() + 1;
     for _ in 0..bench.plan.rounds {
         let mut times = vec![Vec::new(); services.len()];
         let mut rival = Vec::new();
-        for _ in 0..tasks {
-            rival.push(floor::copy(&folder, &copy, bench.signals)?.as_secs_f64());
-            fs::remove_dir_all(&copy).map_err(BenchError::io("remove a copy"))?;
-            floor::settle_disk(bench.place.folder());
-            for (load, times) in loads.iter_mut().zip(&mut times) {
-                times.push(run_one(load, bench.signals)?);
-                floor::settle_disk(bench.place.folder());
+        // Each is the first as often as the others: a disk may be slower the more was written to it just before.
+        for turn in (0..tasks).flat_map(|task| (0..all).map(move |turn| (task + turn) % all)) {
+            if let Some(which) = turn.checked_sub(1) {
+                times[which].push(run_one(&mut loads[which], bench.signals)?);
+            } else {
+                rival.push(floor::copy(&folder, &copy, bench.signals)?.as_secs_f64());
+                fs::remove_dir_all(&copy).map_err(BenchError::io("remove a copy"))?;
             }
+            floor::settle_disk(bench.place.folder());
         }
         copies.push(percentile(&rival, 0.5));
         starts.iter_mut().zip(&times).for_each(|(starts, times)| starts.push(percentile(times, 0.5)));
