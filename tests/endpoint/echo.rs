@@ -6,13 +6,13 @@ use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use llts::engine::zmtp::{Limits, Security};
 use llts::shell::clock;
-use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
+use llts::shell::endpoint::{OwnPorts, PortSettings};
 use llts::shell::transport::Ports;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::loopback::own_ip;
+use crate::ports;
 
 /// Longer than any condition takes on a loaded machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -22,22 +22,7 @@ pub(crate) const PATIENCE_MILLIS: i32 = 60_000;
 pub(crate) const WATCHABLE: &str = "watch";
 
 pub(crate) fn settings() -> PortSettings {
-    PortSettings {
-        limits: Limits {
-            message_bytes_max: 262_144,
-            parts_max: 8,
-            queue_messages_max: 1000,
-            queue_bytes_max: 4_000_000,
-            handshake_timeout: PATIENCE,
-            stall_timeout: PATIENCE,
-            ping_interval: None,
-        },
-        security: Security::Null,
-        places: Places { connections_max: 1000, per_address_max: 1000, held_bytes_max: 1 << 30 },
-        local: None,
-        local_may_fail: false,
-        subscriptions_max: 100,
-    }
+    ports::settings(PATIENCE)
 }
 
 enum Order {

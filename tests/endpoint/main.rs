@@ -12,6 +12,8 @@ mod link;
 mod loopback;
 mod peers;
 mod places;
+#[path = "../ground/ports.rs"]
+mod ports;
 mod raw;
 mod strangers;
 mod unhurried;

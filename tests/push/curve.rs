@@ -6,9 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use llts::config::Transport;
-use llts::engine::zmtp::{KeyPair, Limits, PublicKey, Security, ServerKeys};
+use llts::engine::zmtp::{KeyPair, PublicKey, Security, ServerKeys};
 use llts::shell::clock;
-use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
+use llts::shell::endpoint::{OwnPorts, PortSettings};
 use llts::shell::push::PushConfig;
 use llts::shell::transport::Ports as _;
 use llts::types::{AddressPolicy, PushAddress};
@@ -16,6 +16,7 @@ use llts::types::{AddressPolicy, PushAddress};
 use crate::driver::Driven;
 use crate::loopback::own_ip;
 use crate::own::{PATIENCE, config, start, wait_for};
+use crate::ports;
 
 /// How long an address that cannot be reached is tried.
 const SHORT: Duration = Duration::from_millis(500);
@@ -35,22 +36,7 @@ fn address(endpoint: &str, key: Option<PublicKey>) -> Arc<PushAddress> {
 /// A receiver that lets in only who has the keys of [`config`].
 fn receiver(pair: [u8; 32]) -> OwnPorts {
     let keys = ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [config().keys.public()].into() };
-    let settings = PortSettings {
-        limits: Limits {
-            message_bytes_max: 262_144,
-            parts_max: 8,
-            queue_messages_max: 1000,
-            queue_bytes_max: 4_000_000,
-            handshake_timeout: PATIENCE,
-            stall_timeout: PATIENCE,
-            ping_interval: None,
-        },
-        security: Security::CurveServer(Arc::new(keys)),
-        places: Places { connections_max: 100, per_address_max: 100, held_bytes_max: 1 << 30 },
-        local: None,
-        local_may_fail: false,
-        subscriptions_max: 1,
-    };
+    let settings = PortSettings { security: Security::CurveServer(Arc::new(keys)), ..ports::settings(PATIENCE) };
     let free = format!("tcp://{}:0", own_ip());
     OwnPorts::bind(&free, &free, String::new(), &settings).unwrap()
 }

@@ -10,5 +10,7 @@ mod libzmq;
 mod loopback;
 #[path = "suite.rs"]
 mod own;
+#[path = "../ground/ports.rs"]
+mod ports;
 #[path = "suite.rs"]
 mod zmq;

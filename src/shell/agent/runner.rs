@@ -335,8 +335,8 @@ fn defer(run: &Run) -> Defer {
     defer
 }
 
-/// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE are, for an `llts` that
-/// a tool starts.
+/// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE
+/// are, for an `llts` that a tool starts.
 fn inherited(config: &Config) -> Result<Environment, AgentError> {
     let is_ours = |name: &OsStr| name == "OLDPWD" || name.as_bytes().starts_with(b"LLTS_");
     let mut environment = Environment::inherited(is_ours);

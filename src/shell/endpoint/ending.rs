@@ -56,12 +56,6 @@ impl Endpoint {
                 self.mark_unsent(id);
             }
             let Some(peer) = self.peers.get_mut(id) else { continue };
-            let is_due = peer.write_by.is_some_and(|by| by <= self.now);
-            if is_due {
-                peer.write_by = None;
-                self.mark_unsent(id);
-            }
-            let Some(peer) = self.peers.get_mut(id) else { continue };
             if peer.is_ready && peer.connection.peer().is_some() {
                 // What it has sent may be what is waited for.
                 unread.push(id);

@@ -158,6 +158,12 @@ fn listen(endpoint: &mut Endpoint, text: &str, settings: Settings) -> Result<Str
     bound.map(|address| address.to_string()).map_err(|source| SocketError::new("bind", text, source))
 }
 
+/// Whom the first frame names, and what is for him.
+fn addressed(frames: &[Vec<u8>]) -> Result<(PeerId, &[Vec<u8>]), Unsendable> {
+    let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
+    Ok((PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts))
+}
+
 impl Ports for OwnPorts {
     fn requests(&self) -> &str {
         &self.requests
@@ -182,13 +188,13 @@ impl Ports for OwnPorts {
     }
 
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
-        let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
-        self.endpoint.send(PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts)
+        let (peer, parts) = addressed(&frames)?;
+        self.endpoint.send(peer, parts)
     }
 
     fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
-        let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
-        self.endpoint.send_within(wait, PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts)
+        let (peer, parts) = addressed(&frames)?;
+        self.endpoint.send_within(wait, peer, parts)
     }
 
     fn publish(&mut self, frame: Vec<u8>) {

@@ -17,11 +17,9 @@ impl Endpoint {
     /// # Errors
     /// When it is gone, not open so far, or does not read.
     pub fn send<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
-        if self.offer(id, parts)? {
-            return Ok(());
-        }
-        self.cut(id, &Cut::NotReading);
-        Err(Unsendable::Full)
+        self.encode_or_cut(id, parts)?;
+        self.mark_unsent(id);
+        Ok(())
     }
 
     /// As [`Self::send`], but a message too many is lost, and the peer stays: `false` says so.
@@ -47,10 +45,7 @@ impl Endpoint {
         id: PeerId,
         parts: &[Part],
     ) -> Result<(), Unsendable> {
-        if !self.encode(id, parts)? {
-            self.cut(id, &Cut::NotReading);
-            return Err(Unsendable::Full);
-        }
+        self.encode_or_cut(id, parts)?;
         if let Some(peer) = self.peers.get_mut(id)
             && !peer.is_unsent
             && peer.write_by.is_none()
@@ -59,6 +54,14 @@ impl Endpoint {
             self.arm(id);
         }
         Ok(())
+    }
+
+    fn encode_or_cut<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
+        if self.encode(id, parts)? {
+            return Ok(());
+        }
+        self.cut(id, &Cut::NotReading);
+        Err(Unsendable::Full)
     }
 
     fn encode<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {

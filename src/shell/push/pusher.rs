@@ -181,7 +181,7 @@ impl From<&PushConfig> for Limits {
 
 #[cfg(test)]
 mod tests {
-    use std::net::SocketAddr;
+    use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
     use crate::types::Host;
@@ -232,6 +232,7 @@ mod tests {
         assert_eq!(pusher.stop().sent, 2);
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "first");
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "second");
+        assert_eq!(address.host, Host::Ip(Ipv4Addr::LOCALHOST.into()));
     }
 
     #[test]

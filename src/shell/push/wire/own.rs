@@ -99,7 +99,7 @@ impl OwnWire {
     }
 
     pub(in crate::shell::push) fn is_drained(&self) -> bool {
-        matches!(self.flow, Flow::Connecting { .. }) || self.connection.output().is_empty()
+        self.flow.is_connecting() || self.connection.output().is_empty()
     }
 
     pub(in crate::shell::push) fn serve(
@@ -203,7 +203,9 @@ impl OwnWire {
             }
             let output = self.connection.output();
             if output.is_empty() {
-                self.flow = if is_open { Flow::Up { sent: 0 } } else { self.flow };
+                if is_open {
+                    self.flow = Flow::Up { sent: 0 };
+                }
                 return Ok(Outcome::Settled);
             }
             match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
