@@ -104,13 +104,10 @@ impl Site {
         (dir, reused)
     }
 
-    /// Shorter from task to task.
+    /// Shorter from task to task, but for every hundredth.
     fn info(&self, name: &str) -> String {
-        format!(
-            "{name} of task {}{}",
-            self.tasks,
-            "\n".repeat(100_usize.saturating_sub(usize::try_from(self.tasks).unwrap()))
-        )
+        let round = usize::try_from(self.tasks % 100).unwrap();
+        format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - round))
     }
 
     /// What a task of this site must find.
