@@ -137,9 +137,10 @@ def test_nobody_else_is_served(secured, who):
         mistaken.server = stranger
         socket = mistaken.socket(zmq.REQ, service.rep, keys.client, keys.client_secret)
     socket.linger = 0
-    socket.rcvtimeo = 1000
-    socket.send_json({"__TYPE__": "TASK/STATISTIC"})
+    # libzmq does not come back to who has turned it away: then there is nobody left to send to.
+    socket.rcvtimeo = socket.sndtimeo = 1000
     with pytest.raises(zmq.Again):
+        socket.send_json({"__TYPE__": "TASK/STATISTIC"})
         socket.recv()
     socket.close()
     client = keys.socket(zmq.REQ, service.rep, keys.client, keys.client_secret)
