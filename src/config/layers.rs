@@ -13,7 +13,7 @@ use super::error::{ConfigError, Origin, shown};
 use super::nearest::nearest;
 
 /// The built-in configuration.
-pub(super) const BUILT_IN: &str = include_str!("../../config.toml");
+pub(super) const BUILT_IN: &str = include_str!("defaults.toml");
 
 /// Variables that begin so are keys, `.` written as `_`.
 pub(super) const PREFIX: &str = "LLTS_";
