@@ -118,18 +118,18 @@ pub(super) fn about(id: &str, sentence: &str) -> String {
     if sentence.contains(id) { sentence.to_owned() } else { format!("{id}: {sentence}") }
 }
 
-/// Asks before something is done to every task there is. Where nobody can be asked, `yes` must have been said.
+/// Asks before something is done that cannot be undone. Without a terminal, `yes` must have been said.
 ///
 /// # Errors
-/// When the answer is no, or there is nobody to ask.
+/// When the answer is no, or there is no terminal to ask on.
 pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
     if yes {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("this would {what} of them; say --yes, because nobody can be asked here")));
+        return Err(Failure::usage(format!("this would {what}; say --yes, because there is no terminal to ask on")));
     }
-    ask(&format!("Really {what} of them? [y/N] "));
+    ask(&format!("Really {what}? [y/N] "));
     let mut answer = String::new();
     io::stdin().lock().read_line(&mut answer).map_err(Failure::failed)?;
     if ["y", "yes"].contains(&answer.trim().to_lowercase().as_str()) {

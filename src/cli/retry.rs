@@ -34,7 +34,7 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     let scope = if args.failed { Scope::Ended(FAILED) } else { Scope::Ended(&Outcome::ALL) };
     let mut tasks = selection.resolve(&client, scope)?;
     if selection.is_everything() && !args.failed && !tasks.is_empty() {
-        change::confirm(&format!("run all tasks again that have finished, {}", tasks.len()), args.yes)?;
+        change::confirm(&format!("run all tasks again that have finished, {} of them", tasks.len()), args.yes)?;
     }
     // Oldest first, so that they wait in the order in which they were submitted; a list of ids keeps its own.
     if !selection.has_ids() {

@@ -1,12 +1,20 @@
-//! `llts store`: look at the durable store, also while a controller uses it.
+//! `llts store`: look at the durable store, also while a controller uses it, and repair it while none does.
+
+use std::path::Path;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
 
 use super::Session;
+use super::change::confirm;
 use super::exit::Failure;
+use super::output::{Output, note};
 use crate::protocol::task;
-use crate::shell::store;
+use crate::shell::lock::StateLock;
+use crate::shell::store::{self, Salvage, StoreError};
+
+/// Ids of tasks that a sentence names before it says how many more there are.
+const NAMED_MAX: usize = 10;
 
 #[derive(Args, Debug)]
 pub(super) struct StoreArgs {
@@ -20,6 +28,12 @@ enum StoreCommand {
     Check,
     /// Print every task, oldest first, one JSON object a line
     Export,
+    /// Make a new store of what can be read of a damaged one, which is kept
+    Repair {
+        /// Do not ask before it is done
+        #[arg(long, short)]
+        yes: bool,
+    },
 }
 
 pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure> {
@@ -27,16 +41,63 @@ pub(super) fn run(session: &mut Session, args: &StoreArgs) -> Result<u8, Failure
     match args.command {
         StoreCommand::Check => {
             let tasks = store::inspect(&state_dir, |_| {}).map_err(Failure::failed)?;
-            if session.out.is_json() {
-                session.out.value(&json!({ "whole": true, "tasks": tasks }));
-            } else {
-                session.out.line(format_args!("the store in {} is whole: {tasks} tasks", state_dir.display()));
-            }
+            show_whole(&mut session.out, &state_dir, tasks);
         }
         StoreCommand::Export => {
             store::inspect(&state_dir, |record| session.out.json_line(&task::to_json(&record)))
                 .map_err(Failure::failed)?;
         }
+        StoreCommand::Repair { yes } => repair(&mut session.out, &state_dir, yes)?,
     }
     Ok(0)
+}
+
+fn show_whole(out: &mut Output, state_dir: &Path, tasks: usize) {
+    if out.is_json() {
+        out.value(&json!({ "whole": true, "tasks": tasks }));
+    } else {
+        out.line(format_args!("the store in {} is whole: {tasks} tasks", state_dir.display()));
+    }
+}
+
+fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> {
+    let _lock = StateLock::acquire(state_dir, "controller").map_err(Failure::failed)?;
+    store::finish_repair(state_dir).map_err(Failure::failed)?;
+    match store::inspect(state_dir, |_| {}) {
+        Ok(tasks) => {
+            show_whole(out, state_dir, tasks);
+            return Ok(());
+        }
+        Err(StoreError::Damaged { what, .. }) => note(&format!("the store in {}: {what}", state_dir.display())),
+        Err(error) => return Err(Failure::failed(error)),
+    }
+    let salvage = Salvage::read(state_dir).map_err(Failure::failed)?;
+    for what in &salvage.unreadable {
+        note(&format!("cannot be read: {what}"));
+    }
+    if !salvage.outdated.is_empty() {
+        note(&format!("can be read in an earlier state only: {}", named(&salvage.outdated)));
+    }
+    confirm(&format!("go on with the {} tasks that can be read", salvage.tasks()), yes)?;
+    let kept = salvage.put_in_place(state_dir).map_err(Failure::failed)?;
+    if out.is_json() {
+        out.value(&json!({
+            "whole": false,
+            "tasks": salvage.tasks(),
+            "unreadable": salvage.unreadable,
+            "outdated": salvage.outdated,
+            "kept": kept,
+        }));
+    } else {
+        out.line(format_args!("the store has {} tasks; the damaged one is in {}", salvage.tasks(), kept.display()));
+    }
+    Ok(())
+}
+
+fn named(ids: &[String]) -> String {
+    let shown = ids[..ids.len().min(NAMED_MAX)].join(", ");
+    match ids.len().saturating_sub(NAMED_MAX) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
 }

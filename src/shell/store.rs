@@ -2,11 +2,17 @@
 //!
 //! While the controller runs, its memory is the authority; the store is read at the start only. Then [`Writer`] has it, on a
 //! thread of its own.
+//!
+//! A store that is damaged before its end is refused, and never silently shortened: a log that SQLite would stop reading too
+//! early ([`wal`]) as well as a row without its checksum. [`Salvage`] makes a store of what is left of it.
 
 mod checkpoint;
 mod error;
+mod power_cuts;
+mod repair;
 mod schema;
 mod settings;
+mod wal;
 mod writer;
 
 use std::path::{Path, PathBuf};
@@ -15,6 +21,8 @@ use rusqlite::{Connection, OpenFlags, params};
 
 use self::checkpoint::Checkpointer;
 pub use self::error::{CommitError, StoreError};
+pub use self::repair::Salvage;
+use self::wal::LogEnd;
 pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
@@ -43,6 +51,16 @@ impl Store {
     /// When it is damaged, of a newer version, or cannot be written. It is never replaced by an empty one.
     pub fn open(state_dir: &Path, durability: Durability) -> Result<Self, StoreError> {
         let path = state_dir.join(FILE);
+        finish_repair(state_dir)?;
+        let torn_at = torn_at(&path)?;
+        if let Some(offset) = torn_at {
+            log::warn!(
+                "the last commit in the log of {} is not whole, from byte {offset} on: it is left out",
+                path.display()
+            );
+        }
+        power_cuts::expect(&path, durability == Durability::Process)
+            .map_err(|source| StoreError::Note { path: path.clone(), source })?;
         let connection = connect(&path, OpenFlags::default())?;
         let set_up = || {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -52,7 +70,12 @@ impl Store {
                 Durability::Process => "normal",
             };
             connection.pragma_update(None, "synchronous", synchronous)?;
-            connection.pragma_update(None, "wal_autocheckpoint", 0)
+            connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+            if torn_at.is_some() {
+                // What is left behind the torn place must not pass for commits when this log grows beyond it.
+                connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+            }
+            Ok(())
         };
         set_up().map_err(|error| StoreError::of(&path, error))?;
         schema::migrate(&connection, &path)?;
@@ -125,6 +148,11 @@ impl Store {
 /// When there is no store, or it is damaged or of a newer version.
 pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usize, StoreError> {
     let path = state_dir.join(FILE);
+    if repair::is_unfinished(state_dir) {
+        let what = "a repair was cut short when the new store was whole; the next start finishes it".to_owned();
+        return Err(StoreError::Damaged { path, what });
+    }
+    torn_at_for_reader(&path)?;
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     schema::check(&connection, &path)?;
     let mut count = 0;
@@ -133,6 +161,67 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
         each(record);
     })?;
     Ok(count)
+}
+
+/// Finishes a repair that was cut short when nothing was left to do but to put the new store in its place.
+///
+/// # Errors
+/// When the disk fails.
+pub fn finish_repair(state_dir: &Path) -> Result<(), StoreError> {
+    let path = state_dir.join(FILE);
+    if let Some(kept) = repair::finish(state_dir).map_err(|source| StoreError::repair(&path, source))? {
+        log::warn!("the repair of {} is finished; the damaged store is kept in {}", path.display(), kept.display());
+    }
+    Ok(())
+}
+
+/// Where the last commit of the log is cut off, if it is.
+///
+/// # Errors
+/// When the log is damaged before its end, or there is one without its store: SQLite would read less than was accepted.
+fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
+    let log = log_of(path);
+    let failed = |source| StoreError::Log { path: log.clone(), source };
+    let damaged = |what| Err(StoreError::Damaged { path: path.to_owned(), what });
+    let end = wal::end_of(&log).map_err(failed)?;
+    if end != LogEnd::Whole || log.metadata().is_ok_and(|log| log.len() > 0) {
+        // SQLite removes such a log.
+        if !path.try_exists().map_err(failed)? {
+            return damaged(format!("the file is not there, but its log {} is", log.display()));
+        }
+    }
+    match end {
+        LogEnd::Whole => Ok(None),
+        LogEnd::Torn(offset) => Ok(Some(offset)),
+        LogEnd::Damaged(offset) if power_cuts::happened(path).map_err(failed)? => Ok(Some(offset)),
+        LogEnd::Damaged(offset) => damaged(format!(
+            "its log {} is not what was written at byte {offset} or in the page behind it, and accepted tasks follow",
+            log.display()
+        )),
+    }
+}
+
+/// As [`torn_at`], beside a controller that may write meanwhile: damage is what is found twice.
+fn torn_at_for_reader(path: &Path) -> Result<(), StoreError> {
+    let mut before = None;
+    loop {
+        match torn_at(path) {
+            Err(error @ StoreError::Damaged { .. }) => {
+                let said = error.to_string();
+                if before.replace(said.clone()) == Some(said) {
+                    return Err(error);
+                }
+            }
+            looked => return looked.map(drop),
+        }
+    }
+}
+
+/// Where SQLite keeps the log of a file.
+fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

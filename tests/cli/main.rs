@@ -7,3 +7,4 @@ mod operators;
 mod place;
 mod policies;
 mod service;
+mod store;

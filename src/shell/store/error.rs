@@ -9,7 +9,7 @@ use rusqlite::ErrorCode;
 pub enum StoreError {
     /// It is not what this program has written.
     #[error(
-        "the store {} is damaged: {what}; restore a copy, or move it away to begin without its tasks",
+        "the store {} is damaged: {what}; restore a copy, or keep what can be read of it with `llts store repair`",
         .path.display()
     )]
     Damaged {
@@ -17,6 +17,14 @@ pub enum StoreError {
         path: PathBuf,
         /// What is wrong.
         what: String,
+    },
+    /// Another program has written it.
+    #[error("{} is no store of llts but {what}; move it away, or use another STATE_DIR", .path.display())]
+    Foreign {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
     },
     /// A later version of this program has written it.
     #[error(
@@ -39,12 +47,40 @@ pub enum StoreError {
         /// What SQLite says.
         cause: rusqlite::Error,
     },
+    /// Its log cannot be read.
+    #[error("cannot read the log {}: {source}", .path.display())]
+    Log {
+        /// The file of the log.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// How its commits reach the disk cannot be noted beside it.
+    #[error("cannot write beside the store {}: {source}", .path.display())]
+    Note {
+        /// The store.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
+    /// It cannot be repaired. Nothing of it is lost.
+    #[error("cannot repair the store {}: {source}", .path.display())]
+    Repair {
+        /// The file.
+        path: PathBuf,
+        /// What the system says.
+        source: std::io::Error,
+    },
     /// The thread for checkpoints cannot be started.
     #[error("cannot start the thread of the store: {0}")]
     Thread(#[from] std::io::Error),
 }
 
 impl StoreError {
+    pub(super) fn repair(path: &Path, source: std::io::Error) -> Self {
+        Self::Repair { path: path.to_owned(), source }
+    }
+
     /// What an error of SQLite means.
     pub(super) fn of(path: &Path, cause: rusqlite::Error) -> Self {
         let path = path.to_owned();

@@ -69,12 +69,20 @@ pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreE
     }
     let transaction = connection.unchecked_transaction().map_err(failed)?;
     let done = usize::try_from(found).unwrap_or_default();
+    advance(&transaction, done).and_then(|()| transaction.commit()).map_err(failed)
+}
+
+/// Makes the tables in an empty file, within the caller's transaction.
+pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
+    advance(connection, 0)
+}
+
+fn advance(connection: &Connection, done: usize) -> rusqlite::Result<()> {
     for migration in &MIGRATIONS[done..] {
-        transaction.execute_batch(migration).map_err(failed)?;
+        connection.execute_batch(migration)?;
     }
-    transaction.pragma_update(None, "application_id", APPLICATION).map_err(failed)?;
-    transaction.pragma_update(None, "user_version", VERSION).map_err(failed)?;
-    transaction.commit().map_err(failed)
+    connection.pragma_update(None, "application_id", APPLICATION)?;
+    connection.pragma_update(None, "user_version", VERSION)
 }
 
 /// Looks through the whole file.
@@ -83,7 +91,7 @@ pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreE
 /// With the first thing that is wrong.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
     if version(connection, path)? == 0 {
-        return Err(StoreError::Damaged { path: path.to_owned(), what: "it is no store of llts".to_owned() });
+        return Err(StoreError::Foreign { path: path.to_owned(), what: "an empty database" });
     }
     let said: String = connection
         .pragma_query_value(None, "integrity_check", |row| row.get(0))
@@ -91,7 +99,7 @@ pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), StoreErr
     if said == "ok" { Ok(()) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
 }
 
-fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
+pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
     let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
     let read = || Ok((number("application_id")?, number("user_version")?, number("schema_version")?));
     let (application, version, schema) = read().map_err(|error| StoreError::of(path, error))?;
@@ -100,6 +108,6 @@ fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {
         (APPLICATION, ..) => Err(StoreError::Newer { path: path.to_owned(), found: version, known: VERSION }),
         // Nothing was ever made in it.
         (0, 0, 0) => Ok(0),
-        _ => Err(StoreError::Damaged { path: path.to_owned(), what: "it is a database of another program".to_owned() }),
+        _ => Err(StoreError::Foreign { path: path.to_owned(), what: "a database of another program" }),
     }
 }

@@ -21,7 +21,7 @@ pub(super) fn put_drained(connection: &Connection, agent: &AgentId, drained: boo
     put(connection, DRAINED, agent.as_str(), drained.then(|| "true".to_owned()))
 }
 
-fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
+pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -> rusqlite::Result<()> {
     match value {
         Some(value) => {
             let checksum = checksum(kind, name, &value);
@@ -39,17 +39,27 @@ fn put(connection: &Connection, kind: &str, name: &str, value: Option<String>) -
 /// # Errors
 /// When a row is not what was written.
 pub(super) fn read(connection: &Connection, path: &Path, stored: &mut Stored) -> Result<(), StoreError> {
-    let failed = |error| StoreError::of(path, error);
-    let mut statement = connection.prepare(schema::GET_SETTINGS).map_err(failed)?;
-    let mut rows = statement.query([]).map_err(failed)?;
-    while let Some(row) = rows.next().map_err(failed)? {
-        let text = |column| row.get::<_, String>(column).map_err(failed);
-        let (kind, name, value) = (text(0)?, text(1)?, text(2)?);
-        let intact = row.get::<_, u32>(3).map_err(failed)? == checksum(&kind, &name, &value);
-        if !intact || !take(stored, &kind, &name, &value) {
-            let what = format!("the setting of {kind} {name:?} is not what was written");
-            return Err(StoreError::Damaged { path: path.to_owned(), what });
+    let mut bad = None;
+    let read = read_rows(connection, |kind, name, value| {
+        if !value.is_some_and(|value| take(stored, &kind, &name, &value)) {
+            bad.get_or_insert(format!("the setting of {kind} {name:?} is not what was written"));
         }
+    });
+    read.map_err(|error| StoreError::of(path, error))?;
+    bad.map_or(Ok(()), |what| Err(StoreError::Damaged { path: path.to_owned(), what }))
+}
+
+/// Calls `each` with kind, name and value of every row; without the value where it is not what was written.
+pub(super) fn read_rows(
+    connection: &Connection,
+    mut each: impl FnMut(String, String, Option<String>),
+) -> rusqlite::Result<()> {
+    let mut statement = connection.prepare(schema::GET_SETTINGS)?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let (kind, name, value) = (row.get::<_, String>(0)?, row.get::<_, String>(1)?, row.get::<_, String>(2)?);
+        let is_intact = row.get::<_, u32>(3)? == checksum(&kind, &name, &value);
+        each(kind, name, is_intact.then_some(value));
     }
     Ok(())
 }

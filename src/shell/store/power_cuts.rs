@@ -1,0 +1,41 @@
+//! Whether the machine may have lost commits that were not on the disk yet.
+//!
+//! With `DURABILITY = "process"` the kernel writes the log to the disk when it likes, in any order. After a power cut a commit
+//! may then be missing before others, which looks like damage and is none: nothing was promised that outlives the machine. So
+//! the boot in which the store was last used like that is noted beside it.
+
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use crate::shell::process;
+
+/// Whether commits may be missing because the machine has started anew since the store was used without waiting for the disk.
+pub(super) fn happened(path: &Path) -> io::Result<bool> {
+    Ok(noted(path)?.is_some_and(|boot| boot != process::boot_id()))
+}
+
+/// Notes that commits do not wait for the disk from now on, or that they do.
+pub(super) fn expect(path: &Path, expected: bool) -> io::Result<()> {
+    let boot = process::boot_id();
+    let note = note_of(path);
+    match noted(path)? {
+        Some(noted) if expected && noted == boot => Ok(()),
+        None if !expected => Ok(()),
+        Some(_) | None if expected => fs::write(note, boot),
+        Some(_) | None => fs::remove_file(note),
+    }
+}
+
+fn noted(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(note_of(path)) {
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        read => read.map(Some),
+    }
+}
+
+fn note_of(path: &Path) -> PathBuf {
+    let mut note = path.as_os_str().to_owned();
+    note.push("-boot");
+    note.into()
+}

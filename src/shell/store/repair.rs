@@ -1,0 +1,294 @@
+//! Making a store anew from what can be read of a damaged one.
+//!
+//! Every row has a checksum of its own, so a row is either what was written or it is left out and named. The rows come from an
+//! image of the store: its file, with every page of its log laid over it, also those that SQLite would not reach. If that
+//! image cannot be read to its end, what it lacks comes from the image that ends where the log is sound: older states.
+//!
+//! Nothing is overwritten. The new store is complete and on the disk, under [`REPAIRED`], before the damaged files move into a
+//! folder of their own; a repair that is cut short after that is finished by the next start.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, ErrorKind, Seek, SeekFrom, Write};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::wal::{Log, Opened};
+use super::{FILE, StoreError, checksum, connect, log_of, put_row, row_of, schema, settings};
+use crate::protocol::record::Row;
+
+/// A whole store that has yet to take the place of the damaged one.
+const REPAIRED: &str = "tasks.sqlite.repaired";
+
+/// Scratch, in the folder of the store so that a rename can move what it holds.
+const SCRATCH: &str = "repair.tmp";
+
+/// What can be read of a damaged store.
+#[derive(Debug, Default)]
+pub struct Salvage {
+    rows: BTreeMap<i64, Row>,
+    settings: BTreeMap<(String, String), String>,
+    /// What cannot be read, a phrase each.
+    pub unreadable: Vec<String>,
+    /// Ids of tasks of which only an earlier state can be read.
+    pub outdated: Vec<String>,
+}
+
+/// Which pages of the log an image has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Extent {
+    /// All that belong to the log, up to its last commit.
+    All,
+    /// Those that SQLite would read.
+    Sound,
+}
+
+impl Salvage {
+    /// Reads what can be read, and changes nothing.
+    ///
+    /// # Errors
+    /// When the store is of another program or a newer one, or the disk fails.
+    pub fn read(state_dir: &Path) -> Result<Self, StoreError> {
+        let path = state_dir.join(FILE);
+        let scratch = Scratch::make(state_dir).map_err(|source| StoreError::repair(&path, source))?;
+        let mut salvage = Self::default();
+        for extent in [Extent::All, Extent::Sound] {
+            let image = scratch.path("image.sqlite");
+            lay_out(&path, &image, extent).map_err(|source| StoreError::repair(&path, source))?;
+            if salvage.take_image(&image, &path, extent)? {
+                break;
+            }
+        }
+        Ok(salvage)
+    }
+
+    /// How many tasks can be read.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Puts a store of what was read in the place of the damaged one, and returns the folder that keeps the latter.
+    ///
+    /// # Errors
+    /// When the disk fails; the damaged store is where it was, or the next start finishes the repair.
+    pub fn put_in_place(&self, state_dir: &Path) -> Result<PathBuf, StoreError> {
+        let path = state_dir.join(FILE);
+        let failed = |source| StoreError::repair(&path, source);
+        let scratch = Scratch::make(state_dir).map_err(failed)?;
+        let new = scratch.path("new.sqlite");
+        self.write(&new).map_err(|source| StoreError::of(&new, source))?;
+        let written = File::open(&new).and_then(|file| file.sync_all());
+        written.and_then(|()| fs::rename(&new, state_dir.join(REPAIRED))).map_err(failed)?;
+        finish(state_dir).map_err(failed)?.ok_or_else(|| failed(ErrorKind::NotFound.into()))
+    }
+
+    /// Takes what the image has and `self` has not. Returns whether all of it could be read.
+    fn take_image(&mut self, image: &Path, path: &Path, extent: Extent) -> Result<bool, StoreError> {
+        let before = self.unreadable.len();
+        let connection = connect(image, OpenFlags::default())?;
+        match schema::version(&connection, path) {
+            Ok(_) => {
+                self.take_rows(&connection, extent);
+                self.take_settings(&connection);
+            }
+            Err(StoreError::Damaged { what, .. }) => self.note(what),
+            Err(other) => return Err(other),
+        }
+        Ok(self.unreadable.len() == before)
+    }
+
+    fn note(&mut self, what: String) {
+        if !self.unreadable.contains(&what) {
+            self.unreadable.push(what);
+        }
+    }
+
+    /// From the first row upwards, and from the last one downwards if something in between stops SQLite.
+    fn take_rows(&mut self, connection: &Connection, extent: Extent) {
+        let Err(error) = self.take_rows_in_order(connection, "ASC", extent) else { return };
+        self.note(format!("a part of the tasks: {error}"));
+        // It stops at the same place from the other side, and has said so.
+        let _ = self.take_rows_in_order(connection, "DESC", extent);
+    }
+
+    fn take_rows_in_order(&mut self, connection: &Connection, order: &str, extent: Extent) -> rusqlite::Result<()> {
+        // Not by way of the index of the key: the rows stand in its order.
+        let mut statement = connection.prepare(&format!("{} {order}", schema::GET_ALL.trim_end()))?;
+        let mut rows = statement.query([])?;
+        while let Some(found) = rows.next()? {
+            match row_of(found) {
+                Ok((row, stored)) if checksum(&row) == stored => {
+                    let is_new = !self.rows.contains_key(&row.micros);
+                    if is_new && extent == Extent::Sound {
+                        self.outdated.push(row.id.clone());
+                    }
+                    if is_new {
+                        self.rows.insert(row.micros, row);
+                    }
+                }
+                Ok((row, _)) => self.note(format!("the row of task {:?}", row.id)),
+                Err(error) => self.note(format!("a row of a task: {error}")),
+            }
+        }
+        Ok(())
+    }
+
+    fn take_settings(&mut self, connection: &Connection) {
+        let mut unreadable = Vec::new();
+        let read = settings::read_rows(connection, |kind, name, value| match value {
+            Some(value) => {
+                self.settings.entry((kind, name)).or_insert(value);
+            }
+            None => unreadable.push(format!("the setting of {kind} {name:?}")),
+        });
+        if let Err(error) = read {
+            unreadable.push(format!("a part of the settings: {error}"));
+        }
+        unreadable.into_iter().for_each(|what| self.note(what));
+    }
+
+    fn write(&self, path: &Path) -> rusqlite::Result<()> {
+        let connection = Connection::open(path)?;
+        let transaction = connection.unchecked_transaction()?;
+        schema::create(&transaction)?;
+        {
+            let mut put = transaction.prepare_cached(schema::PUT)?;
+            for row in self.rows.values() {
+                put_row(&mut put, row)?;
+            }
+        }
+        for ((kind, name), value) in &self.settings {
+            settings::put(&transaction, kind, name, Some(value.clone()))?;
+        }
+        transaction.commit()
+    }
+}
+
+/// Whether a repair was cut short after the new store was whole.
+pub(super) fn is_unfinished(state_dir: &Path) -> bool {
+    state_dir.join(REPAIRED).exists()
+}
+
+/// Finishes a repair that was cut short after the new store was whole. Returns where the damaged one is kept, if there was one.
+///
+/// # Errors
+/// When the disk fails.
+pub(super) fn finish(state_dir: &Path) -> io::Result<Option<PathBuf>> {
+    let repaired = state_dir.join(REPAIRED);
+    if !repaired.try_exists()? {
+        return Ok(None);
+    }
+    let kept = make_folder(state_dir)?;
+    for name in [FILE.to_owned(), format!("{FILE}-wal"), format!("{FILE}-shm")] {
+        match fs::rename(state_dir.join(&name), kept.join(&name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    sync(&kept)?;
+    sync(state_dir)?;
+    fs::rename(repaired, state_dir.join(FILE))?;
+    sync(state_dir)?;
+    Ok(Some(kept))
+}
+
+/// `damaged-1`, or the first number that is free.
+fn make_folder(state_dir: &Path) -> io::Result<PathBuf> {
+    for number in 1_u32.. {
+        let folder = state_dir.join(format!("damaged-{number}"));
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            made => return made.map(|()| folder),
+        }
+    }
+    Err(ErrorKind::AlreadyExists.into())
+}
+
+fn sync(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Makes a file that SQLite reads by itself: the store's own, with the pages of its log in their places.
+fn lay_out(path: &Path, image: &Path, extent: Extent) -> io::Result<()> {
+    match fs::copy(path, image) {
+        // Everything may still be in the log.
+        Err(error) if error.kind() == ErrorKind::NotFound => drop(File::create(image)?),
+        copied => drop(copied?),
+    }
+    let wal = log_of(path);
+    let Some(commit) = last_commit(&wal, extent)? else { return Ok(()) };
+    let (Opened::Log(mut log) | Opened::BadHeader(mut log)) = Log::open(&wal)? else { return Ok(()) };
+    let mut file = File::options().write(true).open(image)?;
+    let page_bytes = log.page_bytes as u64;
+    while let Some(frame) = log.next()? {
+        if (frame.is_present || frame.is_sound) && frame.page > 0 && frame.page <= commit.pages {
+            file.seek(SeekFrom::Start(u64::from(frame.page - 1) * page_bytes))?;
+            file.write_all(&frame.data)?;
+        }
+        if frame.offset == commit.offset {
+            break;
+        }
+    }
+    file.set_len(u64::from(commit.pages) * page_bytes)
+}
+
+struct Commit {
+    /// Of the frame that ends it.
+    offset: u64,
+    /// Pages of the file after it.
+    pages: u32,
+}
+
+fn last_commit(wal: &Path, extent: Extent) -> io::Result<Option<Commit>> {
+    let (Opened::Log(mut log) | Opened::BadHeader(mut log)) = Log::open(wal)? else { return Ok(None) };
+    let mut last = None;
+    while let Some(frame) = log.next()? {
+        match extent {
+            Extent::Sound if !frame.is_sound => break,
+            Extent::All if !frame.is_present => {}
+            Extent::Sound | Extent::All if frame.commit == 0 => {}
+            Extent::Sound | Extent::All => last = Some(Commit { offset: frame.offset, pages: frame.commit }),
+        }
+    }
+    Ok(last)
+}
+
+/// A folder for files of a repair. Dropping it removes them.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// What a repair that was killed has left there is overwritten.
+    fn make(state_dir: &Path) -> io::Result<Self> {
+        let folder = state_dir.join(SCRATCH);
+        DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
+        let scratch = Self(folder);
+        scratch.clear();
+        Ok(scratch)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn clear(&self) {
+        for name in ["image.sqlite", "new.sqlite"] {
+            for end in ["", "-wal", "-shm", "-journal"] {
+                // Most of them are not there; one that cannot be removed is met again when it is written.
+                let _ = fs::remove_file(self.path(&format!("{name}{end}")));
+            }
+        }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.clear();
+        let _ = fs::remove_dir(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests;
