@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds llts as it is shipped and measures it beside its floors and rivals on this machine: prints one table, writes target/bench.json.
 # BENCH_QUICK=1 takes seconds and tiny numbers, to see that everything works; they say nothing about speed. Arguments go to
-# `llts bench`: cases, --rounds, --markdown ... The engines by themselves: cargo bench.
+# `llts-bench`: cases, --rounds ... The engines by themselves: cargo bench.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,5 +10,4 @@ arguments=(--json target/bench.json)
 if [[ ${BENCH_QUICK:-0} == 1 ]]; then
     arguments+=(--quick)
 fi
-# The machine's own configuration, if there is one here, is not what is measured.
-exec target/release/llts bench --config config.toml "${arguments[@]}" "$@"
+exec target/release/llts-bench "${arguments[@]}" "$@"

@@ -42,6 +42,8 @@
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
 //!
+//! `llts-bench`, in `src/bin/llts-bench`, measures all of it from outside.
+//!
 //! # The contract between engine and shell
 //!
 //! An engine is called with an event and the time. It answers by value, and says by [`poll_effect`] what else the shell must

@@ -33,6 +33,10 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
+        // Other programs stand outside of the layers: they see what the library shows.
+        if path.is_dir() && path.ends_with("src/bin") {
+            continue;
+        }
         if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {

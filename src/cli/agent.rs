@@ -33,7 +33,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     // What a killed agent leaves behind is ended by its supervisor, or else by its guard.
     let guard = match supervisor::is_parent() {
         true => None,
-        false => Some(GuardPlan::new(session.config_file()).map_err(Failure::failed)?),
+        false => Some(GuardPlan::new(Session::program()?, session.config_file())),
     };
     agent::run(config, args.name.clone(), guard).map_err(logged)?;
     Ok(0)

@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    agent, bench, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
-    submit, supervise, tool, up, wait,
+    agent, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store, submit,
+    supervise, tool, up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -118,11 +118,6 @@ pub(super) enum Command {
     Controller,
     /// Run an agent in the foreground
     Agent(agent::AgentArgs),
-    /// Measure this machine: each case beside its floor, or beside what people use
-    Bench(bench::BenchArgs),
-    /// What a case of `bench` needs in a process of its own
-    #[command(hide = true, subcommand)]
-    BenchPart(bench::PartArgs),
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),

@@ -19,7 +19,6 @@ mod when;
 
 mod agent;
 mod agents;
-mod bench;
 mod controller;
 mod down;
 mod drain;
@@ -68,6 +67,11 @@ impl Session {
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
+    /// This program, for processes that are it again.
+    fn program() -> Result<PathBuf, Failure> {
+        std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
+    }
+
     fn config_file(&self) -> Option<PathBuf> {
         self.global.config.as_deref().map(Path::to_path_buf)
     }
@@ -114,8 +118,6 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
         Command::Agents => agents::run(session),
-        Command::Bench(args) => bench::run(session, &args),
-        Command::BenchPart(part) => bench::run_part(session, part),
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),
         Command::Store(args) => store::run(session, &args),

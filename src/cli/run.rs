@@ -60,7 +60,8 @@ fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
-    let plan = HostPlan { config: session.config_file(), agents, environment: Vec::new() };
+    let plan =
+        HostPlan { program: Session::program()?, config: session.config_file(), agents, environment: Vec::new() };
     let host = plan.start(signals).map_err(Failure::failed)?;
     host.up().warnings.iter().for_each(|warning| note(warning));
     Ok(host)

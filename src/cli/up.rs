@@ -28,7 +28,13 @@ fn agents() -> RangedU64ValueParser<u16> {
 
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    let launch = Launch { config: session.config_file(), agents: args.agents, guest: None, environment: Vec::new() };
+    let launch = Launch {
+        program: Session::program()?,
+        config: session.config_file(),
+        agents: args.agents,
+        guest: None,
+        environment: Vec::new(),
+    };
     let mut launched = launch.start().map_err(Failure::failed)?;
     let service = launched.wait_up(&mut signals, &log_file(&session.config)).map_err(Failure::failed)?;
     service.warnings.iter().for_each(|warning| note(warning));

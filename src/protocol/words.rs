@@ -50,7 +50,8 @@ pub mod kind {
     pub const ERROR: &str = "ERROR";
 }
 
-pub(crate) const TYPE: &str = "__TYPE__";
+/// The kind of a message.
+pub const TYPE: &str = "__TYPE__";
 pub(crate) const CODE: &str = "__CODE__";
 pub(crate) const ERROR_MSG: &str = "__ERROR_MSG__";
 pub(crate) const WARNING: &str = "__WARNING__";

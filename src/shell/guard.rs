@@ -74,18 +74,10 @@ pub struct Guard {
 }
 
 impl GuardPlan {
-    /// A guard that reads this configuration file, if one was named, and has the duty of an agent's guard.
-    ///
-    /// # Errors
-    /// When the program does not know where it is.
-    pub fn new(config: Option<PathBuf>) -> io::Result<Self> {
-        Ok(Self {
-            program: std::env::current_exe()?,
-            config,
-            duty: Vec::new(),
-            is_of_a_guest: false,
-            environment: Vec::new(),
-        })
+    /// A guard, which is this `llts` program with this configuration file, if one was named, and has the duty of an agent's guard.
+    #[must_use]
+    pub const fn new(program: PathBuf, config: Option<PathBuf>) -> Self {
+        Self { program, config, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
     }
 
     /// The same, for the service that is hosted in this folder, with the environment of that service.

@@ -16,6 +16,8 @@ use super::supervisor::{GUEST_PREFIX, Launch, LaunchError, Launched, Service};
 /// What to host.
 #[derive(Debug)]
 pub struct HostPlan {
+    /// The `llts` program.
+    pub program: PathBuf,
     /// Its configuration file, if one was named. Everything in it holds, but for the places.
     pub config: Option<PathBuf>,
     /// How many agents; without any, tasks wait.
@@ -56,12 +58,12 @@ impl HostPlan {
         let folder = make_folder().map_err(HostError::Folder)?;
         let mut environment = places(&folder);
         environment.extend(self.environment);
-        let guard = GuardPlan::new(self.config.clone())
-            .map(|plan| plan.of_a_guest(folder.clone(), environment.clone()))
-            .map_err(GuardError::from)
-            .and_then(|plan| plan.start())
+        let guard = GuardPlan::new(self.program.clone(), self.config.clone())
+            .of_a_guest(folder.clone(), environment.clone())
+            .start()
             .inspect_err(|_| remove(&folder))?;
-        let launch = Launch { config: self.config, agents: self.agents, guest: Some(folder.clone()), environment };
+        let (program, config, agents) = (self.program, self.config, self.agents);
+        let launch = Launch { program, config, agents, guest: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))

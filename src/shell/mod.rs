@@ -1,7 +1,6 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
-pub mod bench;
 pub mod clock;
 pub mod controller;
 pub mod curve_keys;

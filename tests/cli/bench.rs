@@ -1,10 +1,11 @@
-//! `llts bench` with tiny numbers: every case gives rows, and nothing is left behind. How fast anything is does not matter here.
+//! `llts-bench` with tiny numbers: every case gives rows, and nothing is left behind. How fast anything is does not matter here.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::place::{Place, eventually, signal};
+use crate::place::{Place, Said, eventually, signal};
 
 /// Each case, as the help names it.
 const CASES: [&str; 15] = [
@@ -25,10 +26,21 @@ const CASES: [&str; 15] = [
     "clients",
 ];
 
+fn command(place: &Place, line: &str) -> Command {
+    let mut command = place.program(env!("CARGO_BIN_EXE_llts-bench"));
+    command.args(line.split_whitespace());
+    command
+}
+
+fn bench(place: &Place, line: &str) -> Said {
+    place.said(place.spawn(&mut command(place, line)))
+}
+
 #[test]
 fn every_case_gives_rows() {
     let place = Place::new();
-    let said = place.ok("bench --quick --json - --transport own");
+    let said = bench(&place, "--quick --json - --transport own");
+    assert_eq!(said.code, Some(0), "{said:?}");
     let found = said.json();
     let rows = found["rows"].as_array().expect("rows");
     let cases: BTreeSet<&str> = rows.iter().filter_map(|row| row["case"].as_str()).collect();
@@ -46,12 +58,12 @@ fn every_case_gives_rows() {
 #[test]
 fn both_transports_stand_in_one_table() {
     let place = Place::new();
-    let said = place.ok("bench query path --quick --markdown --json found.json");
-    for expected in ["| query | TASK/QUERY by one REQ client (own) |", "| query | TASK/QUERY by one REQ client (zmq) |"]
-    {
-        assert!(said.out.contains(expected), "{said:?}");
+    let said = bench(&place, "query path --quick --json found.json");
+    let titles =
+        ["TASK/QUERY by one REQ client (own)", "TASK/QUERY by one REQ client (zmq)", "messages only, p99 (own)"];
+    for expected in titles.into_iter().chain(["the same over libzmq"]) {
+        assert!(said.out.contains(expected), "{expected}: {said:?}");
     }
-    assert!(said.out.contains("messages only, p99 (own) |") && said.out.contains("the same over libzmq"), "{said:?}");
     let text = std::fs::read_to_string(place.path("found.json")).expect("written");
     let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(2 + 8), "{found}");
@@ -60,17 +72,17 @@ fn both_transports_stand_in_one_table() {
 #[test]
 fn what_is_no_case_is_refused() {
     let place = Place::new();
-    let said = place.llts("bench speed");
+    let said = bench(&place, "speed");
     assert!(said.code == Some(2) && said.err.contains("throughput"), "{said:?}");
-    assert_eq!(place.llts("bench --rounds 0").code, Some(2));
+    assert_eq!(bench(&place, "--rounds 0").code, Some(2));
 }
 
 #[test]
 fn a_signal_ends_the_measurement_and_all_that_it_started() {
     let place = Place::new();
     // It would take a minute.
-    let child = place.start("bench agents --rounds 10 --transport own");
-    let is_simulated = |(_, line): &(i32, String)| line.contains("bench-part agents");
+    let child = place.spawn(&mut command(&place, "agents --rounds 10 --transport own"));
+    let is_simulated = |(_, line): &(i32, String)| line.contains("serve-agents");
     eventually("the service is up and measured", || place.processes().iter().any(is_simulated));
     signal(i32::try_from(child.id()).expect("a pid"), Signal::INT);
     let said = place.said(child);

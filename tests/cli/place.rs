@@ -76,8 +76,15 @@ impl Place {
 
     /// `llts` with these arguments, in this folder.
     pub(crate) fn command(&self, line: &str) -> Command {
-        let mut command = folder::program(self.folder.path());
-        command.args(line.split_whitespace()).env("TMPDIR", self.path("tmp"));
+        let mut command = self.program(env!("CARGO_BIN_EXE_llts"));
+        command.args(line.split_whitespace());
+        command
+    }
+
+    /// A program of ours, in this folder.
+    pub(crate) fn program(&self, path: &str) -> Command {
+        let mut command = folder::program(path, self.folder.path());
+        command.env("TMPDIR", self.path("tmp"));
         command
     }
 

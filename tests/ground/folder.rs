@@ -9,9 +9,9 @@ use rustix::process::{Pid, Signal};
 /// Names the folder to every process that is started in it.
 const MARK: &str = "PLACE";
 
-/// `llts` in this folder, and nothing of our environment that would configure it.
-pub(crate) fn program(folder: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
+/// A program of ours in this folder, and nothing of our environment that would configure it.
+pub(crate) fn program(path: &str, folder: &Path) -> Command {
+    let mut command = Command::new(path);
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
         command.env_remove(name);
     }

@@ -46,7 +46,7 @@ impl Place {
 
     /// `llts prompt` with these arguments, in this folder, on a short ladder.
     pub(crate) fn start(&self, arguments: &[&str]) -> Program {
-        let mut command = folder::program(self.0.path());
+        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path());
         command.arg("prompt").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LLTS_PROMPT_WORKER_KILL_INTERVAL", "300").env("LLTS_PROMPT_WORKER_STRAGGLER_GRACE", "100");
         command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000");

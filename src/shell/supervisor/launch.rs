@@ -16,6 +16,8 @@ use crate::shell::signals::{Signals, with_clean_mask};
 /// How to start a supervisor.
 #[derive(Debug)]
 pub struct Launch {
+    /// The `llts` program.
+    pub program: PathBuf,
     /// Its configuration file, if one was named.
     pub config: Option<PathBuf>,
     /// How many agents.
@@ -55,15 +57,15 @@ impl Launch {
     /// # Errors
     /// When there is no process to be had.
     pub fn start(&self) -> Result<Launched, LaunchError> {
-        let mut command = self.command().map_err(LaunchError::Start)?;
+        let mut command = self.command();
         let mut child = with_clean_mask(|| command.spawn()).map_err(LaunchError::Start)?;
         let report = Lines::new(child.stdout.take().map(OwnedFd::from)).map_err(LaunchError::Start)?;
         let lifeline = child.stdin.take();
         Ok(Launched { child, report, lifeline })
     }
 
-    fn command(&self) -> io::Result<Command> {
-        let mut command = Command::new(std::env::current_exe()?);
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
         if let Some(config) = &self.config {
             command.arg("--config").arg(config);
         }
@@ -75,7 +77,7 @@ impl Launch {
         // An open stderr would hold up whoever reads ours to its end.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
-        Ok(command)
+        command
     }
 }
 

@@ -1,0 +1,82 @@
+//! A large tool: each task gets a copy of its own. From the submit to RUNNING of the second and later tasks, against `cp -r` of
+//! the unpacked folder.
+
+use std::fs;
+
+use crate::load::{Heard, Load, task};
+use crate::place::NOTHING;
+use crate::row::{Measured, Unit};
+use crate::samples::percentile;
+use crate::service::Service;
+use crate::{Bench, BenchError, floor};
+use llts::protocol::client::{self, Submission};
+use llts::protocol::words;
+use llts::shell::signals::Signals;
+use llts::types::Phase;
+
+const TOOL: (&str, &str) = ("large", NOTHING.1);
+const RATIO_MAX: f64 = 1.1;
+
+pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    floor::require("cp", bench.signals)?;
+    let (files, bytes) = bench.pick((500, 100_000), (5, 1_000));
+    let tasks = bench.pick(6, 1);
+    let folder = bench.place.tool_with_files(TOOL, files, bytes)?;
+    let copy = bench.place.folder().join("copy");
+    let services = bench.host_each(1)?;
+    let mut loads = services.iter().map(|service| service.load(bench.signals)).collect::<Result<Vec<_>, _>>()?;
+    for load in &mut loads {
+        run_one(load, bench.signals)?;
+    }
+    let (mut copies, mut starts) = (Vec::new(), vec![Vec::new(); services.len()]);
+    let all = services.len() + 1;
+    for _ in 0..bench.plan.rounds {
+        let mut times = vec![Vec::new(); services.len()];
+        let mut rival = Vec::new();
+        // Each is the first as often as the others: a disk may be slower the more was written to it just before.
+        for turn in (0..tasks).flat_map(|task| (0..all).map(move |turn| (task + turn) % all)) {
+            if let Some(which) = turn.checked_sub(1) {
+                times[which].push(run_one(&mut loads[which], bench.signals)?);
+            } else {
+                rival.push(floor::copy(&folder, &copy, bench.signals)?.as_secs_f64());
+                fs::remove_dir_all(&copy).map_err(BenchError::io("remove a copy"))?;
+            }
+            floor::settle_disk(bench.place.folder());
+        }
+        copies.push(percentile(&rival, 0.5));
+        starts.iter_mut().zip(&times).for_each(|(starts, times)| starts.push(percentile(times, 0.5)));
+    }
+    #[expect(clippy::cast_precision_loss, reason = "some megabytes")]
+    let size = (files * bytes) as f64;
+    let row = |service: &Service, starts: &[f64]| {
+        let what = format!("submit to RUNNING, tool of {} in {files} files", Unit::Bytes.show(size));
+        let row = Measured::new(what, Unit::Seconds, starts).over(service.transport);
+        row.against("cp -r", &copies).goal_ratio_at_most(RATIO_MAX)
+    };
+    let rows = services.iter().zip(&starts).map(|(service, starts)| row(service, starts)).collect();
+    services.into_iter().for_each(|service| service.end(bench.signals));
+    Ok(rows)
+}
+
+/// Seconds from the submit to RUNNING; returns when the task has finished.
+fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
+    let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(TOOL.0) };
+    let before = load.send_now(&client::encode(&submission.request()))?;
+    let mut running = None;
+    loop {
+        let (now, heard) = load.next(signals)?;
+        match heard {
+            Heard::Answer(body) => drop(client::decode(&body)?),
+            Heard::Push(body) => {
+                let task = task(&body)?;
+                if task.status() == words::phase(Phase::Running) {
+                    running = Some(now.mono.since(before.mono).as_secs_f64());
+                }
+                if task.is_finished() {
+                    let reason = task.reason().unwrap_or_default();
+                    return running.ok_or_else(|| BenchError::Unexpected(format!("the tool never ran: {reason}")));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! The transports by themselves: messages of the size of a submit, pipelined, and echoed by a ROUTER of each.
+
+use crate::load::Load;
+use crate::place::NOTHING;
+use crate::row::{Measured, Unit};
+use crate::samples::rate;
+use crate::stock::parameters;
+use crate::{Bench, BenchError, echo};
+use llts::config::Transport;
+use llts::protocol::client::{self, Submission};
+
+/// About as long as the answer to a submit.
+const ANSWER_BYTES: usize = 90;
+
+pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    let messages = bench.pick(50_000, 100);
+    let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
+    let request = client::encode(&submission.request());
+    let (_own, own) = echo::start(Transport::Own, ANSWER_BYTES, bench.signals)?;
+    let (_zmq, zmq) = echo::start(Transport::Zmq, ANSWER_BYTES, bench.signals)?;
+    let mut loads = [Load::connect(&own, bench.signals)?, Load::connect(&zmq, bench.signals)?];
+    let mut rows = Vec::new();
+    for window in [64, 512] {
+        let mut rates = [Vec::new(), Vec::new()];
+        for _ in 0..bench.plan.rounds {
+            for (load, rates) in loads.iter_mut().zip(&mut rates) {
+                rates.push(rate(messages, load.pipeline(&request, (messages, window), bench.signals)?));
+            }
+        }
+        let [own, zmq] = &rates;
+        let row = Measured::new(format!("echo, {window} in flight"), Unit::PerSecond, own).over(Transport::Own);
+        rows.push(row.against("libzmq echo", zmq));
+    }
+    Ok(rows)
+}

@@ -1,0 +1,80 @@
+//! A kill: from TASK/KILL to FINISHED at the submitter, of a tool with five processes that obey SIGTERM.
+
+use std::fs::OpenOptions;
+use std::io::Read as _;
+use std::os::fd::AsFd as _;
+use std::os::unix::fs::OpenOptionsExt as _;
+
+use nix::sys::stat::Mode;
+use rustix::fs::OFlags;
+
+use crate::load::{Heard, Load, task};
+use crate::place::FAMILY;
+use crate::row::{Measured, Unit};
+use crate::samples::percentile;
+use crate::service::Service;
+use crate::{Bench, BenchError};
+use llts::protocol::client::{self, Submission};
+
+const FINISHED_WITHIN: f64 = 20e-3;
+
+pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    bench.place.tool(FAMILY)?;
+    let kills = bench.pick(50, 2);
+    let services = bench.host_each(1)?;
+    let mut loads = services.iter().map(|service| service.load(bench.signals)).collect::<Result<Vec<_>, _>>()?;
+    let mut medians = vec![Vec::new(); services.len()];
+    for _ in 0..bench.plan.rounds {
+        for (load, medians) in loads.iter_mut().zip(&mut medians) {
+            let times = (0..kills).map(|_| kill(bench, load)).collect::<Result<Vec<_>, _>>()?;
+            medians.push(percentile(&times, 0.5));
+        }
+    }
+    let row = |service: &Service, medians: &[f64]| {
+        let row = Measured::new("kill of 5 processes to FINISHED, p50", Unit::Seconds, medians).over(service.transport);
+        row.goal_below(FINISHED_WITHIN)
+    };
+    let rows = services.iter().zip(&medians).map(|(service, medians)| row(service, medians)).collect();
+    services.into_iter().for_each(|service| service.end(bench.signals));
+    Ok(rows)
+}
+
+/// Seconds from the kill to FINISHED, of a task whose processes are all there.
+fn kill(bench: &mut Bench<'_>, load: &mut Load) -> Result<f64, BenchError> {
+    let pipe = bench.place.folder().join("ready");
+    if !pipe.exists() {
+        nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).map_err(BenchError::io("make a named pipe"))?;
+    }
+    // Open for writing too, so that it has no end when run.sh closes it.
+    let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
+    let opened = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(&pipe);
+    let mut ready = opened.map_err(BenchError::io("open a named pipe"))?;
+    let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(FAMILY.0) };
+    let submission = submission.with("ready", pipe.to_string_lossy().as_ref());
+    let (_, answer) = load.ask(&client::encode(&submission.request()), bench.signals)?;
+    let submitted = client::TaskView::from(client::decode(&answer)?);
+    load.wait_for(ready.as_fd(), bench.signals)?;
+    // Nothing is left in it for the next task.
+    let _ = ready.read(&mut [0; 64]).map_err(BenchError::io("read a named pipe"))?;
+    let before = load.send_now(&client::encode(&client::kill(submitted.id(), "llts-bench")))?;
+    // The end may be here before the answer, which must not be taken for that of the next request.
+    let (mut is_answered, mut ended) = (false, None);
+    loop {
+        let (now, heard) = load.next(bench.signals)?;
+        match heard {
+            Heard::Answer(body) => {
+                client::decode(&body)?;
+                is_answered = true;
+            }
+            Heard::Push(body) => {
+                let task = task(&body)?;
+                if task.is_finished() && task.id() == submitted.id() {
+                    ended = Some(now.mono.since(before.mono).as_secs_f64());
+                }
+            }
+        }
+        if let (true, Some(seconds)) = (is_answered, ended) {
+            return Ok(seconds);
+        }
+    }
+}

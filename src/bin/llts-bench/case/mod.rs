@@ -1,0 +1,149 @@
+//! The cases: what is measured, one file each.
+
+mod agents;
+mod clients;
+mod copy;
+mod depth;
+mod echo;
+mod end;
+mod idle;
+mod kill;
+mod memory;
+mod path;
+mod query;
+mod restart;
+mod start;
+mod submit;
+mod throughput;
+
+use super::{Bench, BenchError, Row};
+
+/// Something to measure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Case {
+    /// Short tasks in a second, against xargs.
+    Throughput,
+    /// From the submit to the first instruction of run.sh.
+    Start,
+    /// From the end of run.sh to the pushes.
+    End,
+    /// A question of a REQ client, against an echo.
+    Query,
+    /// Durable submits in a second, against an echo and SQLite.
+    Submit,
+    /// From the kill to FINISHED.
+    Kill,
+    /// A million waiting tasks against a thousand.
+    Depth,
+    /// Memory of a waiting task.
+    Memory,
+    /// A controller that was killed, with a million tasks.
+    Restart,
+    /// Thousands of agents that only say that they live.
+    Agents,
+    /// A large tool, against a copy of its files.
+    Copy,
+    /// A service with nothing to do.
+    Idle,
+    /// All messages of a task, without its process.
+    Path,
+    /// Pipelined messages of both transports.
+    Echo,
+    /// Eight REQ clients: what a request costs the controller.
+    Clients,
+}
+
+impl Case {
+    /// All of them, in the order of the table.
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Throughput,
+        Self::Start,
+        Self::End,
+        Self::Query,
+        Self::Submit,
+        Self::Kill,
+        Self::Depth,
+        Self::Memory,
+        Self::Restart,
+        Self::Agents,
+        Self::Copy,
+        Self::Idle,
+        Self::Path,
+        Self::Echo,
+        Self::Clients,
+    ];
+
+    /// Its name.
+    #[must_use]
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Throughput => "throughput",
+            Self::Start => "start",
+            Self::End => "end",
+            Self::Query => "query",
+            Self::Submit => "submit",
+            Self::Kill => "kill",
+            Self::Depth => "depth",
+            Self::Memory => "memory",
+            Self::Restart => "restart",
+            Self::Agents => "agents",
+            Self::Copy => "copy",
+            Self::Idle => "idle",
+            Self::Path => "path",
+            Self::Echo => "echo",
+            Self::Clients => "clients",
+        }
+    }
+
+    /// What it measures, in a few words.
+    #[must_use]
+    pub(crate) const fn about(self) -> &'static str {
+        match self {
+            Self::Throughput => "short tasks per second, against xargs on the same run.sh",
+            Self::Start => "from the submit to the first instruction of run.sh, against posix_spawn",
+            Self::End => "from the last instruction of run.sh to ENDED and FINISHED at the submitter",
+            Self::Query => "queries of a REQ client, against an echo of libzmq",
+            Self::Submit => "durable submits, 64 in flight, against an echo and SQLite alone",
+            Self::Kill => "from the kill of five processes to FINISHED",
+            Self::Depth => "submit and dispatch with 1,000,000 waiting tasks, against 1,000",
+            Self::Memory => "memory of a waiting task with five short parameters",
+            Self::Restart => "from kill -9 of a controller with 1,000,000 tasks to the first answer",
+            Self::Agents => "processor time of a controller with thousands of idle agents",
+            Self::Copy => "a tool of 50 MB in 500 files, against cp -r",
+            Self::Idle => "processor time and memory of a controller and 30 agents with nothing to do",
+            Self::Path => "submit to FINISHED through a simulated agent: messages only",
+            Self::Echo => "pipelined messages, 64 and 512 in flight, both transports",
+            Self::Clients => "processor time of the controller for a query of one of 8 REQ clients",
+        }
+    }
+
+    /// Measures it. What this machine lacks, and what goes wrong, is a row that says so: the other cases are measured still.
+    ///
+    /// # Errors
+    /// [`BenchError::Interrupted`] after a signal.
+    pub(crate) fn run(self, bench: &mut Bench<'_>) -> Result<Vec<Row>, BenchError> {
+        let measured = match self {
+            Self::Throughput => throughput::run(bench),
+            Self::Start => start::run(bench),
+            Self::End => end::run(bench),
+            Self::Query => query::run(bench),
+            Self::Submit => submit::run(bench),
+            Self::Kill => kill::run(bench),
+            Self::Depth => depth::run(bench),
+            Self::Memory => memory::run(bench),
+            Self::Restart => restart::run(bench),
+            Self::Agents => agents::run(bench),
+            Self::Copy => copy::run(bench),
+            Self::Idle => idle::run(bench),
+            Self::Path => path::run(bench),
+            Self::Echo => echo::run(bench),
+            Self::Clients => clients::run(bench),
+        };
+        match measured {
+            Ok(rows) => Ok(rows.into_iter().map(|row| Row::Measured(self, row)).collect()),
+            Err(BenchError::Missing(why)) => Ok(vec![Row::Skipped(self, why)]),
+            Err(BenchError::Interrupted) => Err(BenchError::Interrupted),
+            Err(error) => Ok(vec![Row::Failed(self, error.to_string())]),
+        }
+    }
+}

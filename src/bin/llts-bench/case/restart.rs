@@ -1,0 +1,54 @@
+//! A controller with 1,000,000 stored tasks is killed with SIGKILL; its supervisor starts another one. From the kill to the first
+//! answer.
+
+use std::time::Duration;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::depth::stocked;
+use crate::load::PATIENCE;
+use crate::requester::Requesters;
+use crate::row::{Measured, Unit};
+use crate::service::Service;
+use crate::{Bench, BenchError};
+use llts::protocol::client;
+use llts::shell::clock;
+use llts::shell::signals::Signals;
+
+const ANSWERS_WITHIN: f64 = 5.0;
+
+/// Between two questions: the measurement is no finer.
+const ASK_AGAIN: Duration = Duration::from_millis(20);
+
+pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    let tasks = bench.pick(1_000_000, 1_000);
+    let service = stocked(bench, tasks)?;
+    let mut times = Vec::new();
+    for _ in 0..bench.plan.rounds {
+        times.push(restart(&service, bench.signals)?);
+    }
+    let what = format!("kill -9 to the first answer, {tasks} tasks");
+    let row = Measured::new(what, Unit::Seconds, &times).goal_below(ANSWERS_WITHIN);
+    service.end(bench.signals);
+    Ok(vec![row])
+}
+
+fn restart(service: &Service, signals: &mut Signals) -> Result<f64, BenchError> {
+    let request = client::encode(&client::statistic());
+    let controller = service.controller()?;
+    let pid = i32::try_from(controller).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or_else(|| BenchError::Unexpected(format!("{controller} is no process")))?;
+    let before = clock::now().mono;
+    kill_process(pid, Signal::KILL).map_err(BenchError::io("kill the controller"))?;
+    loop {
+        // A new connection for each question: an old one may be to the controller that is being killed.
+        let client = Requesters::connect(service.endpoint(), 1)?;
+        if let Some(answer) = client.ask(&request, ASK_AGAIN, signals)? {
+            client::decode(&answer)?;
+            return Ok(clock::now().mono.since(before).as_secs_f64());
+        }
+        if clock::now().mono.since(before) > PATIENCE {
+            return Err(BenchError::Unexpected("no controller came back".to_owned()));
+        }
+    }
+}

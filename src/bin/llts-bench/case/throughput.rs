@@ -1,0 +1,84 @@
+//! Short tasks per second: one client that keeps 200 in flight, an agent for each core. The rival is xargs, which starts the same
+//! run.sh, unpacked already, on as many cores.
+
+use std::time::Duration;
+
+use crate::load::{Heard, Load, task};
+use crate::place::NOTHING;
+use crate::row::{Measured, Unit};
+use crate::samples::rate;
+use crate::{Bench, BenchError, floor};
+use llts::config::Transport;
+use llts::protocol::client::{self, Submission};
+use llts::shell::clock;
+use llts::shell::signals::Signals;
+
+const IN_FLIGHT: usize = 200;
+
+pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
+    floor::require("xargs", bench.signals)?;
+    let (tasks, agents) = (bench.plan.tasks, bench.plan.agents);
+    let folder = bench.place.tool(NOTHING)?;
+    let services = bench.host_each(agents)?;
+    let mut loads = Vec::new();
+    for service in &services {
+        let mut load = service.load(bench.signals)?;
+        // The first task of a tool unpacks it, on each agent.
+        run_tasks(&mut load, usize::from(agents) * 2, bench.signals)?;
+        loads.push(load);
+    }
+    let mut rival = Vec::new();
+    let mut rates = vec![Vec::new(); services.len()];
+    for _ in 0..bench.plan.rounds {
+        rival.push(rate(tasks, floor::xargs(&folder, tasks, agents, bench.signals)?));
+        for (load, rates) in loads.iter_mut().zip(&mut rates) {
+            rates.push(rate(tasks, run_tasks(load, tasks, bench.signals)?));
+        }
+    }
+    let row = |transport: Transport, rates: &[f64]| {
+        let least = match transport {
+            Transport::Own => 0.9,
+            Transport::Zmq => 0.8,
+        };
+        let what = format!("{tasks} short tasks, {agents} agents");
+        let row = Measured::new(what, Unit::PerSecond, rates).over(transport);
+        row.against(format!("xargs -P{agents}"), &rival).goal_ratio_at_least(least)
+    };
+    let rows = services.iter().zip(&rates).map(|(service, rates)| row(service.transport, rates)).collect();
+    drop(loads);
+    services.into_iter().for_each(|service| service.end(bench.signals));
+    Ok(rows)
+}
+
+fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Duration, BenchError> {
+    let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
+    let request = client::encode(&submission.request());
+    let before = clock::now().mono;
+    let (mut sent, mut finished) = (0, 0);
+    while finished < count {
+        while sent < count && sent - finished < IN_FLIGHT {
+            load.send(&request)?;
+            sent += 1;
+        }
+        match load.next(signals)? {
+            // A refused submit would be waited for in vain.
+            (_, Heard::Answer(body)) => drop(client::decode(&body)?),
+            (_, Heard::Push(body)) => {
+                let task = task(&body)?;
+                if task.is_finished() {
+                    finished += 1;
+                    check(&task)?;
+                }
+            }
+        }
+    }
+    Ok(clock::now().mono.since(before))
+}
+
+fn check(task: &client::TaskView) -> Result<(), BenchError> {
+    if task.exit_code().is_some_and(|code| code.0 == 0) {
+        return Ok(());
+    }
+    let reason = task.reason().unwrap_or("it has no exit code of 0");
+    Err(BenchError::Unexpected(format!("task {} failed: {reason}", task.id())))
+}

@@ -1,0 +1,259 @@
+//! Simulated agents: the engine of the real ones, without processes. A task that one gets has run in no time.
+//!
+//! [`serve_one`] is one agent on the transport of the configuration, as a real one; [`serve_many`] are as many as are wanted in
+//! one loop, each with its two connections.
+
+use std::collections::BTreeSet;
+use std::convert::Infallible;
+use std::os::fd::AsFd as _;
+use std::time::Duration;
+
+use super::BenchError;
+use super::echo::announce;
+use super::load::limits;
+use super::part::Part;
+use super::service::Service;
+use llts::config::Config;
+use llts::engine::slot::{Effect, Exited, Settings as SlotSettings, Slot};
+use llts::engine::zmtp::{Event, Kind, Security, Settings};
+use llts::protocol::request::Sender;
+use llts::protocol::words::kind;
+use llts::protocol::{agent, publish};
+use llts::shell::clock;
+use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, Places, What};
+use llts::shell::signals::Signals;
+use llts::shell::transport;
+use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
+
+/// What an agent subscribes to.
+fn prefixes() -> [String; 2] {
+    [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)]
+}
+
+/// Agents of this service in a process of their own, all of them registered.
+pub(crate) fn start(service: &Service, agents: usize, signals: &mut Signals) -> Result<Part, BenchError> {
+    let (part, line) = Part::start(&["serve-agents", "--count", &agents.to_string()], &service.keys(), signals)?;
+    if line == READY { Ok(part) } else { Err(BenchError::Unexpected(format!("the simulated agents say {line:?}"))) }
+}
+
+const READY: &str = "ready";
+
+/// One agent without processes.
+struct Sham {
+    slot: Slot,
+    sender: Sender,
+}
+
+impl Sham {
+    fn new(config: &Config, number: usize) -> Result<Self, BenchError> {
+        let name = AgentId::new(&format!("sham-{number}"));
+        let name = name.map_err(|error| BenchError::Unexpected(error.to_string()))?;
+        let session = Session(1);
+        let settings = SlotSettings {
+            agent: name.clone(),
+            session,
+            replaces: None,
+            ip: "127.0.0.1".to_owned(),
+            tags: Labels::default(),
+            heartbeat_interval: config.agent.heartbeat_interval,
+            kill_interval: config.agent.kill_interval,
+            kill_count: config.agent.kill_count,
+            straggler_grace: config.agent.straggler_grace,
+            stop_timeout: config.agent.stop_timeout,
+        };
+        Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })
+    }
+
+    fn hear(&mut self, now: Now, body: &[u8]) {
+        if let Some(answer) = agent::decode(body) {
+            self.slot.handle_answer(now, answer);
+        }
+    }
+
+    /// Does all that is to be done; whether the controller knows the agent since.
+    fn carry_out(&mut self, now: Now, mut send: impl FnMut(Vec<u8>)) -> bool {
+        let mut is_ready = false;
+        self.slot.handle_timeout(now);
+        while let Some(effect) = self.slot.poll_effect(now) {
+            match effect {
+                Effect::Send(message) => send(agent::encode(&self.sender, &message)),
+                Effect::Prepare(_) => self.slot.handle_prepared(now, Ok(())),
+                Effect::Spawn => {
+                    self.slot.handle_spawned(now, Ok(()));
+                    self.slot.handle_exited(now, nothing_left());
+                }
+                Effect::CheckTree => self.slot.handle_tree(now, false, 0),
+                Effect::Remove => self.slot.handle_removed(now),
+                Effect::Ready => is_ready = true,
+                // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
+                Effect::Signal(_) | Effect::AbortPrepare | Effect::Reconnect | Effect::Exit(_) => {}
+            }
+        }
+        is_ready
+    }
+
+    fn deadline(&self) -> Option<Mono> {
+        self.slot.poll_timeout().map(|(at, _)| at)
+    }
+}
+
+fn nothing_left() -> Exited {
+    Exited {
+        exit_code: ExitCode(0),
+        cpu_seconds: 0.0,
+        max_rss_kib: 0,
+        report_tail: String::new(),
+        stdout_tail: String::new(),
+        stderr_tail: String::new(),
+        defer: None,
+    }
+}
+
+/// One agent, until standard input ends.
+///
+/// # Errors
+/// When there is no connection.
+pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
+    let mut link = transport::connect(config, &prefixes())?;
+    let mut sham = Sham::new(config, 0)?;
+    let stdin = std::io::stdin();
+    loop {
+        if sham.carry_out(clock::now(), |body| link.send(body)) {
+            announce(READY)?;
+        }
+        if link.wait(clock::now().mono, sham.deadline(), &[stdin.as_fd()])[0] {
+            return Ok(());
+        }
+        let now = clock::now();
+        while let Some(body) = link.receive_answer() {
+            sham.hear(now, &body);
+        }
+        while link.receive_broadcast().is_some() {}
+    }
+}
+
+/// Agents in one loop, until standard input ends.
+///
+/// # Errors
+/// When there is no connection.
+pub(crate) fn serve_many(config: &Config, count: usize) -> Result<(), BenchError> {
+    llts::shell::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
+    Crowd::connect(config, count)?.serve().map(|never| match never {})
+}
+
+/// Connections that are made at once: no more than the controller lets wait.
+const CONNECT_STEP: usize = 256;
+
+struct Crowd {
+    endpoint: Endpoint,
+    shams: Vec<(Sham, Option<PeerId>)>,
+    deadlines: BTreeSet<(Mono, usize)>,
+    ready: usize,
+}
+
+impl Crowd {
+    fn connect(config: &Config, count: usize) -> Result<Self, BenchError> {
+        let shams = (0..count).map(|number| Ok((Sham::new(config, number)?, None)));
+        let shams = shams.collect::<Result<Vec<_>, BenchError>>()?;
+        let places = Places { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
+        let endpoint = Endpoint::new(places).map_err(BenchError::io("make a poller"))?;
+        let mut crowd = Self { endpoint, shams, deadlines: BTreeSet::new(), ready: 0 };
+        for first in (0..count).step_by(CONNECT_STEP) {
+            let last = count.min(first + CONNECT_STEP);
+            for number in first..last {
+                crowd.dial(number, &config.controller.rep_endpoint(), Kind::Dealer)?;
+                crowd.dial(number, &config.controller.pub_endpoint(), Kind::Sub)?;
+            }
+            while crowd.shams[first..last].iter().any(|(_, peer)| peer.is_none()) {
+                crowd.turn()?;
+            }
+        }
+        Ok(crowd)
+    }
+
+    fn dial(&mut self, number: usize, endpoint: &str, kind: Kind) -> Result<(), BenchError> {
+        let address = Address::parse(endpoint).map_err(|error| BenchError::Unexpected(error.to_string()))?;
+        let settings = Settings { kind, limits: limits(), security: Security::Null };
+        let connected = self.endpoint.connect(&address, settings, number);
+        connected.map(drop).map_err(BenchError::io(format!("connect agent {number}")))
+    }
+
+    fn serve(mut self) -> Result<Infallible, BenchError> {
+        let mut is_announced = false;
+        loop {
+            if !is_announced && self.ready == self.shams.len() {
+                announce(READY)?;
+                is_announced = true;
+            }
+            self.turn()?;
+        }
+    }
+
+    fn turn(&mut self) -> Result<(), BenchError> {
+        let stdin = std::io::stdin();
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        if self.endpoint.wait(clock::now().mono, deadline, &[stdin.as_fd()])[0] {
+            return Err(BenchError::Interrupted);
+        }
+        let now = clock::now();
+        while let Some(arrival) = self.endpoint.poll_event() {
+            self.take(now, arrival)?;
+        }
+        while let Some((_, number)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.deadlines.pop_first();
+            self.carry_out(now, number);
+        }
+        self.endpoint.flush();
+        Ok(())
+    }
+
+    fn take(&mut self, now: Now, Arrival { peer, tag: number, what }: Arrival) -> Result<(), BenchError> {
+        match what {
+            What::Event(Event::Opened(other)) if other.kind == Kind::Router => {
+                self.shams[number].1 = Some(peer);
+                self.carry_out(now, number);
+            }
+            What::Event(Event::Opened(_)) => {
+                for prefix in prefixes() {
+                    self.endpoint.subscribe(peer, prefix.as_bytes());
+                }
+            }
+            What::Event(Event::Message(mut parts)) if self.shams[number].1 == Some(peer) => {
+                if let Some(body) = parts.pop() {
+                    self.shams[number].0.hear(now, &body);
+                    self.carry_out(now, number);
+                }
+            }
+            What::Event(_) => {}
+            What::Closed => {
+                return Err(BenchError::Unexpected(format!(
+                    "the controller has closed a connection of agent {number}"
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    fn carry_out(&mut self, now: Now, number: usize) {
+        let Self { endpoint, shams, deadlines, ready } = self;
+        let (sham, Some(peer)) = &mut shams[number] else { return };
+        if let Some(at) = sham.deadline() {
+            deadlines.remove(&(at, number));
+        }
+        let is_ready = sham.carry_out(now, |body| {
+            if endpoint.send(*peer, &[Vec::new(), body]).is_err() {
+                log::debug!("a message of agent {number} is lost");
+            }
+        });
+        *ready += usize::from(is_ready);
+        if let Some(at) = sham.deadline() {
+            deadlines.insert((at, number));
+        }
+    }
+}
+
+/// The connections of an agent.
+pub(crate) const CONNECTIONS_PER_AGENT: usize = 2;
+
+/// The time between two signs of life of a simulated agent.
+pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);

@@ -1,0 +1,99 @@
+//! The rival of a request: a ROUTER that answers each message with as many bytes as it was told to, and does nothing else.
+
+use std::io::Write as _;
+use std::os::fd::{AsFd as _, AsRawFd as _};
+
+use super::load::limits;
+use super::part::Part;
+use super::{BenchError, transport_word};
+use llts::config::Transport;
+use llts::engine::zmtp::Security;
+use llts::shell::clock;
+use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
+use llts::shell::signals::Signals;
+use llts::shell::transport::Ports;
+
+const HERE: &str = "tcp://127.0.0.1:0";
+
+/// An echo in a process of its own, and where it is.
+pub(crate) fn start(
+    transport: Transport,
+    answer_bytes: usize,
+    signals: &mut Signals,
+) -> Result<(Part, String), BenchError> {
+    let bytes = answer_bytes.to_string();
+    Part::start(&["serve-echo", "--transport", transport_word(transport), "--answer-bytes", &bytes], &[], signals)
+}
+
+/// Answers until standard input ends. The first line on stdout says where.
+///
+/// # Errors
+/// When there is no port.
+pub(crate) fn serve(transport: Transport, answer_bytes: usize) -> Result<(), BenchError> {
+    let answer = vec![b'x'; answer_bytes];
+    match transport {
+        Transport::Zmq => serve_zmq(&answer),
+        Transport::Own => serve_own(&answer),
+    }
+}
+
+pub(crate) fn announce(line: &str) -> Result<(), BenchError> {
+    let mut out = std::io::stdout();
+    writeln!(out, "{line}").and_then(|()| out.flush()).map_err(BenchError::io("write to stdout"))
+}
+
+/// As plainly as libzmq allows: a socket, a receive, a send.
+fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
+    let socket = zmq::Context::new().socket(zmq::ROUTER)?;
+    socket.bind(HERE)?;
+    announce(&socket.get_last_endpoint()?.unwrap_or_default())?;
+    let stdin = std::io::stdin();
+    loop {
+        match socket.recv_multipart(zmq::DONTWAIT) {
+            Ok(mut parts) => {
+                if let Some(body) = parts.last_mut() {
+                    *body = answer.to_vec();
+                }
+                socket.send_multipart(parts, 0)?;
+            }
+            Err(zmq::Error::EAGAIN) => {
+                let own = zmq::PollItem::from_fd(stdin.as_fd().as_raw_fd(), zmq::POLLIN);
+                let mut items = [socket.as_poll_item(zmq::POLLIN), own];
+                zmq::poll(&mut items, -1)?;
+                if items[1].get_revents() != zmq::PollEvents::empty() {
+                    return Ok(());
+                }
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
+    let places = Places { connections_max: 1024, per_address_max: 1024, held_bytes_max: usize::MAX };
+    let settings = PortSettings {
+        limits: limits(),
+        security: Security::Null,
+        places,
+        local: None,
+        local_may_fail: false,
+        subscriptions_max: 10,
+    };
+    let mut ports = OwnPorts::bind(HERE, HERE, String::new(), &settings)?;
+    announce(ports.requests())?;
+    let stdin = std::io::stdin();
+    loop {
+        if ports.wait(clock::now().mono, None, &[stdin.as_fd()])[0] {
+            return Ok(());
+        }
+        while let Some(mut parts) = ports.receive() {
+            if let Some(body) = parts.last_mut() {
+                *body = answer.to_vec();
+            }
+            if ports.send(parts).is_err() {
+                log::debug!("a peer has gone before its answer");
+            }
+        }
+        ports.flush();
+    }
+}

@@ -1,0 +1,96 @@
+//! What the machine itself takes, without a service: a process, many processes, a copy, a write that reaches the disk.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use super::BenchError;
+use super::part::wait_end;
+use llts::shell::clock;
+use llts::shell::signals::{Signals, with_clean_mask};
+use llts::shell::tools::RUN_SCRIPT;
+use llts::types::Now;
+
+/// Starts the run.sh of this folder, without any service, and waits for its end; from when to when.
+pub(crate) fn run(folder: &Path, signals: &mut Signals) -> Result<(Now, Now), BenchError> {
+    let mut command = quiet(Command::new(format!("./{RUN_SCRIPT}")));
+    command.current_dir(folder).env_clear();
+    let before = clock::now();
+    finish(&mut command, signals)?;
+    Ok((before, clock::now()))
+}
+
+/// Runs run.sh so often, as `xargs -P` does it.
+pub(crate) fn xargs(folder: &Path, count: usize, at_once: u16, signals: &mut Signals) -> Result<Duration, BenchError> {
+    let list = folder.with_extension("list");
+    let lines: String = (0..count).map(|line| format!("{line}\n")).collect();
+    fs::write(&list, lines).map_err(BenchError::io("write the input of xargs"))?;
+    let input = File::open(&list).map_err(BenchError::io("read the input of xargs"))?;
+    let mut command = quiet(Command::new("xargs"));
+    command.args(["-P", &at_once.to_string(), "-n", "1", &format!("./{RUN_SCRIPT}")]).current_dir(folder).stdin(input);
+    time(&mut command, signals)
+}
+
+/// Copies a tree.
+pub(crate) fn copy(from: &Path, to: &Path, signals: &mut Signals) -> Result<Duration, BenchError> {
+    let mut command = quiet(Command::new("cp"));
+    command.arg("-r").arg(from).arg(to);
+    time(&mut command, signals)
+}
+
+/// A few KiB at the end of a file that reach the disk, so often.
+pub(crate) fn sync_times(folder: &Path, count: usize) -> Result<Vec<f64>, BenchError> {
+    const PAGE: u64 = 4096;
+    let failed = || BenchError::io("write to the disk");
+    let file = File::create(folder.join("synced")).map_err(failed())?;
+    let mut times = Vec::with_capacity(count);
+    let mut at = 0;
+    for _ in 0..count {
+        let before = clock::now().mono;
+        file.write_all_at(&[1; PAGE as usize], at).map_err(failed())?;
+        file.sync_data().map_err(failed())?;
+        times.push(clock::now().mono.since(before).as_secs_f64());
+        at += PAGE;
+    }
+    Ok(times)
+}
+
+/// Whether a program can be started.
+pub(crate) fn require(program: &str, signals: &mut Signals) -> Result<(), BenchError> {
+    let mut command = quiet(Command::new(program));
+    command.arg("--version");
+    match with_clean_mask(|| command.spawn()) {
+        Ok(mut child) => wait_end(&mut child, signals).map(drop),
+        Err(cause) => {
+            Err(BenchError::Missing(format!("{program} cannot be started here ({cause}): nothing to compare with")))
+        }
+    }
+}
+
+fn time(command: &mut Command, signals: &mut Signals) -> Result<Duration, BenchError> {
+    let before = clock::now().mono;
+    finish(command, signals)?;
+    Ok(clock::now().mono.since(before))
+}
+
+fn finish(command: &mut Command, signals: &mut Signals) -> Result<(), BenchError> {
+    let mut child = with_clean_mask(|| command.spawn()).map_err(BenchError::io(format!("start {command:?}")))?;
+    let status = wait_end(&mut child, signals)?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(BenchError::Unexpected(format!("{command:?} ended with {status}")))
+}
+
+fn quiet(mut command: Command) -> Command {
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+}
+
+/// Writes all that is dirty, so that one measurement does not pay for another.
+pub(crate) fn settle_disk(folder: &Path) {
+    // Nothing depends on it but the evenness of the numbers.
+    let _ = File::open(folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
+}

@@ -1,0 +1,123 @@
+//! One task after the other on an idle service, and the same run.sh without one: when things happened.
+
+use std::fs;
+use std::path::Path;
+
+use super::load::{Heard, Load, task};
+use super::place::STAMP;
+use super::service::Service;
+use super::{Bench, BenchError, floor};
+use llts::protocol::client::{self, Submission};
+use llts::protocol::words;
+use llts::shell::signals::Signals;
+use llts::types::{Phase, Wall};
+
+/// Seconds of one task.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    /// From the moment before the submit, or before the spawn, to the first instruction.
+    pub(crate) start: f64,
+    /// From the last instruction until ENDED has come, or the end of the process is known.
+    pub(crate) ended: f64,
+    /// The same until FINISHED has come; for the floor, as `ended`.
+    pub(crate) finished: f64,
+}
+
+/// One round: the floor and each service in turns, task by task.
+pub(crate) struct Round {
+    pub(crate) floor: Vec<Times>,
+    /// In the order of the services.
+    pub(crate) services: Vec<Vec<Times>>,
+}
+
+/// What [`measure`] needs beside the services.
+struct Connected {
+    load: Load,
+    request: Vec<u8>,
+}
+
+/// Measures rounds of so many tasks each.
+pub(crate) fn measure(bench: &mut Bench<'_>, services: &[Service], tasks: usize) -> Result<Vec<Round>, BenchError> {
+    floor::require("/bin/bash", bench.signals)?;
+    let folder = bench.place.tool(STAMP)?;
+    let mut connected = Vec::new();
+    for service in services {
+        let load = service.load(bench.signals)?;
+        let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(STAMP.0) };
+        let request = client::encode(&submission.request());
+        connected.push(Connected { load, request });
+    }
+    // The first task of a tool unpacks it.
+    round(&folder, &mut connected, 1, bench.signals)?;
+    (0..bench.plan.rounds).map(|_| round(&folder, &mut connected, tasks, bench.signals)).collect()
+}
+
+fn round(folder: &Path, connected: &mut [Connected], tasks: usize, signals: &mut Signals) -> Result<Round, BenchError> {
+    let mut round = Round { floor: Vec::new(), services: vec![Vec::new(); connected.len()] };
+    for _ in 0..tasks {
+        round.floor.push(of_the_floor(folder, signals)?);
+        for (Connected { load, request }, times) in connected.iter_mut().zip(&mut round.services) {
+            times.push(of_a_task(load, request, signals)?);
+        }
+    }
+    Ok(round)
+}
+
+fn of_the_floor(folder: &Path, signals: &mut Signals) -> Result<Times, BenchError> {
+    let (before, after) = floor::run(folder, signals)?;
+    let report = fs::read_to_string(folder.join("report.log")).map_err(BenchError::io("read report.log"))?;
+    times(&report, before.wall, after.wall, after.wall)
+}
+
+fn of_a_task(load: &mut Load, request: &[u8], signals: &mut Signals) -> Result<Times, BenchError> {
+    let before = load.send_now(request)?;
+    let mut ended = None;
+    loop {
+        let (now, Heard::Push(body)) = load.next(signals)? else { continue };
+        let task = task(&body)?;
+        if task.status() == words::phase(Phase::Ended) {
+            ended = Some(now.wall);
+        }
+        if task.is_finished() {
+            // An end that is told with the whole result at once is no later than FINISHED.
+            return times(task.report(), before.wall, ended.unwrap_or(now.wall), now.wall);
+        }
+    }
+}
+
+fn times(report: &str, before: Wall, ended: Wall, finished: Wall) -> Result<Times, BenchError> {
+    let mut stamps = report.lines().map(stamp);
+    let (Some(Some(first)), Some(Some(last))) = (stamps.next(), stamps.next()) else {
+        return Err(BenchError::Missing(format!("/bin/bash has no $EPOCHREALTIME, as 5.0 and later have: {report:?}")));
+    };
+    let seconds = |from: Wall, to: Wall| to.since(from).as_secs_f64();
+    Ok(Times { start: seconds(before, first), ended: seconds(last, ended), finished: seconds(last, finished) })
+}
+
+/// Some languages write the decimal point as a comma.
+fn stamp(line: &str) -> Option<Wall> {
+    let (seconds, micros) = line.split_once(['.', ','])?;
+    Some(Wall::from_micros(seconds.parse::<u64>().ok()?.checked_mul(1_000_000)? + micros.parse::<u64>().ok()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stamps_of_any_language_are_read() {
+        let expected = Some(Wall::from_micros(1_480_000_000_120_000));
+        assert_eq!(["1480000000.120000", "1480000000,120000"].map(stamp), [expected; 2]);
+        assert_eq!([stamp(""), stamp("x.y"), stamp("7")], [None; 3]);
+    }
+
+    #[test]
+    fn a_report_without_stamps_is_said() {
+        let at = Wall::from_micros(5_000_000);
+        assert!(matches!(times("\n\n", at, at, at), Err(BenchError::Missing(_))));
+        let found =
+            times("5.000100\n5.000200\n", at, Wall::from_micros(5_000_500), Wall::from_micros(5_001_200)).unwrap();
+        let micros = [found.start, found.ended, found.finished].map(|seconds| (seconds * 1e6).round());
+        assert_eq!(micros, [100.0, 300.0, 1000.0]);
+    }
+}

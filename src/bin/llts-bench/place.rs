@@ -1,0 +1,147 @@
+//! The folder of a measurement, with its tools, and the machine that it is made on.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use rand::rngs::Xoshiro256PlusPlus;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::BenchError;
+use llts::config::Config;
+use llts::shell::tools::{self, Limits, RUN_SCRIPT};
+
+/// Ends at once, with success.
+pub(crate) const NOTHING: (&str, &str) = ("nothing", "#!/bin/sh\nexit 0\n");
+
+/// Says when its first and its last instruction ran.
+pub(crate) const STAMP: (&str, &str) =
+    ("stamp", "#!/bin/bash\necho \"$EPOCHREALTIME\" >report.log\necho \"$EPOCHREALTIME\" >>report.log\n");
+
+/// Five processes that obey SIGTERM; says in the file that it is given when they are there.
+pub(crate) const FAMILY: (&str, &str) =
+    ("family", "#!/bin/sh\nsleep 1000 &\nsleep 1000 &\nsleep 1000 &\nsleep 1000 &\necho >\"$PARAM_ready\"\nwait\n");
+
+/// A folder that goes with this value.
+#[derive(Debug)]
+pub(crate) struct Place {
+    folder: PathBuf,
+    limits: Limits,
+}
+
+impl Place {
+    /// Makes it in the folder for temporary files.
+    ///
+    /// # Errors
+    /// What the system says.
+    pub(crate) fn new(config: &Config) -> Result<Self, BenchError> {
+        let folder = std::path::absolute(std::env::temp_dir())
+            .map(|base| base.join(format!("llts-bench-{}-{:016x}", std::process::id(), rand::random::<u64>())))
+            .map_err(BenchError::io("find the folder for temporary files"))?;
+        let place = Self { folder, limits: Limits::from(&config.archive) };
+        for path in [&place.folder, &place.tools(), &place.folder.join("sources")] {
+            make(path)?;
+        }
+        Ok(place)
+    }
+
+    /// Where everything is.
+    #[must_use]
+    pub(crate) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// The packed tools.
+    pub(crate) fn tools(&self) -> PathBuf {
+        self.folder.join("tools")
+    }
+
+    /// Packs a tool unless that was done before; gives back its unpacked folder.
+    pub(crate) fn tool(&self, (name, script): (&str, &str)) -> Result<PathBuf, BenchError> {
+        self.tool_with_files((name, script), 0, 0)
+    }
+
+    /// A tool with some files of as many bytes each.
+    pub(crate) fn tool_with_files(
+        &self,
+        (name, script): (&str, &str),
+        files: usize,
+        bytes: usize,
+    ) -> Result<PathBuf, BenchError> {
+        let source = self.folder.join("sources").join(name);
+        if source.exists() {
+            return Ok(source);
+        }
+        make(&source)?;
+        let run = source.join(RUN_SCRIPT);
+        let write = |path: &Path, content: &[u8]| {
+            fs::write(path, content).map_err(BenchError::io(format!("write {}", path.display())))
+        };
+        write(&run, script.as_bytes())?;
+        fs::set_permissions(&run, fs::Permissions::from_mode(0o755))
+            .map_err(BenchError::io("make run.sh executable"))?;
+        // What does not compress, as with most tools of this size. Seeded, so that it is the same in each run.
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut content = vec![0; bytes];
+        for file in 0..files {
+            let folder = source.join(format!("part-{}", file / 50));
+            fs::create_dir_all(&folder).map_err(BenchError::io(format!("make {}", folder.display())))?;
+            random.fill(content.as_mut_slice());
+            write(&folder.join(format!("file-{file}")), &content)?;
+        }
+        tools::pack(&source, &self.tools().join(format!("{name}.tar.gz")), &self.limits)?;
+        Ok(source)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        // What is left lies among the temporary files.
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn make(folder: &Path) -> Result<(), BenchError> {
+    fs::create_dir(folder).map_err(BenchError::io::<io::Error>(format!("make {}", folder.display())))
+}
+
+/// What a reader of the numbers must know of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Machine {
+    /// The model of the processor.
+    pub(crate) processor: String,
+    /// Its cores, as far as this process may use them.
+    pub(crate) cores: usize,
+    /// The kernel.
+    pub(crate) kernel: String,
+    /// Runnable processes during the last minute, before anything was measured.
+    pub(crate) load: String,
+    /// Whether the folder is in memory, where a commit to disk costs nothing.
+    pub(crate) is_in_memory: bool,
+}
+
+impl Machine {
+    /// This one; what it does not tell is empty.
+    #[must_use]
+    pub(crate) fn here(folder: &Path) -> Self {
+        const TMPFS: u64 = 0x0102_1994;
+        let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
+        let cpu = read("/proc/cpuinfo");
+        let model = cpu.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
+        let kind = rustix::fs::statfs(folder).map(|found| found.f_type);
+        Self {
+            processor: model.map(|(_, name)| name.trim().to_owned()).unwrap_or_default(),
+            cores: cores(),
+            kernel: read("/proc/sys/kernel/osrelease").trim().to_owned(),
+            load: read("/proc/loadavg").split(' ').next().unwrap_or_default().to_owned(),
+            is_in_memory: kind.is_ok_and(|kind| u64::try_from(kind).is_ok_and(|kind| kind == TMPFS)),
+        }
+    }
+}
+
+/// How many cores there are.
+#[must_use]
+pub(crate) fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}

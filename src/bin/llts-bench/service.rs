@@ -1,0 +1,128 @@
+//! A hosted service under measurement, and the processes that it consists of.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use super::load::Load;
+use super::meter;
+use super::{Bench, BenchError, transport_word};
+use llts::config::Transport;
+use llts::shell::hosted::{Host, HostPlan};
+use llts::shell::signals::Signals;
+
+/// A controller and agents, each a process. Dropped, it ends by itself; [`Service::end`] waits for that.
+#[derive(Debug)]
+pub(crate) struct Service {
+    host: Host,
+    pub(crate) transport: Transport,
+}
+
+impl Bench<'_> {
+    /// Hosts a service with its store on disk.
+    pub(crate) fn host(&mut self, transport: Transport, agents: u16) -> Result<Service, BenchError> {
+        self.host_with(transport, agents, &[])
+    }
+
+    /// The same, with some keys of the configuration set.
+    pub(crate) fn host_with(
+        &mut self,
+        transport: Transport,
+        agents: u16,
+        keys: &[(&'static str, String)],
+    ) -> Result<Service, BenchError> {
+        // No CURVE: what is measured is the same everywhere.
+        let unset = [
+            "LLTS_CURVE_SERVER_SECRET_KEY_FILE",
+            "LLTS_CURVE_AUTHORISED_KEYS_DIR",
+            "LLTS_CURVE_SECRET_KEY_FILE",
+            "LLTS_CURVE_SERVER_PUBLIC_KEY_FILE",
+            "LLTS_TOOL_SOURCES_DIR",
+        ];
+        let usual: [(&'static str, OsString); 4] = [
+            ("LLTS_CONTROLLER_IPC_FILE", "auto".into()),
+            ("LLTS_TRANSPORT", transport_word(transport).into()),
+            ("LLTS_DURABILITY", "disk".into()),
+            ("LLTS_AGENT_TOOLS_DIR", self.place.tools().into()),
+        ];
+        let usual = usual.into_iter().chain(unset.map(|name| (name, OsString::new())));
+        // Of two of one name, the later one holds.
+        let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
+        let program = llts_program()?;
+        let config = Some(self.plan.config.clone());
+        let host = HostPlan { program, config, agents, environment }.start(self.signals)?;
+        Ok(Service { host, transport })
+    }
+
+    /// One for each transport.
+    pub(crate) fn host_each(&mut self, agents: u16) -> Result<Vec<Service>, BenchError> {
+        self.host_each_with(agents, &[])
+    }
+
+    /// The same, with some keys of the configuration set.
+    pub(crate) fn host_each_with(
+        &mut self,
+        agents: u16,
+        keys: &[(&'static str, String)],
+    ) -> Result<Vec<Service>, BenchError> {
+        let plan = self.plan;
+        plan.transports.iter().map(|&transport| self.host_with(transport, agents, keys)).collect()
+    }
+}
+
+impl Service {
+    /// Where requests go.
+    pub(crate) fn endpoint(&self) -> &str {
+        &self.host.up().controller
+    }
+
+    /// The keys by which a program finds this controller.
+    pub(crate) fn keys(&self) -> Vec<(&'static str, String)> {
+        let port = |endpoint: &str| endpoint.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
+        vec![
+            ("LLTS_CONTROLLER_IP", "127.0.0.1".to_owned()),
+            ("LLTS_CONTROLLER_REP_PORT", port(&self.host.up().controller)),
+            ("LLTS_CONTROLLER_PUB_PORT", port(&self.host.up().publisher)),
+            ("LLTS_TRANSPORT", transport_word(self.transport).to_owned()),
+        ]
+    }
+
+    /// A connection to it.
+    pub(crate) fn load(&self, signals: &mut Signals) -> Result<Load, BenchError> {
+        Load::connect(self.endpoint(), signals)
+    }
+
+    /// The store.
+    pub(crate) fn state_dir(&self) -> std::path::PathBuf {
+        self.host.folder().join("state")
+    }
+
+    /// The controller's process.
+    pub(crate) fn controller(&self) -> Result<u32, BenchError> {
+        let found = self.processes("controller")?.first().copied();
+        found.ok_or_else(|| BenchError::Unexpected("the service has no controller".to_owned()))
+    }
+
+    /// The agents' processes.
+    pub(crate) fn agents(&self) -> Result<Vec<u32>, BenchError> {
+        self.processes("agent")
+    }
+
+    fn processes(&self, command: &str) -> Result<Vec<u32>, BenchError> {
+        let all = meter::children(self.host.up().pid)?.into_iter();
+        Ok(all.filter(|(_, words)| words.iter().any(|word| word == command)).map(|(pid, _)| pid).collect())
+    }
+
+    /// Stops it and waits for that.
+    pub(crate) fn end(self, signals: &mut Signals) {
+        self.host.end(signals);
+    }
+}
+
+/// `llts` is built and installed beside this program.
+fn llts_program() -> Result<PathBuf, BenchError> {
+    let program = std::env::current_exe().map_err(BenchError::io("find this program"))?.with_file_name("llts");
+    if program.is_file() {
+        return Ok(program);
+    }
+    Err(BenchError::Missing(format!("there is no {}; cargo build --release makes it", program.display())))
+}

@@ -1,0 +1,65 @@
+//! A store with many waiting tasks, as a controller would have written it. A service that starts on it has them all.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::BenchError;
+use llts::config::Durability;
+use llts::engine::controller::Record;
+use llts::protocol::client::Submission;
+use llts::protocol::{json, words};
+use llts::shell::store::Store;
+use llts::types::{Acknowledgement, Counts, Fields, Policy, Round, TaskId, TaskRecord, TaskState, ToolName, Wall};
+
+/// Rows of one commit.
+const BATCH: u64 = 10_000;
+
+/// The first of them was submitted then: long ago, so that the ids of new tasks are later ones.
+const FIRST: Wall = Wall::from_micros(1_480_000_000_000_000);
+
+/// Five short parameters.
+pub(crate) fn parameters() -> Fields {
+    ["alpha", "beta", "gamma", "delta", "epsilon"]
+        .into_iter()
+        .fold(Fields::new(), |fields, name| fields.with(name, format!("a value of {name}")))
+}
+
+/// Writes so many waiting tasks into the store of this folder, which is made.
+pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), BenchError> {
+    std::fs::create_dir_all(state_dir).map_err(BenchError::io(format!("make {}", state_dir.display())))?;
+    let submission = Submission { parameters: parameters(), ..Submission::new(tool) };
+    let mut fields = submission.request();
+    fields.remove(words::TYPE);
+    let submitted: Arc<str> = json::members(&fields).into();
+    let tool = ToolName::new(tool).map_err(|error| BenchError::Unexpected(error.to_string()))?;
+    let policy = Arc::new(Policy::default());
+    let mut store = Store::open(state_dir, Durability::Process)?;
+    let mut next = 0;
+    while next < tasks {
+        let batch: Vec<Record> = (next..tasks.min(next + BATCH))
+            .map(|number| {
+                let wall = Wall::from_micros(FIRST.micros() + number);
+                Record::Put(Box::new(TaskRecord {
+                    id: TaskId::new(wall, [0; TaskId::SUFFIX_LEN]),
+                    tool: tool.clone(),
+                    submitted: Arc::clone(&submitted),
+                    address: None,
+                    parent: None,
+                    submitted_at: wall,
+                    round: Round(0),
+                    policy: Arc::clone(&policy),
+                    counts: Counts::default(),
+                    pushes: 0,
+                    kill: None,
+                    held: None,
+                    acknowledgement: Acknowledgement::None,
+                    past: Vec::new(),
+                    state: TaskState::Waiting { not_before: None },
+                }))
+            })
+            .collect();
+        store.commit(&batch)?;
+        next += BATCH;
+    }
+    Ok(())
+}
