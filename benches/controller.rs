@@ -148,7 +148,6 @@ fn rules() -> Rules {
     Rules {
         limits: FieldLimits::TRUSTED,
         addresses: AddressPolicy::everything(),
-        curve_pushes: true,
         wait_max,
         apply_wait_max: wait_max,
         defaults: std::sync::Arc::default(),

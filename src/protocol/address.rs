@@ -31,13 +31,6 @@ pub(super) fn read(fields: &Fields, rules: &Rules) -> Result<Option<PushAddress>
             "but there is no {address} to push to; name the receiver as well, or leave the key out"
         )));
     };
-    if !rules.curve_pushes {
-        return Err(refused(
-            "but with TRANSPORT = \"zmq\" the controller has no CURVE; start it with TRANSPORT = \"own\", or leave the key out \
-             to be pushed to in plain text"
-                .to_owned(),
-        ));
-    }
     Ok(Some(address.with_key(key)))
 }
 
@@ -97,14 +90,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_cannot_be_honoured_is_refused() {
+    fn a_key_without_an_address_is_refused() {
         let alone = read(&Fields::new().with(words::ADDRESS_KEY, KEY), &rules()).unwrap_err();
-        let without = read(&fields(KEY), &Rules { curve_pushes: false, ..rules() }).unwrap_err();
-        for (refusal, part) in [(alone, "no __ADDRESS__"), (without, "TRANSPORT = \"own\"")] {
-            assert_eq!(refusal.code, Code::BadField);
-            assert!(refusal.message.contains(part) && refusal.message.contains(KEY), "{}", refusal.message);
-        }
-        let plain = Fields::new().with(words::ADDRESS, "tcp://127.0.0.1:5000");
-        assert!(read(&plain, &Rules { curve_pushes: false, ..rules() }).unwrap().is_some());
+        assert_eq!(alone.code, Code::BadField);
+        assert!(alone.message.contains("no __ADDRESS__") && alone.message.contains(KEY), "{}", alone.message);
     }
 }

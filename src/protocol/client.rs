@@ -209,7 +209,6 @@ mod tests {
         let rules = Rules {
             limits: FieldLimits::TRUSTED,
             addresses: AddressPolicy::everything(),
-            curve_pushes: true,
             wait_max: Duration::from_secs(60),
             apply_wait_max: Duration::from_secs(60),
             defaults: std::sync::Arc::default(),

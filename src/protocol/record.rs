@@ -268,7 +268,6 @@ mod tests {
         Rules {
             limits: FieldLimits::TRUSTED,
             addresses: crate::types::AddressPolicy::everything(),
-            curve_pushes: true,
             wait_max: std::time::Duration::ZERO,
             apply_wait_max: std::time::Duration::ZERO,
             defaults: Arc::new(crate::types::Policy::default()),
@@ -370,9 +369,6 @@ mod tests {
         assert!(keyed.address.as_ref().unwrap().key().is_some());
         let row = encode(&keyed);
         assert_eq!(decode(&row, &rules()).unwrap(), keyed);
-        // A controller that cannot honour the key pushes to nobody, and forgets nothing.
-        let nobody = decode(&row, &Rules { curve_pushes: false, ..rules() }).unwrap();
-        assert_eq!((nobody.address, nobody.submitted), (None, keyed.submitted));
     }
 
     #[test]

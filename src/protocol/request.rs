@@ -25,8 +25,6 @@ pub struct Rules {
     pub limits: FieldLimits,
     /// Where states may be pushed to.
     pub addresses: AddressPolicy,
-    /// Whether states can be pushed with CURVE.
-    pub curve_pushes: bool,
     /// The longest that a request may be parked: `WAIT_MAX`.
     pub wait_max: Duration,
     /// The same for an agent that waits for a task.
@@ -41,7 +39,7 @@ impl Rules {
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());
         let wait_max = Duration::ZERO;
-        Self { limits, addresses, curve_pushes: true, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
+        Self { limits, addresses, wait_max, apply_wait_max: wait_max, defaults: Arc::default() }
     }
 }
 

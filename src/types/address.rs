@@ -113,16 +113,11 @@ impl PushAddress {
 impl fmt::Display for PushAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.host {
-            Host::Ip(ip) => f.write_str(&endpoint(*ip, self.port)),
+            Host::Ip(ip) => write!(f, "tcp://{}", std::net::SocketAddr::new(*ip, self.port)),
             Host::Name(name) => write!(f, "tcp://{name}:{}", self.port),
         }?;
         self.key.map_or(Ok(()), |key| write!(f, " with key {key}"))
     }
-}
-
-/// The text that libzmq is given.
-pub(crate) fn endpoint(ip: IpAddr, port: u16) -> String {
-    format!("tcp://{}", std::net::SocketAddr::new(ip, port))
 }
 
 /// Quotes a text for an error, so that it stays on one line and short whatever was sent.

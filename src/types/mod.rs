@@ -14,9 +14,9 @@ mod task;
 mod time;
 mod tool;
 
+pub(crate) use address::Host;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
-pub(crate) use address::{Host, endpoint};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Pace};

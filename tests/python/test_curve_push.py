@@ -249,22 +249,19 @@ def test_what_is_confirmed_is_encrypted_too(start_service, receiver, keys):
     receiver.close()
 
 
-def test_a_controller_without_curve_forgets_no_key(start_service, keys):
-    """Started again with TRANSPORT = "zmq", it pushes the task to nobody; with "own", as before."""
+def test_a_controller_on_libzmq_pushes_with_keys_too(start_service, keys):
+    """TRANSPORT says what serves the ports; pushes are always our own, and a plain receiver gets nothing."""
     session = start_service(agents=1, PUSH_ACK_INTERVAL=100, PUSH_ACK_INTERVAL_MAX=200, **HASTY)
     plain = session.receiver
     task = submit(session, plain, text(keys), __PUSH_ACK__=True)
     task.result()
     restart(session.service, TRANSPORT="zmq")
-    assert "is pushed to nobody" in log_of(session)
-    assert task.query()["__ADDRESS_KEY__"] == text(keys)
     other = session.submit("pushed")
     other.finish()
     assert list(plain.pushes) == [other.id]
     plain.close()
-    restart(session.service, TRANSPORT="own")
     session.receiver = bind_again(plain.address, keys)
-    assert session.receiver.socket.poll(LIMIT_MS), "no push after the second restart"
+    assert session.receiver.socket.poll(LIMIT_MS), "no push after the restart"
     push = json.loads(session.receiver.socket.recv())
     assert (push["__TASK_ID__"], push["__STATUS__"]) == (task.id, "FINISHED")
 
@@ -284,13 +281,3 @@ def test_a_key_without_an_address_is_refused(llts, keys):
     reply = llts.client.ask("TASK/SUBMIT", __OPERATION__="x", __ADDRESS_KEY__=text(keys))
     assert reply["__CODE__"] == -1007
     assert "no __ADDRESS__" in reply["__ERROR_MSG__"] and text(keys) in reply["__ERROR_MSG__"]
-
-
-def test_a_transport_without_curve_refuses_keys(start_service, keys):
-    """Never in plain text: the sentence says so, and what to change."""
-    session = start_service(TRANSPORT="zmq")
-    fields = {"__OPERATION__": "x", "__ADDRESS__": session.receiver.address}
-    reply = session.client.ask("TASK/SUBMIT", fields, __ADDRESS_KEY__=text(keys))
-    assert reply["__CODE__"] == -1007
-    assert 'TRANSPORT = "own"' in reply["__ERROR_MSG__"]
-    assert session.client.code("TASK/SUBMIT", fields) == 0

@@ -116,14 +116,7 @@ pub(crate) fn rules() -> Rules {
     let addresses = AddressPolicy { allow, own: vec![] };
     let defaults = Arc::new(Policy { losses_max: 3, ..Policy::default() });
     const HOUR: Duration = Duration::from_secs(3600);
-    Rules {
-        limits: FieldLimits::TRUSTED,
-        addresses,
-        curve_pushes: true,
-        wait_max: HOUR,
-        apply_wait_max: HOUR,
-        defaults,
-    }
+    Rules { limits: FieldLimits::TRUSTED, addresses, wait_max: HOUR, apply_wait_max: HOUR, defaults }
 }
 
 impl Server {

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::config::{Config, Transport};
+use crate::config::Config;
 use crate::engine::controller::Settings;
 use crate::engine::zmtp::KeyPair;
 use crate::protocol::json::FieldLimits;
@@ -24,7 +24,6 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
     Rules {
         limits,
         addresses: AddressPolicy { allow, own: own.collect() },
-        curve_pushes: config.network.transport == Transport::Own,
         wait_max: config.controller.wait_max,
         // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
         apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
@@ -36,7 +35,6 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
 pub(super) fn push(config: &Config, rules: &Rules, keys: KeyPair) -> PushConfig {
     let push = &config.push;
     PushConfig {
-        transport: config.network.transport,
         keys,
         sockets_max: push.sockets_max,
         queue_max: push.queue_max,

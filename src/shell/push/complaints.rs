@@ -1,10 +1,10 @@
 //! Log lines about addresses that were given up: a few a minute, whatever is pushed to.
 
 use std::collections::BTreeSet;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::wire::NoWire;
 use crate::types::Mono;
 use crate::types::PushAddress;
 
@@ -35,7 +35,7 @@ impl Complaints {
     }
 
     /// Says that no socket could be opened; the frames wait on.
-    pub(super) fn no_socket(&mut self, now: Mono, address: &Arc<PushAddress>, error: &NoWire) {
+    pub(super) fn no_socket(&mut self, now: Mono, address: &Arc<PushAddress>, error: &io::Error) {
         self.unnamed += self.turn(now);
         if self.is_new(address) {
             log::warn!("push: cannot open a socket for {address}: {error}");

@@ -1,7 +1,5 @@
 //! What is due when for the addresses of a [`Table`], and their end.
 
-use std::time::Duration;
-
 use super::peer::{Due, Link, Peer, PeerId, Reason};
 use super::table::Table;
 use super::wire::Flow;
@@ -78,13 +76,8 @@ impl Table {
         }
     }
 
-    /// Closes all sockets; what libzmq has taken is delivered for `linger` more, while the context is dropped.
-    pub(super) fn close_all(&mut self, now: Mono, linger: Duration) {
-        for peer in self.peers.values() {
-            if let Link::Open(wire) = &peer.link {
-                wire.set_linger(linger);
-            }
-        }
+    /// Closes all sockets; the kernel delivers what it has taken.
+    pub(super) fn close_all(&mut self, now: Mono) {
         let ids: Vec<PeerId> = self.peers.keys().copied().collect();
         for id in ids {
             self.give_up(now, id, Reason::Unreachable);

@@ -51,7 +51,7 @@ pub(super) enum Link {
         until: Mono,
     },
     /// Has a socket.
-    Open(Wire),
+    Open(Box<Wire>),
 }
 
 /// What is to be done at the deadline of a peer.
@@ -145,7 +145,7 @@ impl Peer {
 
 impl Reason {
     /// How a sentence about the address goes on.
-    pub(super) fn text(self, address: &PushAddress, ours: Option<PublicKey>) -> Cow<'static, str> {
+    pub(super) fn text(self, address: &PushAddress, ours: PublicKey) -> Cow<'static, str> {
         let text = match self {
             Self::Unreachable => "it cannot be reached",
             Self::Handshake => return handshake_text(address, ours).into(),
@@ -157,13 +157,13 @@ impl Reason {
     }
 }
 
-fn handshake_text(address: &PushAddress, ours: Option<PublicKey>) -> String {
+fn handshake_text(address: &PushAddress, ours: PublicKey) -> String {
     let field = words::ADDRESS_KEY;
-    match (address.key, ours) {
-        (Some(_), Some(ours)) => format!(
+    match address.key {
+        Some(_) => format!(
             "it does not complete the handshake of CURVE; {field} must be its public key, and it must let in the key of this \
              controller, {ours}"
         ),
-        _ => format!("it does not complete the handshake; if it wants CURVE, submit with its public key as {field}"),
+        None => format!("it does not complete the handshake; if it wants CURVE, submit with its public key as {field}"),
     }
 }

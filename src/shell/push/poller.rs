@@ -40,20 +40,19 @@ impl Poller {
         Ok(Self { epoll })
     }
 
-    /// Watches the descriptor of a wire. That of libzmq becomes readable when the socket must be asked for its events, and
-    /// stays so until that is done.
+    /// Watches the descriptor of a wire.
     pub(super) fn add(&self, (descriptor, news): (RawFd, EpollFlags), key: u64) -> io::Result<()> {
         self.control(EpollOp::EpollCtlAdd, descriptor, EpollEvent::new(news, key))
     }
 
-    /// Stops watching. It comes before the socket is closed: libzmq keeps the descriptor while the socket lingers.
+    /// Stops watching, before the descriptor is closed.
     pub(super) fn remove(&self, descriptor: RawFd) -> io::Result<()> {
         self.control(EpollOp::EpollCtlDel, descriptor, EpollEvent::empty())
     }
 
     #[expect(
         deprecated,
-        reason = "zmq lends its descriptor as a number only, and the newer call would need unsafe code"
+        reason = "the table keeps a descriptor's number, to stop watching it while the wire is borrowed"
     )]
     fn control(&self, operation: EpollOp, descriptor: RawFd, mut event: EpollEvent) -> io::Result<()> {
         Ok(nix::sys::epoll::epoll_ctl(self.epoll.0.as_raw_fd(), operation, descriptor, &mut event)?)

@@ -11,15 +11,13 @@ use super::poller::Ready;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
 use super::table::{Limits, Table};
-use super::wire::Wires;
-use crate::config::Transport;
 use crate::engine::zmtp::KeyPair;
 use crate::shell::clock;
 use crate::types::AddressPolicy;
 use crate::types::Mono;
 use crate::types::PushAddress;
 
-/// libzmq allows 1,023 sockets in a context; the rest is for closed ones that linger.
+/// DESCRIPTORS_RESERVED has two for each of them.
 const SOCKETS_MAX: usize = 900;
 
 /// Addresses that are known at the same time, for each socket: one that has it, the others in the line.
@@ -28,15 +26,10 @@ const PEERS_PER_SOCKET: usize = 4;
 /// Addresses whose queues may be full at the same time, as far as memory goes.
 const FULL_QUEUES_MAX: usize = 16;
 
-/// The part of the linger time that is kept for what libzmq has taken already.
-const LINGER_SHARE: u32 = 4;
-
 /// The limits of a [`Pusher`]; `config.toml` says what each default is for.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
-    /// Who reads and writes the sockets.
-    pub transport: Transport,
-    /// What we prove to receivers that want CURVE; for [`Transport::Own`] only, the other one has none.
+    /// What we prove to receivers that want CURVE.
     pub keys: KeyPair,
     /// Open sockets; 1 to 900.
     pub sockets_max: usize,
@@ -73,8 +66,7 @@ impl Pusher {
     /// When descriptors or threads have run out.
     pub fn start(config: PushConfig) -> io::Result<Self> {
         let (limits, inbox) = (Limits::from(&config), Inbox::new(config.acknowledgements_max));
-        let wires = wires(&config)?;
-        let table = Table::new(limits, wires, Resolver::start(config.policy)?, inbox)?;
+        let table = Table::new(limits, config.keys, Resolver::start(config.policy)?, inbox)?;
         Ok(Self { table })
     }
 
@@ -125,17 +117,15 @@ impl Pusher {
 
     fn drain(&mut self) {
         let mut now = clock::now().mono;
-        let linger = self.table.limits.linger;
-        let end = now + linger;
-        let drain_end = now + (linger - linger / LINGER_SHARE);
+        let end = now + self.table.limits.linger;
         self.table.give_up_dead(now);
-        while !self.table.is_drained() && now < drain_end {
-            let deadline = self.poll_timeout(now).map_or(drain_end, |at| at.min(drain_end));
+        while !self.table.is_drained() && now < end {
+            let deadline = self.poll_timeout(now).map_or(end, |at| at.min(end));
             let ready = self.table.poller.wait(deadline.since(now));
             now = clock::now().mono;
             self.table.turn(now, ready);
         }
-        self.table.close_all(now, end.since(now));
+        self.table.close_all(now);
     }
 }
 
@@ -144,18 +134,6 @@ impl AsFd for Pusher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.table.poller.as_fd()
     }
-}
-
-fn wires(config: &PushConfig) -> io::Result<Wires> {
-    Ok(match config.transport {
-        Transport::Own => Wires::Own(config.keys.clone()),
-        Transport::Zmq => {
-            let context = zmq::Context::new();
-            // The first socket starts the threads of the context: here its failure can be told.
-            drop(context.socket(zmq::DEALER)?);
-            Wires::Zmq(context)
-        }
-    })
 }
 
 impl Drop for Pusher {
@@ -189,7 +167,6 @@ mod tests {
     fn config() -> PushConfig {
         let seconds = Duration::from_secs(60);
         PushConfig {
-            transport: Transport::Own,
             keys: KeyPair::from_bytes([1; 32]),
             sockets_max: 2,
             queue_max: 100,

@@ -17,7 +17,7 @@ use std::net::IpAddr;
 use super::peer::{Link, Peer, PeerId, Reason};
 use super::resolve::Lookup;
 use super::table::{Limits, Table};
-use super::wire::{Flow, WireTimes};
+use super::wire::{Flow, Wire};
 use crate::types::Host;
 use crate::types::Mono;
 
@@ -82,10 +82,9 @@ impl Table {
     }
 
     fn connect(&mut self, now: Mono, id: PeerId, target: (IpAddr, u16)) {
-        let times = WireTimes { linger: self.limits.linger, handshake: self.limits.connect_timeout };
         let key = self.peers.get(&id).and_then(|peer| peer.address.key);
-        match self.wires.open(target, key, times, now) {
-            Ok(wire) => self.open(now, id, wire),
+        match Wire::open(target, &self.keys, key, now) {
+            Ok(wire) => self.open(now, id, Box::new(wire)),
             Err(error) => {
                 // Descriptors come back when others close; the time limit of the frames ends this.
                 if let Some(peer) = self.peers.get(&id) {

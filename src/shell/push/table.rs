@@ -16,7 +16,8 @@ use super::poller::Poller;
 use super::queue::QueueLimits;
 use super::resolve::Resolver;
 use super::turn::Slice;
-use super::wire::{Flow, Outcome, Wire, Wires};
+use super::wire::{Flow, Outcome, Wire};
+use crate::engine::zmtp::KeyPair;
 use crate::types::Mono;
 use crate::types::{Host, PushAddress};
 
@@ -43,10 +44,11 @@ pub(super) struct Limits {
     pub(super) linger: Duration,
 }
 
-/// The table. `poller`, `wires` and `resolver` are what its sockets need.
+/// The table. `poller`, `keys` and `resolver` are what its sockets need.
 pub(super) struct Table {
     pub(super) limits: Limits,
-    pub(super) wires: Wires,
+    /// What is proved to receivers that want CURVE.
+    pub(super) keys: KeyPair,
     pub(super) poller: Poller,
     pub(super) resolver: Resolver,
     pub(super) inbox: Inbox,
@@ -73,10 +75,10 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(limits: Limits, wires: Wires, resolver: Resolver, inbox: Inbox) -> io::Result<Self> {
+    pub(super) fn new(limits: Limits, keys: KeyPair, resolver: Resolver, inbox: Inbox) -> io::Result<Self> {
         Ok(Self {
             limits,
-            wires,
+            keys,
             poller: Poller::new(&resolver)?,
             resolver,
             inbox,
@@ -237,7 +239,7 @@ impl Table {
     }
 
     /// Opens the socket of a peer that is next in the line.
-    pub(super) fn open(&mut self, now: Mono, id: PeerId, wire: Wire) {
+    pub(super) fn open(&mut self, now: Mono, id: PeerId, wire: Box<Wire>) {
         let Some(peer) = self.peers.get_mut(&id) else { return };
         if let Err(error) = self.poller.add(wire.watched(), id) {
             log::warn!("push: cannot watch a socket: {error}");
@@ -289,7 +291,7 @@ impl Table {
             }
         };
         *count += frames as u64;
-        self.complaints.dropped(now, &address, &reason.text(&address, self.wires.key()), frames);
+        self.complaints.dropped(now, &address, &reason.text(&address, self.keys.public()), frames);
     }
 
     /// Takes so many answers of the resolver at the most, and lets everyone who waits for one of them go on.

@@ -1,36 +1,45 @@
-//! The connection to one address, of either transport.
+//! The connection to one address: a stream with a DEALER on it.
 //!
-//! | a wire is | `zmq` | `own` |
-//! |---|---|---|
-//! | asked | when the socket has news | when the stream has bytes or room |
-//! | served at once | 1,024 frames | 16 KiB in and 256 KiB out |
-//! | hiding frames | 100 in libzmq, and the kernel's | 64 KiB that are encoded, and the kernel's |
-//! | refused | not told: libzmq tries again by itself | lost, and the table tries again |
+//! Served at once are 16 KiB in and 256 KiB out; 64 KiB are encoded ahead, and the kernel has frames beyond those.
+//!
+//! It is told of news once each, so it reads and writes until the stream has nothing more or takes nothing more, or says that
+//! there is more to do. A push is no news: it costs one write, and nothing is read for it.
 
-mod own;
-mod zmq;
-
-use std::net::IpAddr;
-use std::os::fd::RawFd;
+use std::io;
+use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use nix::sys::epoll::EpollFlags;
 
 use super::inbox::Inbox;
+use super::pace::Pace;
 use super::queue::FrameQueue;
-use crate::engine::zmtp::{ClientKeys, KeyPair, Security};
-use crate::types::Mono;
-use crate::types::{PublicKey, PushAddress};
-
-use own::OwnWire;
-use zmq::ZmqWire;
+use crate::engine::zmtp::{ClientKeys, Connection, Event, KeyPair, Kind, Limits, Security, Settings};
+use crate::shell::endpoint::{Address, Stream};
+use crate::types::{Mono, PublicKey, PushAddress};
 
 /// Bytes of a frame from a peer. The connection is cut beyond it, so an echo of what we push must fit.
 const RECEIVE_BYTES_MAX: usize = 262_144;
 
 /// Looks at one socket before the others get their turn: reads, and writes.
 const LOOKS_MAX: usize = 4;
+
+/// Bytes that are encoded ahead of the stream and written at once; a lost connection takes no more than these with it.
+const AHEAD_BYTES: usize = 65_536;
+
+/// Bytes that wait for a peer at the most: those ahead and one long frame, or answers to its questions.
+const WAITING_BYTES_MAX: usize = 1 << 20;
+
+/// Parts of a message from a peer. An acknowledgement has one, or two with a delimiter.
+const RECEIVE_PARTS_MAX: usize = 16;
+
+/// Bytes read at once. Acknowledgements are short.
+const CHUNK_BYTES: usize = 4096;
+
+/// What a step of a handshake with keys counts for among the bytes of a turn: it takes as long as writing so many.
+const KEYED_STEP_BYTES: usize = 65_536;
 
 /// What the socket is known to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,134 +90,226 @@ pub(super) struct Served {
     pub(super) bytes: usize,
 }
 
-/// Times that come from the configuration.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct WireTimes {
-    /// How long a closed socket goes on delivering.
-    pub(super) linger: Duration,
-    /// How long a peer may take for the handshake.
-    pub(super) handshake: Duration,
+/// One open stream.
+pub(super) struct Wire {
+    stream: Stream,
+    connection: Connection,
+    flow: Flow,
+    is_keyed: bool,
+    /// Bytes have gone one way or the other. What a peer says before it cuts us off may be lost with the connection.
+    is_reached: bool,
+    pace: Pace,
+    /// The stream has not said that it has nothing more since it had news.
+    may_read: bool,
+    /// What was read and not looked at so far.
+    rest: Vec<u8>,
 }
 
-/// Where wires come from.
-pub(super) enum Wires {
-    /// Sockets of this context.
-    Zmq(::zmq::Context),
-    /// Streams; with our keys, for receivers that want CURVE.
-    Own(KeyPair),
-}
+/// The connection is gone, or was cut.
+struct Lost;
 
-/// The open connection to one address.
-pub(super) enum Wire {
-    Zmq(ZmqWire),
-    Own(Box<OwnWire>),
-}
+impl Wire {
+    const NEWS: EpollFlags =
+        EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
 
-/// Why there is no wire.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NoWire {
-    #[error(transparent)]
-    Zmq(#[from] ::zmq::Error),
-    #[error(transparent)]
-    Own(#[from] std::io::Error),
-    /// Nothing is said in plain text to who has a key.
-    #[error("its key asks for CURVE, and TRANSPORT = \"zmq\" has none; say TRANSPORT = \"own\"")]
-    NoCurve,
-}
-
-impl Wires {
-    /// Opens a wire and starts to connect; whoever is there has to have the secret to `key`, if there is one. It fails when
-    /// descriptors or sockets have run out.
+    /// Opens a wire and starts to connect as the owner of `pair`; a receiver with a key must prove that it has the secret to it.
+    ///
+    /// # Errors
+    /// When descriptors have run out.
     pub(super) fn open(
-        &self,
-        target: (IpAddr, u16),
+        (ip, port): (IpAddr, u16),
+        pair: &KeyPair,
         key: Option<PublicKey>,
-        times: WireTimes,
         now: Mono,
-    ) -> Result<Wire, NoWire> {
-        Ok(match (self, key) {
-            (Self::Zmq(_), Some(_)) => return Err(NoWire::NoCurve),
-            (Self::Zmq(context), None) => Wire::Zmq(ZmqWire::open(context, target, times, now)?),
-            (Self::Own(_), None) => Wire::Own(Box::new(OwnWire::open(target, Security::Null, now)?)),
-            (Self::Own(pair), Some(server)) => {
-                let keys = Arc::new(ClientKeys { pair: pair.clone(), server });
-                Wire::Own(Box::new(OwnWire::open(target, Security::CurveClient(keys), now)?))
-            }
+    ) -> io::Result<Self> {
+        let security = key.map_or(Security::Null, |server| {
+            Security::CurveClient(Arc::new(ClientKeys { pair: pair.clone(), server }))
+        });
+        let limits = Limits {
+            message_bytes_max: RECEIVE_BYTES_MAX,
+            parts_max: RECEIVE_PARTS_MAX,
+            queue_messages_max: usize::MAX,
+            queue_bytes_max: WAITING_BYTES_MAX,
+            // The table has these two in its own hand, by address and not by connection.
+            handshake_timeout: Duration::MAX,
+            stall_timeout: Duration::MAX,
+            ping_interval: None,
+        };
+        let settings = Settings { kind: Kind::Dealer, limits, security };
+        Ok(Self {
+            stream: Stream::connect(&Address::Tcp(SocketAddr::new(ip, port)))?,
+            connection: Connection::new(now, settings, rand::random()),
+            flow: Flow::Connecting { since: now },
+            is_keyed: key.is_some(),
+            is_reached: false,
+            pace: Pace::default(),
+            may_read: true,
+            rest: Vec::new(),
         })
     }
 
-    /// By which receivers that want CURVE know us.
-    pub(super) const fn key(&self) -> Option<PublicKey> {
-        match self {
-            Self::Zmq(_) => None,
-            Self::Own(pair) => Some(pair.public()),
-        }
-    }
-}
-
-impl Wire {
     /// What to watch, and for what.
     pub(super) fn watched(&self) -> (RawFd, EpollFlags) {
-        match self {
-            Self::Zmq(wire) => (wire.descriptor(), EpollFlags::EPOLLIN),
-            Self::Own(wire) => (wire.descriptor(), OwnWire::NEWS),
-        }
+        (self.stream.as_fd().as_raw_fd(), Self::NEWS)
     }
 
     /// What is known of the connection.
-    pub(super) fn flow(&self) -> Flow {
-        match self {
-            Self::Zmq(wire) => wire.flow(),
-            Self::Own(wire) => wire.flow(),
-        }
+    pub(super) const fn flow(&self) -> Flow {
+        self.flow
     }
 
     /// When reading goes on, if it pauses.
     pub(super) fn paused_until(&self) -> Option<Mono> {
-        match self {
-            Self::Zmq(wire) => wire.paused_until(),
-            Self::Own(wire) => wire.paused_until(),
-        }
+        self.pace.paused_until()
     }
 
-    /// Whether somebody is there who has not completed the handshake so far.
+    /// Whether a peer answers that has yet to complete the handshake.
     pub(super) const fn is_shaking(&self) -> bool {
-        match self {
-            // It is not told.
-            Self::Zmq(_) => false,
-            Self::Own(wire) => wire.is_shaking(),
-        }
+        self.is_reached && self.flow.is_connecting()
     }
 
     /// Whether it can be closed without losing a frame that it has taken.
     pub(super) fn is_drained(&self) -> bool {
-        match self {
-            // libzmq goes on delivering after the close.
-            Self::Zmq(_) => true,
-            Self::Own(wire) => wire.is_drained(),
-        }
-    }
-
-    /// Lets the socket deliver for another time than the configured one when it is closed.
-    pub(super) fn set_linger(&self, linger: Duration) {
-        match self {
-            Self::Zmq(wire) => wire.set_linger(linger),
-            // The kernel delivers what it has.
-            Self::Own(_) => {}
-        }
+        self.flow.is_connecting() || self.connection.output().is_empty()
     }
 
     /// Sends what waits and reads what came. `has_news` says that the descriptor was ready, and not just for writing.
     pub(super) fn serve(
         &mut self,
-        ends: (&mut FrameQueue, &mut Inbox),
+        (queue, inbox): (&mut FrameQueue, &mut Inbox),
         peer: &Arc<PushAddress>,
         now: Mono,
         has_news: bool,
     ) -> Served {
-        match self {
-            Self::Zmq(wire) => wire.serve(ends, peer, now, has_news),
-            Self::Own(wire) => wire.serve(ends, peer, now, has_news),
+        self.pace.tick(now);
+        self.may_read |= has_news;
+        let mut served = Served { outcome: Outcome::Settled, sent: 0, received: 0, bytes: 0 };
+        let may_compute = self.is_keyed && self.connection.peer().is_none();
+        let read = self.read(inbox, peer, now, &mut served);
+        if may_compute && served.bytes > 0 {
+            served.bytes += KEYED_STEP_BYTES;
         }
+        let outcome = read.and_then(|read| Ok(read.max(self.write(queue, now, &mut served)?)));
+        served.outcome = outcome.unwrap_or(Outcome::Lost);
+        served
+    }
+
+    fn read(
+        &mut self,
+        inbox: &mut Inbox,
+        peer: &Arc<PushAddress>,
+        now: Mono,
+        served: &mut Served,
+    ) -> Result<Outcome, Lost> {
+        for _ in 0..LOOKS_MAX {
+            if self.pace.left() == 0 {
+                // The end of its window is a deadline of its own.
+                return Ok(Outcome::Settled);
+            }
+            if self.rest.is_empty() {
+                if !self.may_read {
+                    return Ok(Outcome::Settled);
+                }
+                let mut chunk = [0; CHUNK_BYTES];
+                match self.stream.read(&mut chunk) {
+                    Ok(0) => return Err(Lost),
+                    Ok(count) => {
+                        self.is_reached = true;
+                        self.rest.extend_from_slice(&chunk[..count]);
+                    }
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                        self.may_read = false;
+                        return Ok(Outcome::Settled);
+                    }
+                    Err(_) => return Err(Lost),
+                }
+                served.bytes += self.rest.len();
+                // So that questions without end are paced as well.
+                self.pace.spend(1);
+            }
+            self.take_rest(inbox, peer, now, served)?;
+        }
+        Ok(Outcome::More)
+    }
+
+    /// Looks at what was read, as far as the pace allows.
+    fn take_rest(
+        &mut self,
+        inbox: &mut Inbox,
+        peer: &Arc<PushAddress>,
+        now: Mono,
+        served: &mut Served,
+    ) -> Result<(), Lost> {
+        let mut input = self.rest.as_slice();
+        while let Some(event) = self.connection.handle_input(now, &mut input).map_err(|_| Lost)? {
+            let Event::Message(parts) = event else { continue };
+            for part in &parts {
+                inbox.take(peer, part);
+            }
+            served.received += parts.len();
+            self.pace.spend(parts.len());
+            if self.pace.left() == 0 {
+                break;
+            }
+        }
+        let used = self.rest.len() - input.len();
+        self.rest.drain(..used);
+        Ok(())
+    }
+
+    fn write(&mut self, queue: &mut FrameQueue, now: Mono, served: &mut Served) -> Result<Outcome, Lost> {
+        let is_open = self.connection.peer().is_some();
+        if is_open && self.flow.is_connecting() {
+            // Here and not when all is written: that may take more turns than a stop has patience for who only connects.
+            self.flow = Flow::Up { sent: 0 };
+        }
+        let mut moved = false;
+        for _ in 0..LOOKS_MAX {
+            while is_open
+                && self.connection.output().len() < AHEAD_BYTES
+                && let Some(frame) = queue.front()
+                && self.connection.send(now, &[frame]).is_ok()
+            {
+                queue.pop();
+                served.sent += 1;
+            }
+            let output = self.connection.output();
+            if output.is_empty() {
+                if is_open {
+                    self.flow = Flow::Up { sent: 0 };
+                }
+                return Ok(Outcome::Settled);
+            }
+            match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
+                Ok(count) => {
+                    self.is_reached = true;
+                    self.connection.handle_written(now, count);
+                    served.bytes += count;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.flow = self.blocked(now, moved);
+                    return Ok(Outcome::Settled);
+                }
+                Err(_) => return Err(Lost),
+            }
+            moved = true;
+        }
+        Ok(Outcome::More)
+    }
+
+    fn blocked(&self, now: Mono, moved: bool) -> Flow {
+        match self.flow {
+            Flow::Full { since } if !moved => Flow::Full { since },
+            Flow::Connecting { since } => Flow::Connecting { since },
+            Flow::Up { .. } | Flow::Full { .. } => Flow::Full { since: now },
+        }
+    }
+}
+
+impl Drop for Wire {
+    fn drop(&mut self) {
+        // Bytes that were never read would make the close a reset, which takes the last frames from the peer.
+        let _ = self.stream.shutdown(Shutdown::Write);
+        let _ = self.stream.read(&mut [0; CHUNK_BYTES]);
     }
 }

@@ -368,7 +368,6 @@ fn rules() -> Rules {
     Rules {
         limits: crate::protocol::json::FieldLimits::TRUSTED,
         addresses: crate::types::AddressPolicy::everything(),
-        curve_pushes: true,
         wait_max: Duration::from_secs(3600),
         apply_wait_max: Duration::from_secs(3600),
         defaults: Arc::new(Policy { losses_max: 3, defers_max: 2, ..Policy::default() }),
