@@ -199,7 +199,7 @@ fn read_some(pid: Pid, name: &str, bytes_max: u64) -> Vec<u8> {
 }
 
 /// The id of this boot; start times of another one mean nothing. Empty when the kernel does not tell.
-pub(super) fn boot_id() -> &'static str {
+pub(in crate::shell) fn boot_id() -> &'static str {
     static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()
     });

@@ -1,7 +1,6 @@
 //! The worker's guard: passes signals on, and ends the command of a worker that was killed.
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -16,7 +15,7 @@ const LOOK_MILLIS: u16 = 100;
 const LOOKS_MAX: u32 = 100;
 
 /// Waits for the end of the worker; returns the exit code for both.
-pub(super) fn watch(mut ward: Ward, root: &Path, host: &str) -> Result<u8, PromptWorkerError> {
+pub(super) fn watch(mut ward: Ward, runs: &Runs) -> Result<u8, PromptWorkerError> {
     let mut signals = Signals::install(&STOP)?;
     let exit = loop {
         if let Some(exit) = ward.try_wait()? {
@@ -40,7 +39,7 @@ pub(super) fn watch(mut ward: Ward, root: &Path, host: &str) -> Result<u8, Promp
         }
         let _ = poll(&mut [], PollTimeout::from(LOOK_MILLIS));
     }
-    Runs::open(root, host)?.sweep();
+    runs.reopen()?.sweep();
     // As shells have it.
     Ok(u8::try_from(128 + code.unsigned_abs()).unwrap_or(u8::MAX))
 }
