@@ -18,6 +18,9 @@ mod waiting;
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::{PATIENCE, eventually};
 
+/// What every worker shows its master.
+pub(crate) const SECRET: &str = "open sesame";
+
 pub(crate) struct Place(tempfile::TempDir);
 
 /// A `llts` that runs. Dropping it ends it.
@@ -52,7 +55,7 @@ impl Place {
     fn launch(&self, mut command: Command, arguments: &[&str]) -> Program {
         command.arg("prompt").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LLTS_PROMPT_WORKER_KILL_INTERVAL", "300").env("LLTS_PROMPT_WORKER_STRAGGLER_GRACE", "100");
-        command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000");
+        command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000").env("LLTS_PROMPT_SECRET", SECRET);
         Program(command.spawn().expect("started"))
     }
 

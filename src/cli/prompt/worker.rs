@@ -59,7 +59,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let settings = Settings {
-        secret: config.prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()),
+        secret: config.prompt.secret.clone(),
         patience: args.patience.map_or(Some(section.patience), |Patience(time)| time),
         join_timeout: section.join_timeout,
         reconnect_interval_max: section.reconnect_interval_max,

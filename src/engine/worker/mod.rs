@@ -25,6 +25,7 @@ mod scenarios;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::config::Secret;
 use crate::engine::timers::Timers;
 use crate::protocol::prompt::{FromMaster, FromWorker, Request};
 use crate::types::{ExitCode, Mono, Now};
@@ -39,7 +40,7 @@ pub const USAGE_LIMITED: ExitCode = ExitCode(75);
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What the master wants to hear of whoever joins.
-    pub secret: Option<String>,
+    pub secret: Option<Secret>,
     /// How long a master may be away before the worker ends; `None` is for ever.
     pub patience: Option<Duration>,
     /// How long a master may take to answer a JOIN.
