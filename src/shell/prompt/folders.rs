@@ -91,11 +91,10 @@ impl Folders {
 
     /// The prompts in `done/` and `failed/`.
     pub(super) fn counts(&self) -> Result<(u64, u64), PromptError> {
-        let count = |path: &PathBuf| match names(path) {
-            Ok(names) => Ok(count_prompts(&names)),
-            Err(source) => Err(PromptError::Folder { path: path.clone(), source }),
-        };
-        Ok((count(&self.done)?, count(&self.failed)?))
+        let list = |path: &Path| names(path).map_err(|source| PromptError::Folder { path: path.to_owned(), source });
+        let [pending, working, done, failed] = self.all().map(list);
+        let [_, _, done, failed] = count_prompts(&[pending?, working?, done?, failed?]);
+        Ok((done, failed))
     }
 
     /// The names of the prompts that wait. A folder that is gone is made again.
