@@ -2,7 +2,7 @@
 //!
 //! | from | type | what it holds |
 //! |---|---|---|
-//! | worker | `JOIN` | `msg`: the worker's id; we add `secret` |
+//! | worker | `JOIN` | `msg`: the worker's id; we add `secret`, and `splits`: true for a worker that finds messages in the stream |
 //! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as it came |
 //! | worker | `DONE`, `FAILED` | `msg`: any text; which file is meant is known from the worker |
 //! | worker | `USAGE_LIMITED` | we add `retry_after`, in seconds |
@@ -66,6 +66,7 @@ const TYPE: &str = "type";
 const MSG: &str = "msg";
 const REQ_ID: &str = "req_id";
 const SECRET: &str = "secret";
+const SPLITS: &str = "splits";
 const FILE: &str = "file";
 const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
@@ -123,6 +124,8 @@ pub enum FromWorker {
         worker: String,
         /// What the master's configuration asks for.
         secret: Option<String>,
+        /// Whether it finds the messages in the stream, however they arrive. The document's workers read one with each `recv`.
+        splits: bool,
     },
     /// It has taken a prompt.
     RequestAck(RequestId),
@@ -200,9 +203,12 @@ impl FromWorker {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Join { worker, secret } => {
-                message(kind::JOIN, worker, |out| optional(out, SECRET, secret.as_deref()))
-            }
+            Self::Join { worker, secret, splits } => message(kind::JOIN, worker, |out| {
+                optional(out, SECRET, secret.as_deref());
+                if *splits {
+                    out.literal(SPLITS, true);
+                }
+            }),
             Self::RequestAck(id) => message(kind::REQUEST_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Done { text } => message(kind::DONE, text, |_| {}),
@@ -222,7 +228,11 @@ impl FromWorker {
     pub fn parse(frame: &[u8]) -> Result<Self, MessageError> {
         let (kind, fields) = read(frame)?;
         Ok(match kind.as_str() {
-            kind::JOIN => Self::Join { worker: needed(&fields, MSG, &kind)?, secret: text(&fields, SECRET) },
+            kind::JOIN => Self::Join {
+                worker: needed(&fields, MSG, &kind)?,
+                secret: text(&fields, SECRET),
+                splits: matches!(fields.get(SPLITS), Some(Scalar::Bool(true))),
+            },
             kind::REQUEST_ACK => Self::RequestAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
             kind::CHECK_ACK => Self::CheckAck(RequestId(needed(&fields, REQ_ID, &kind)?)),
             kind::DONE => Self::Done { text: text(&fields, MSG).unwrap_or_default() },

@@ -16,6 +16,7 @@ pub mod prompt_create;
 pub mod prompt_status;
 pub mod prompt_worker;
 pub mod push;
+mod rename;
 pub mod signals;
 pub mod store;
 pub mod supervisor;

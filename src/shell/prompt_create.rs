@@ -11,11 +11,9 @@ use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-
 use crate::protocol::prompt::Front;
 use crate::shell::lock::StateLock;
+use crate::shell::rename::rename_new;
 
 use targets::Target;
 use template::{BadTemplate, Template};
@@ -238,12 +236,7 @@ fn refuse_known_names(tasks: &Path, targets: &[Target]) -> Result<(), CreateErro
 
 fn publish(drafts: &Drafts, pending: &Path, target: &Target) -> Result<(), CreateError> {
     let (from, to) = (drafts.0.join(&target.name), pending.join(&target.name));
-    let renamed = match renameat_with(CWD, &from, CWD, &to, RenameFlags::NOREPLACE) {
-        // A file system without the flag: the names were free a moment ago.
-        Err(Errno::INVAL | Errno::NOSYS) => fs::rename(&from, &to),
-        other => other.map_err(Into::into),
-    };
-    renamed.map_err(|error| CreateError::Line {
+    rename_new(&from, &to).map_err(|error| CreateError::Line {
         line: target.line,
         problem: format!("cannot put {} in place: {error}", to.display()),
     })

@@ -115,13 +115,14 @@ fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
 pub fn count(root: &Path) -> io::Result<Counts> {
     let tasks = root.join(TASKS);
     fs::read_dir(&tasks)?;
-    let [pending, working, done, failed] = FOLDERS.map(|folder| count_folder(&tasks.join(folder)));
-    Ok(Counts { pending: pending?, working: working?, done: done?, failed: failed? })
+    let [pending, working, done, failed] = FOLDERS.map(|folder| list(&tasks.join(folder)));
+    let [pending, working, done, failed] = count_prompts(&[pending?, working?, done?, failed?]);
+    Ok(Counts { pending, working, done, failed })
 }
 
-fn count_folder(folder: &Path) -> io::Result<u64> {
+fn list(folder: &Path) -> io::Result<BTreeSet<FileName>> {
     let entries = match fs::read_dir(folder) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(0),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
         entries => entries?,
     };
     let mut names = BTreeSet::new();
@@ -132,7 +133,7 @@ fn count_folder(folder: &Path) -> io::Result<u64> {
             names.insert(FileName::new(entry.file_name()));
         }
     }
-    Ok(count_prompts(&names))
+    Ok(names)
 }
 
 /// Waits until the descriptor is readable, or the time is over; says which.
@@ -163,5 +164,11 @@ mod tests {
             fs::write(done.join(name), "").unwrap();
         }
         assert_eq!(count(root.path()).unwrap(), Counts { done: 3, ..Counts::default() });
+        let failed = root.path().join(".tasks/failed");
+        fs::create_dir(&failed).unwrap();
+        for name in ["a.out", "c.out", "c.err", "c.json"] {
+            fs::write(failed.join(name), "").unwrap();
+        }
+        assert_eq!(count(root.path()).unwrap(), Counts { done: 3, ..Counts::default() }, "of runs before the last");
     }
 }

@@ -1,11 +1,13 @@
 //! The prompt worker's process: one connection to a master, one run of the command at a time, one loop.
 //!
 //! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input is
-//! a file, its output goes to files, its end is a descriptor. So a check is answered at once, whatever the command does.
+//! a file, its output goes to files, its end is a descriptor. Nor does it wait for a disk: results are put in place in the
+//! background. So a check is answered at once, whatever the command does.
 //!
 //! Beside it stands its guard ([`process::split`]): a worker that is killed leaves no command running, which would work on a
 //! prompt that others have by now.
 
+mod background;
 mod connection;
 mod guard;
 mod results;
@@ -20,15 +22,16 @@ use std::path::PathBuf;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use crate::engine::worker::{Effect, End, Settings, Worker};
+use crate::engine::worker::{Effect, End, Kept, Settings, Worker};
 use crate::shell::clock;
 use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
 use crate::shell::signals::{STOP, Signals};
 use crate::types::Mono;
 
-use connection::{Connection, Dial};
+use background::Background;
+use connection::{Connection, Dial, start_dial};
 use runner::Runner;
-use runs::host_part;
+use runs::{Runs, host_part};
 
 /// What to work for, and with what.
 #[derive(Clone, Debug)]
@@ -43,6 +46,8 @@ pub struct Work {
     pub command: Vec<OsString>,
     /// What the engine must know.
     pub settings: Settings,
+    /// Whether results are on the disk before they are reported.
+    pub durable: bool,
 }
 
 /// Why a worker cannot start.
@@ -86,17 +91,20 @@ pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
     let root = work.root.canonicalize().map_err(unusable)?;
     let host = host_part(&nix::unistd::gethostname().map_err(io::Error::from)?);
+    // Both halves hold its lock: what is left of the run is ours until both are gone.
+    let runs = Runs::open(&root, &host)?;
     let guard = match process::split()? {
-        Half::Guard(ward) => return guard::watch(ward, &root, &host).map(Ended::Guard),
+        Half::Guard(ward) => return guard::watch(ward, &runs).map(Ended::Guard),
         Half::Ward(guard) => guard,
     };
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
-    let runner = Runner::start(&root, command, &host)?;
+    let runner = Runner::start(&root, command, runs, work.durable)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
     let master = (work.host, work.port);
-    let turns = Loop { master, host, name, guard: Some(guard), worker, runner, dial: None, connection: None };
+    let (guard, dial, keeping, connection) = (Some(guard), None, None, None);
+    let turns = Loop { master, host, name, guard, worker, runner, dial, keeping, connection };
     Ok(Ended::Worker(turns.serve(&mut signals)))
 }
 
@@ -110,6 +118,8 @@ struct Loop {
     worker: Worker,
     runner: Runner,
     dial: Option<Dial>,
+    /// While the results of a run are put in place.
+    keeping: Option<Background<Result<(), String>>>,
     connection: Option<Connection>,
 }
 
@@ -118,6 +128,7 @@ struct Ready {
     signals: bool,
     guard: bool,
     dialled: bool,
+    kept: bool,
     readable: bool,
     writable: bool,
 }
@@ -140,6 +151,9 @@ impl Loop {
             if ready.dialled {
                 self.connect();
             }
+            if ready.kept {
+                self.finish_keeping();
+            }
             if ready.writable {
                 self.with_connection(Connection::flush);
             }
@@ -160,6 +174,7 @@ impl Loop {
         };
         let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::POLLIN));
         let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::POLLIN));
+        let keeping = self.keeping.as_ref().map(|keeping| add(keeping.as_fd(), PollFlags::POLLIN));
         let connection = self.connection.as_ref().map(|connection| {
             let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
             add(connection.as_fd(), PollFlags::POLLIN | out)
@@ -174,6 +189,7 @@ impl Loop {
             signals: is(Some(0), readable),
             guard: is(guard, readable),
             dialled: is(dial, readable),
+            kept: is(keeping, readable),
             readable: is(connection, readable),
             writable: is(connection, PollFlags::POLLOUT),
         }
@@ -192,8 +208,8 @@ impl Loop {
 
     fn connect(&mut self) {
         let Some(dial) = self.dial.take() else { return };
-        let connection = dial
-            .outcome()
+        let outcome = dial.outcome().unwrap_or_else(|| Err("the attempt to connect has broken off".to_owned()));
+        let connection = outcome
             .and_then(|stream| Connection::new(stream).map_err(|error| format!("cannot use a connection: {error}")));
         let now = clock::now();
         match connection {
@@ -205,6 +221,23 @@ impl Loop {
             }
             Err(reason) => self.worker.handle_unreachable(now, &reason),
         }
+    }
+
+    fn keep(&mut self, kept: Kept) {
+        match self.runner.keep(kept, &self.name) {
+            Ok(keeping) => self.keeping = Some(keeping),
+            Err(error) => self.kept(Err(error.to_string())),
+        }
+    }
+
+    fn finish_keeping(&mut self) {
+        let Some(keeping) = self.keeping.take() else { return };
+        self.kept(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
+    }
+
+    fn kept(&mut self, outcome: Result<(), String>) {
+        let outcome = self.runner.finish(outcome);
+        self.worker.handle_kept(outcome);
     }
 
     fn receive(&mut self) -> Option<End> {
@@ -242,7 +275,7 @@ impl Loop {
     fn obey(&mut self) -> Option<End> {
         while let Some(effect) = self.worker.poll_effect() {
             match effect {
-                Effect::Connect => match Dial::start(&self.master.0, self.master.1) {
+                Effect::Connect => match start_dial(&self.master.0, self.master.1) {
                     Ok(dial) => self.dial = Some(dial),
                     Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
                 },
@@ -258,7 +291,8 @@ impl Loop {
                 }
                 Effect::Signal(signal) => self.runner.signal(signal),
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),
-                Effect::Keep(kept) => self.runner.keep(kept, &self.name),
+                Effect::Keep(kept) => self.keep(kept),
+                Effect::Discard => self.runner.discard(),
                 Effect::Exit(end) => return Some(end),
             }
         }

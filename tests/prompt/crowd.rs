@@ -81,7 +81,9 @@ fn measure_a_thousand_workers() {
         .map(|number| {
             let mut stream = TcpStream::connect(("127.0.0.1", master.port)).unwrap();
             stream.set_nodelay(true).unwrap();
-            stream.write_all(format!("{{\"type\":\"JOIN\",\"msg\":\"{number}\"}}\n").as_bytes()).unwrap();
+            stream
+                .write_all(format!("{{\"type\":\"JOIN\",\"msg\":\"{number}\",\"splits\":true}}\n").as_bytes())
+                .unwrap();
             stream.set_nonblocking(true).unwrap();
             Worker { stream, text: Vec::new(), done: None }
         })

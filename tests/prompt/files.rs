@@ -127,3 +127,30 @@ fn what_a_dead_master_has_left_waits_again_before_anybody_can_join() {
     assert_eq!(peer.take(), "left");
     assert_eq!(place.names("working"), ["a.2"]);
 }
+
+#[test]
+fn a_reason_replaces_no_file() {
+    let place = Place::new(&["z"]);
+    place.write("a", b"caf\xe9");
+    fs::create_dir_all(place.path("failed")).unwrap();
+    fs::write(place.path("failed/a.reason"), "a prompt that is called so").unwrap();
+    let master = place.master(&[]);
+    assert_eq!(master.join("1").take(), "do z");
+    assert_eq!(fs::read_to_string(place.path("failed/a.reason")).unwrap(), "a prompt that is called so");
+    assert!(fs::read_to_string(place.path("failed/a.2.reason")).unwrap().contains("not UTF-8"));
+}
+
+/// Where the file system has no rename that replaces nothing, a move is a second name and the end of the first.
+#[test]
+fn a_move_that_a_dead_master_has_not_finished_leaves_one_file() {
+    let place = Place::new(&["b"]);
+    for folder in ["working", "done"] {
+        fs::create_dir_all(place.path(folder)).unwrap();
+    }
+    fs::write(place.path("done/a"), "do a").unwrap();
+    fs::hard_link(place.path("done/a"), place.path("working/a")).unwrap();
+    fs::hard_link(place.path("pending/b"), place.path("working/b")).unwrap();
+    let master = place.master(&[]);
+    assert_eq!(master.join("1").take(), "do b");
+    eventually("b is done with", || place.counts() == [1, 0, 1, 0]);
+}

@@ -31,7 +31,7 @@ fn work(shared: &Shared, seed: u64) {
             continue;
         };
         let say = |peer: &mut Peer, message: Value| peer.try_raw(format!("{message}\n").as_bytes()).is_ok();
-        let mut open = say(&mut peer, json!({ "type": "JOIN", "msg": seed.to_string() }));
+        let mut open = say(&mut peer, json!({ "type": "JOIN", "msg": seed.to_string(), "splits": true }));
         while open {
             let Some(message) = peer.next() else { break };
             open = match message["type"].as_str().unwrap() {

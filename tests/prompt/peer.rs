@@ -48,10 +48,10 @@ impl Peer {
         }
     }
 
-    /// Joins, and hears that it is welcome.
+    /// Joins as one that splits the stream, and hears that it is welcome.
     #[track_caller]
     pub(crate) fn join(&mut self, id: &str) {
-        self.say(&json!({ "type": "JOIN", "msg": id }));
+        self.say(&json!({ "type": "JOIN", "msg": id, "splits": true }));
         assert_eq!(self.next().expect("an answer")["type"], "JOIN_ACK");
     }
 

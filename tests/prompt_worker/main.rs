@@ -4,5 +4,6 @@ mod create;
 mod ends;
 mod master;
 mod place;
+mod results;
 mod runs;
 mod status;

@@ -4,7 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use llts::shell::clock;
@@ -17,6 +17,9 @@ mod waiting;
 
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::{PATIENCE, eventually};
+
+/// What every worker shows its master.
+pub(crate) const SECRET: &str = "open sesame";
 
 pub(crate) struct Place(tempfile::TempDir);
 
@@ -46,10 +49,13 @@ impl Place {
 
     /// `llts prompt` with these arguments, in this folder, on a short ladder.
     pub(crate) fn start(&self, arguments: &[&str]) -> Program {
-        let mut command = folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path());
+        self.launch(folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path()), arguments)
+    }
+
+    fn launch(&self, mut command: Command, arguments: &[&str]) -> Program {
         command.arg("prompt").args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         command.env("LLTS_PROMPT_WORKER_KILL_INTERVAL", "300").env("LLTS_PROMPT_WORKER_STRAGGLER_GRACE", "100");
-        command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000");
+        command.env("LLTS_PROMPT_WORKER_JOIN_TIMEOUT", "60000").env("LLTS_PROMPT_SECRET", SECRET);
         Program(command.spawn().expect("started"))
     }
 
@@ -57,6 +63,21 @@ impl Place {
     pub(crate) fn start_at(&self, verb: &str, address: SocketAddr, arguments: &[&str]) -> Program {
         let [host, port] = [address.ip().to_string(), address.port().to_string()];
         self.start(&[&[verb, &host, &port], arguments].concat())
+    }
+
+    /// A worker that another program starts, and that ends with the connection.
+    pub(crate) fn worker_in(&self, wrapper: &[&str], address: SocketAddr, script: &str) -> Program {
+        let [host, port] = [address.ip().to_string(), address.port().to_string()];
+        let llts = folder::program(self.0.path());
+        let mut command = Command::new(wrapper[0]);
+        command.args(&wrapper[1..]).arg(llts.get_program()).current_dir(self.0.path()).stdin(Stdio::null());
+        for (name, value) in llts.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        self.launch(command, &["worker", &host, &port, "--patience", "0", "--", "sh", "-c", script])
     }
 
     /// A worker of the master at `address`, which runs `script`.

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::master::Master;
-use crate::place::{Place, eventually, names};
+use crate::place::{Place, SECRET, eventually, names};
 
 #[test]
 fn a_command_finds_its_prompt_and_its_results_are_there_when_it_is_done() {
@@ -24,6 +24,21 @@ fn a_command_finds_its_prompt_and_its_results_are_there_when_it_is_done() {
     assert_eq!(result["command"], json!(["sh", "-c", script]), "{result}");
     assert!(result["seconds"].as_f64().unwrap() >= 0.0 && result["end"].as_f64() >= result["start"].as_f64());
     place.is_clean();
+}
+
+#[test]
+fn the_master_gets_the_secret_and_the_command_does_not() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.address(), &[], "env");
+    let mut peer = master.accept();
+    assert_eq!(peer.hears("JOIN")["secret"], SECRET);
+    peer.say(&json!({ "type": "JOIN_ACK", "msg": "" }));
+    peer.request("a.txt", "x");
+    peer.hears("DONE");
+    let found = place.text(".tasks/done/a.txt.out");
+    assert!(found.contains("PROMPT_NAME=a.txt\n") && !found.contains(SECRET), "{found}");
+    let ours: Vec<_> = found.lines().filter(|line| line.starts_with("LLTS_")).collect();
+    assert!(matches!(ours[..], [mark] if mark.starts_with("LLTS_RUN_PROMPT=")), "{ours:?}");
 }
 
 #[test]

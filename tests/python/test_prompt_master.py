@@ -33,6 +33,17 @@ def test_workers_of_the_document_work_everything_off(prompts):
     assert all(number in totals for number in ("20", "15", "5")), totals
 
 
+def test_workers_that_take_one_recv_for_one_message_survive_their_join(prompts):
+    """Prompts wait and checks are due while each worker joins: JOIN_ACK must come alone all the same."""
+    for number in range(40):
+        prompts.write(f"task_{number:03}.txt", "sleep 1000")
+    prompts.master(KEEP_ALIVE="true", TIMER_INTERVAL=10)
+    for number in range(8):
+        worker = prompts.document_worker()
+        wait_until(lambda: prompts.count("working") > number or worker.poll() is not None, "a worker with a prompt")
+        assert worker.poll() is None, f"worker {number} has died at its JOIN"
+
+
 def test_a_file_that_appears_is_handed_out(prompts):
     prompts.master(KEEP_ALIVE="true")
     peer = prompts.peer().join()

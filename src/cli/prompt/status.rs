@@ -24,8 +24,9 @@ const BAR_COLUMNS_MAX: usize = 60;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-If no master answers, the files below DIR are counted. With --watch on a terminal, the picture is drawn again each second, else
-a line is written for each change; it ends with Ctrl-C, or with the master.")]
+If no master answers, the files below DIR are counted. With --watch on a terminal, the
+picture is drawn again each second; elsewhere a line is written for each change. It ends
+with Ctrl-C, or with the master.")]
 pub(in crate::cli) struct StatusArgs {
     /// The master's host
     #[arg(default_value = "localhost")]

@@ -8,6 +8,7 @@ use clap::Args;
 
 use super::super::Session;
 use super::super::exit::{self, Failure};
+use crate::config::Durability;
 use crate::engine::worker::{End, Settings};
 use crate::shell::logging;
 use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
@@ -58,7 +59,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let section = &config.prompt_worker;
     let settings = Settings {
-        secret: config.prompt.secret.as_ref().map(|secret| secret.reveal().to_owned()),
+        secret: config.prompt.secret.clone(),
         patience: args.patience.map_or(Some(section.patience), |Patience(time)| time),
         join_timeout: section.join_timeout,
         reconnect_interval_max: section.reconnect_interval_max,
@@ -70,7 +71,8 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let WorkerArgs { host, port, root_dir, command, .. } = args;
     let (port, root) = (super::port(session, port), super::root(session, root_dir.as_deref()));
     let master = format!("{host}:{port}");
-    let work = Work { host, port, root, command, settings };
+    let durable = config.controller.durability == Durability::Disk;
+    let work = Work { host, port, root, command, settings, durable };
     let ended = prompt_worker::run(work).map_err(|error| match error {
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),
@@ -92,7 +94,9 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             let sentence = format!("the command is limited for {} s", pause.as_secs_f64());
             Err(Failure::new(exit::LIMITED, sentence))
         }
-        End::CannotRun(reason) => Err(Failure::failed(format!("{reason}; its prompt was given back"))),
+        End::CannotRun(reason) | End::CannotKeep(reason) => {
+            Err(Failure::failed(format!("{reason}; its prompt was given back")))
+        }
     }
 }
 

@@ -63,12 +63,31 @@ impl FileName {
         Self(name)
     }
 
+    /// Whether a file of this name, beside these, is a result and no prompt.
+    fn is_result(&self, beside: &BTreeSet<Self>, is_known: impl Fn(&OsStr) -> bool) -> bool {
+        let path = Path::new(&self.0);
+        let (Some(prompt), Some(ending)) = (path.file_stem(), path.extension().and_then(OsStr::to_str)) else {
+            return false;
+        };
+        let has = |ending: &str| beside.contains(&Self(prompt.to_owned()).with_ending(ending));
+        let is_of_run = has("json") && (has("out") || has("err"));
+        let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
+        // A reason gets a number when its name is taken.
+        let numbered = Path::new(prompt).extension().is_some_and(is_number).then(|| Path::new(prompt).file_stem());
+        let is_second = || ending == REASON_ENDING && numbered.flatten().is_some_and(&is_known);
+        RESULT_ENDINGS.contains(&ending) && (is_of_run || is_known(prompt) || is_second())
+    }
+
     /// The name of the file that says why this one is in `failed/`.
     #[must_use]
     pub fn reason(&self) -> Self {
+        self.with_ending(REASON_ENDING)
+    }
+
+    fn with_ending(&self, ending: &str) -> Self {
         let mut name = self.0.clone();
         name.push(".");
-        name.push(REASON_ENDING);
+        name.push(ending);
         Self(name)
     }
 }
@@ -85,16 +104,20 @@ impl fmt::Display for FileName {
     }
 }
 
-/// How many of the files of `done/` or `failed/` are prompts, not results beside one.
+/// How many prompts there are in `pending`, `working`, `done` and `failed`, which have files of these names.
+///
+/// In the first two every file is one. In the others a file that is called as a result is none if its prompt is in any of the
+/// folders, for it may wait again after a failure; nor if all of a run is there, for the prompts of a worker with a root of its
+/// own are elsewhere.
 #[must_use]
-pub fn count_prompts(names: &BTreeSet<FileName>) -> u64 {
-    let is_result = |name: &FileName| {
-        let path = Path::new(name.as_os_str());
-        let ending = path.extension().and_then(OsStr::to_str);
-        ending.is_some_and(|ending| RESULT_ENDINGS.contains(&ending))
-            && path.file_stem().is_some_and(|stem| names.contains(&FileName(stem.to_owned())))
+pub fn count_prompts(folders: &[BTreeSet<FileName>; 4]) -> [u64; 4] {
+    let [pending, working, done, failed] = folders;
+    let is_known = |name: &OsStr| folders.iter().any(|names| names.contains(&FileName(name.to_owned())));
+    let all = |names: &BTreeSet<FileName>| names.iter().filter(|name| name.is_prompt()).count() as u64;
+    let but_results = |names: &BTreeSet<FileName>| {
+        names.iter().filter(|name| name.is_prompt() && !name.is_result(names, is_known)).count() as u64
     };
-    names.iter().filter(|name| name.is_prompt() && !is_result(name)).count() as u64
+    [all(pending), all(working), but_results(done), but_results(failed)]
 }
 
 #[cfg(test)]
@@ -121,8 +144,20 @@ mod tests {
     }
 
     #[test]
-    fn results_beside_a_prompt_are_not_counted() {
-        let names = ["a.txt", "a.txt.out", "a.txt.err", "a.txt.json", "b", "b.reason", "c.out", "c.txt.json", ".d"];
-        assert_eq!(count_prompts(&names.iter().map(|name| FileName::from(*name)).collect()), 4);
+    fn results_are_not_counted() {
+        fn names(names: &[&str]) -> BTreeSet<FileName> {
+            names.iter().map(|name| FileName::from(*name)).collect()
+        }
+        let counts = |waiting: &[&str], done: &[&str]| {
+            count_prompts(&[names(waiting), BTreeSet::new(), names(done), BTreeSet::new()])
+        };
+        let beside = ["a.txt", "a.txt.out", "a.txt.err", "a.txt.json", "b", "b.reason", "c.out", "c.txt.json", ".d"];
+        assert_eq!(counts(&[], &beside), [0, 0, 4, 0]);
+        // Its prompt waits again.
+        assert_eq!(counts(&["a.txt"], &["a.txt.out", "a.txt.reason", "a.txt.2.reason", "b.out"]), [1, 0, 1, 0]);
+        // The prompt is in the root of the master; somebody has removed the empty output.
+        assert_eq!(counts(&[], &["a.out", "a.err", "a.json", "a.reason", "b.out", "b.json"]), [0; 4]);
+        // What waits is handed out, whatever it is called.
+        assert_eq!(counts(&["a", "a.out", ".a", "a~"], &[]), [2, 0, 0, 0]);
     }
 }

@@ -169,8 +169,8 @@ impl Master {
     /// From here on nothing that the worker says counts.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join(connection), Timer::Run(connection), Timer::Rest(connection)] {
-            self.timers.clear(&timer);
+        for timer in [Timer::Join, Timer::Settle, Timer::Run, Timer::Rest] {
+            self.timers.clear(&timer(connection));
         }
         let outstanding = self.peers.get_mut(connection).map(|peer| std::mem::take(&mut peer.outstanding));
         for request in outstanding.unwrap_or_default().into_keys() {
@@ -179,8 +179,15 @@ impl Master {
         match old {
             Some(State::Requesting(held, _) | State::Working(held)) => self.release(*held, Destination::Pending),
             // A file that is being claimed comes back in `handle_claimed`.
-            Some(State::Stranger | State::Idle(_) | State::Resting | State::Claiming | State::Disconnecting) | None => {
-            }
+            Some(
+                State::Stranger
+                | State::Settling(_)
+                | State::Idle(_)
+                | State::Resting
+                | State::Claiming
+                | State::Disconnecting,
+            )
+            | None => {}
         }
     }
 

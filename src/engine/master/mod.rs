@@ -13,11 +13,14 @@
 //! which files may not start, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when.
 //!
 //! ```text
-//! stranger --JOIN--> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
-//!                     ^                                                                     |
-//!                     +------------------------ DONE, FAILED, USAGE_LIMITED ----------------+
+//! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
+//!                                    ^                                                                     |
+//!                                    +------------------------ DONE, FAILED, USAGE_LIMITED ----------------+
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
+//!
+//! A worker settles for 200 ms, because the document's workers take what one `recv` returns after JOIN for one JSON text: a
+//! REQUEST in the same segment as JOIN_ACK would end them. One that says in its JOIN that it splits the stream is idle at once.
 //!
 //! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left; DISCONNECT is
 //! [`Master::handle_closed`], or its time-out. A worker is its connection: two may call themselves the same. A file is in one place at
@@ -164,6 +167,7 @@ impl Master {
             match timer {
                 Timer::Tick => self.tick(now),
                 Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Settle(connection) => self.settled(now, connection),
                 Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
                 Timer::Rest(connection) => self.be_idle(now, connection),
@@ -211,7 +215,7 @@ impl Master {
     }
 
     fn tell_workers(&mut self, message: &FromMaster) {
-        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker());
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_settled());
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
@@ -273,7 +277,7 @@ impl Master {
         self.ticked = true;
         self.effects.push_back(Effect::Scan);
         let workers: Vec<Connection> =
-            self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
+            self.peers.iter().filter(|(_, peer)| peer.is_settled()).map(|(connection, _)| connection).collect();
         for connection in workers {
             let request = self.ask(now, connection, Asked::Check);
             self.effects.push_back(Effect::Send(connection, FromMaster::Check(request)));
@@ -314,6 +318,7 @@ impl Master {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
             }
             assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
+            assert_eq!(is(Timer::Settle(connection)), matches!(peer.state, State::Settling(_)), "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
             if !matches!(peer.state, State::Working(_)) {

@@ -15,6 +15,8 @@ const LABEL_CHARS_MAX: usize = 128;
 pub(super) enum State {
     /// It has not said JOIN.
     Stranger,
+    /// It has joined, and hears nothing but JOIN_ACK for a while.
+    Settling(Owed),
     /// It waits for a prompt; the number is its place in the queue.
     Idle(u64),
     /// It waits until its service lets it work again.
@@ -27,6 +29,14 @@ pub(super) enum State {
     Working(Box<Held>),
     /// It is being closed.
     Disconnecting,
+}
+
+/// The answers that a settling worker gets afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Owed {
+    /// It has said JOIN once more.
+    pub(super) join_ack: bool,
+    pub(super) status: bool,
 }
 
 /// What an unanswered message has asked for.
@@ -59,7 +69,12 @@ impl Peer {
     pub(super) fn held(&self) -> Option<&Held> {
         match &self.state {
             State::Requesting(held, _) | State::Working(held) => Some(held),
-            State::Stranger | State::Idle(_) | State::Resting | State::Claiming | State::Disconnecting => None,
+            State::Stranger
+            | State::Settling(_)
+            | State::Idle(_)
+            | State::Resting
+            | State::Claiming
+            | State::Disconnecting => None,
         }
     }
 
@@ -68,10 +83,15 @@ impl Peer {
         !matches!(self.state, State::Stranger | State::Disconnecting)
     }
 
+    /// Whether it has joined and may be sent anything.
+    pub(super) const fn is_settled(&self) -> bool {
+        self.is_worker() && !matches!(self.state, State::Settling(_))
+    }
+
     /// The state in the document's words.
     pub(super) const fn shown_state(&self) -> WorkerState {
         match self.state {
-            State::Stranger | State::Idle(_) | State::Resting => WorkerState::Idle,
+            State::Stranger | State::Settling(_) | State::Idle(_) | State::Resting => WorkerState::Idle,
             State::Claiming | State::Requesting(..) => WorkerState::Requesting,
             State::Working(_) => WorkerState::Working,
             State::Disconnecting => WorkerState::Disconnecting,
@@ -124,7 +144,12 @@ impl Peers {
                 self.idle.insert(*turn, connection);
             }
             State::Requesting(_, bytes) => self.sending_bytes += bytes,
-            State::Stranger | State::Resting | State::Claiming | State::Working(_) | State::Disconnecting => {}
+            State::Stranger
+            | State::Settling(_)
+            | State::Resting
+            | State::Claiming
+            | State::Working(_)
+            | State::Disconnecting => {}
         }
         self.all.insert(connection, peer);
     }
@@ -137,7 +162,12 @@ impl Peers {
                 self.idle.remove(turn);
             }
             State::Requesting(_, bytes) => self.sending_bytes -= bytes,
-            State::Stranger | State::Resting | State::Claiming | State::Working(_) | State::Disconnecting => {}
+            State::Stranger
+            | State::Settling(_)
+            | State::Resting
+            | State::Claiming
+            | State::Working(_)
+            | State::Disconnecting => {}
         }
         Some(peer)
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::files::Held;
-use super::peers::{Asked, Peer, State};
+use super::peers::{Asked, Owed, Peer, State};
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
 use crate::types::Now;
@@ -11,6 +11,10 @@ use crate::types::Now;
 /// For a worker's own report after the time of its prompt is over. It counts that time, too, and tells more than a cut does; its
 /// SIGTERM, two seconds later its SIGKILL and the report take less than this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
+
+/// How long a worker that does not split the stream hears nothing but JOIN_ACK: a Python that has said JOIN is in its `recv` by
+/// then, also on a busy machine.
+const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 impl Master {
     /// Somebody has connected.
@@ -42,15 +46,18 @@ impl Master {
             // Whatever it has had waits for another worker already.
             (State::Disconnecting, _) => self.ignored += 1,
             (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
-            (State::Stranger, FromWorker::Join { worker, secret }) => {
-                self.join(now, connection, &worker, secret.as_deref());
+            (State::Stranger, FromWorker::Join { worker, secret, splits }) => {
+                self.join(now, connection, &worker, secret.as_deref(), splits);
             }
             (_, FromWorker::Leave) => self.disconnect(now, connection),
             (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
+                match self.owed(connection) {
+                    Some(owed) => owed.join_ack = true,
+                    None => self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck)),
+                }
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
@@ -81,7 +88,7 @@ impl Master {
         let Some(peer) = self.peers.get(connection) else { return };
         match (error, &peer.state) {
             // A later version of a worker may say more than is known here.
-            (MessageError::UnknownType(_), State::Idle(_) | State::Resting | State::Claiming)
+            (MessageError::UnknownType(_), State::Settling(_) | State::Idle(_) | State::Resting | State::Claiming)
             | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
             | (_, State::Disconnecting) => self.ignored += 1,
             (MessageError::UnknownType(_), State::Stranger) | (MessageError::Malformed(_), _) => {
@@ -91,7 +98,7 @@ impl Master {
         self.hand_out(now);
     }
 
-    fn join(&mut self, now: Now, connection: Connection, label: &str, secret: Option<&str>) {
+    fn join(&mut self, now: Now, connection: Connection, label: &str, secret: Option<&str>, splits: bool) {
         if !self.is_admitted(secret) {
             return self.refuse(
                 now,
@@ -107,10 +114,33 @@ impl Master {
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.name_itself(label);
         }
-        let end = self.peers.end_of_queue();
-        self.peers.set(connection, end, now.mono);
+        let state = if splits {
+            self.peers.end_of_queue()
+        } else {
+            self.timers.set(Timer::Settle(connection), now.mono + SETTLE_TIME);
+            State::Settling(Owed::default())
+        };
+        self.peers.set(connection, state, now.mono);
         log::info!("worker {label} has joined as {connection:?}");
         self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
+    }
+
+    /// What a settling worker is owed; `None` for any other peer.
+    fn owed(&mut self, connection: Connection) -> Option<&mut Owed> {
+        if let State::Settling(owed) = &mut self.peers.get_mut(connection)?.state { Some(owed) } else { None }
+    }
+
+    /// A worker is idle, and hears what it has asked meanwhile.
+    pub(super) fn settled(&mut self, now: Now, connection: Connection) {
+        let Some(Owed { join_ack, status }) = self.owed(connection).copied() else { return };
+        let end = self.peers.end_of_queue();
+        self.peers.set(connection, end, now.mono);
+        if join_ack {
+            self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
+        }
+        if status {
+            self.send_status(now, connection);
+        }
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
@@ -133,6 +163,13 @@ impl Master {
             // Whoever goes on asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
+        match self.owed(connection) {
+            Some(owed) => owed.status = true,
+            None => self.send_status(now, connection),
+        }
+    }
+
+    fn send_status(&mut self, now: Now, connection: Connection) {
         let status = Box::new(self.status(now));
         self.effects.push_back(Effect::Send(connection, FromMaster::StatusAck(status)));
     }
@@ -141,7 +178,9 @@ impl Master {
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
         let label = self.peers.get(connection).and_then(|peer| peer.label.as_deref()).unwrap_or("a stranger");
         log::warn!("{label} ({connection:?}) is refused: {reason}");
-        self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
+        if self.owed(connection).is_none() {
+            self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
+        }
         self.disconnect(now, connection);
     }
 

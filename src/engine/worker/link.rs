@@ -94,7 +94,8 @@ impl Worker {
         let Link::Connecting(search) = self.link else { return };
         self.link = Link::Joining(search);
         self.timers.set(Timer::Join, now.mono + self.settings.join_timeout);
-        self.send(FromWorker::Join { worker: id.to_owned(), secret: self.settings.secret.clone() });
+        let secret = self.settings.secret.as_ref().map(|secret| secret.reveal().to_owned());
+        self.send(FromWorker::Join { worker: id.to_owned(), secret, splits: true });
     }
 
     /// The connection cannot be had.

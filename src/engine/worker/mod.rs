@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the connection is there, or cannot be had, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_closed`] |
 //! | the master says something | [`Worker::handle_message`] |
-//! | an effect has come out, well or badly | [`Worker::handle_started`], [`Worker::handle_tree`] |
+//! | an effect has come out, well or badly | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_kept`] |
 //! | the command has ended | [`Worker::handle_exited`] |
 //! | the worker is told to stop | [`Worker::handle_stop`] |
 //! | a deadline | [`Worker::handle_timeout`] |
@@ -25,6 +25,7 @@ mod scenarios;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::config::Secret;
 use crate::engine::timers::Timers;
 use crate::protocol::prompt::{FromMaster, FromWorker, Request};
 use crate::types::{ExitCode, Mono, Now};
@@ -39,7 +40,7 @@ pub const USAGE_LIMITED: ExitCode = ExitCode(75);
 #[derive(Clone, Debug)]
 pub struct Settings {
     /// What the master wants to hear of whoever joins.
-    pub secret: Option<String>,
+    pub secret: Option<Secret>,
     /// How long a master may be away before the worker ends; `None` is for ever.
     pub patience: Option<Duration>,
     /// How long a master may take to answer a JOIN.
@@ -72,8 +73,10 @@ pub enum Effect {
     Signal(Signal),
     /// Look whether the command has left processes behind; then [`Worker::handle_tree`].
     CheckTree,
-    /// Put the results of the run where they belong, before the master hears of it.
+    /// Put the results of the run where they belong, before the master hears of it; then [`Worker::handle_kept`].
     Keep(Kept),
+    /// The run has no results: its prompt waits again, and its next run has some of its own.
+    Discard,
     /// The worker is done.
     Exit(End),
 }
@@ -96,8 +99,6 @@ pub enum Kept {
     Failed,
     /// The same, but the master counts the time, too, and may have put the prompt there already.
     Overdue,
-    /// Nowhere: the prompt waits again, and its next run has results of its own.
-    Nowhere,
 }
 
 /// Why the worker is done.
@@ -115,6 +116,8 @@ pub enum End {
     Limited(Duration),
     /// The command cannot be started, which no other prompt would change.
     CannotRun(String),
+    /// The results of a run cannot be kept: those of the next would be lost as well.
+    CannotKeep(String),
 }
 
 /// Why the engine wants to be called.

@@ -5,7 +5,8 @@
 //! | Free | REQUEST | Starting |
 //! | Starting | started; cannot start | Running; the end of the worker |
 //! | Running | the command has ended | Ended |
-//! | Ended | nothing is left of the tree, or it cannot be ended | Free, with its report |
+//! | Ended | nothing is left of the tree, or it cannot be ended | Keeping; Free, if there is nothing to keep |
+//! | Keeping | the results are kept; cannot be kept | Free, with its report; the end of the worker |
 
 use std::time::Duration;
 
@@ -44,6 +45,7 @@ enum State {
     Starting,
     Running,
     Ended { verdict: Verdict, sweeps: Option<u32> },
+    Keeping { report: FromWorker },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +87,8 @@ impl Run {
 
     #[cfg(test)]
     pub(super) fn is_ending(&self) -> bool {
-        matches!(self, Self::Taken(run) if run.ending.is_some() || matches!(run.state, State::Ended { .. }))
+        let over = |state: &State| matches!(state, State::Ended { .. } | State::Keeping { .. });
+        matches!(self, Self::Taken(run) if run.ending.is_some() || over(&run.state))
     }
 }
 
@@ -155,28 +158,47 @@ impl Worker {
     /// The run is over: results first, then the report.
     fn settle(&mut self, now: Now) {
         self.timers.clear(&Timer::Sweep);
-        let Run::Taken(run) = std::mem::replace(&mut self.run, Run::Free) else { return };
+        let Run::Taken(mut run) = std::mem::replace(&mut self.run, Run::Free) else { return };
         let State::Ended { verdict, .. } = run.state else { unreachable!("a run is settled before its end") };
         let (kept, report) = match verdict {
-            Verdict::Done => (Kept::Done, Some(FromWorker::Done { text: run.file })),
-            Verdict::Overdue(reason) => (Kept::Overdue, Some(FromWorker::Failed { reason })),
-            Verdict::Failed(reason) => (Kept::Failed, Some(FromWorker::Failed { reason })),
-            Verdict::Limited(retry_after) => {
-                let reason = "the command says that it is limited".to_owned();
-                (Kept::Nowhere, Some(FromWorker::UsageLimited { retry_after, reason }))
-            }
-            Verdict::Void => (Kept::Nowhere, None),
+            Verdict::Done => (Kept::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
+            Verdict::Overdue(reason) => (Kept::Overdue, FromWorker::Failed { reason }),
+            Verdict::Failed(reason) => (Kept::Failed, FromWorker::Failed { reason }),
+            Verdict::Limited(retry_after) => return self.discard(now, Some(retry_after)),
+            Verdict::Void => return self.discard(now, None),
         };
+        run.state = State::Keeping { report };
+        self.run = Run::Taken(run);
         self.effects.push_back(Effect::Keep(kept));
-        if let Some(report) = report.filter(|_| self.link.is_joined()) {
-            let limited = match &report {
-                FromWorker::UsageLimited { retry_after, .. } => Some(*retry_after),
-                _ => None,
-            };
+    }
+
+    /// The prompt waits again; `limited` if that is because the command has met a limit, with what it says of its length.
+    fn discard(&mut self, now: Now, limited: Option<Option<Duration>>) {
+        self.effects.push_back(Effect::Discard);
+        if let Some(retry_after) = limited.filter(|_| self.link.is_joined()) {
+            let reason = "the command says that it is limited".to_owned();
+            self.send(FromWorker::UsageLimited { retry_after, reason });
+            self.limited(now, retry_after.unwrap_or(self.settings.limited_pause));
+        }
+        self.after_run();
+    }
+
+    /// The results of the run are in place, or cannot be kept. A master that is gone meanwhile has given the prompt back.
+    pub fn handle_kept(&mut self, outcome: Result<(), String>) {
+        let report = match std::mem::replace(&mut self.run, Run::Free) {
+            Run::Taken(run) => match run.state {
+                State::Keeping { report } => report,
+                state => unreachable!("results are kept in {state:?}"),
+            },
+            Run::Free => return,
+        };
+        if let Err(reason) = outcome {
+            // The disk is full, or broken: whatever else is worked on would be lost as well.
+            self.exit(End::CannotKeep(reason));
+            return;
+        }
+        if self.link.is_joined() {
             self.send(report);
-            if let Some(retry_after) = limited {
-                self.limited(now, retry_after.unwrap_or(self.settings.limited_pause));
-            }
         }
         self.after_run();
     }
@@ -191,6 +213,7 @@ impl Worker {
             State::Ended { verdict, .. } => {
                 *verdict = if overdue { Verdict::Overdue(overdue_reason(run.limit)) } else { Verdict::Void };
             }
+            State::Keeping { .. } => {}
             State::Starting | State::Running => {
                 let begun = run.ending.is_some() || matches!(run.state, State::Starting);
                 run.ending.get_or_insert(if overdue { Ending::Overdue } else { Ending::Void });

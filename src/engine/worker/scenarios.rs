@@ -25,12 +25,14 @@ fn settings() -> Settings {
 struct Story {
     worker: Worker,
     now: Now,
+    /// Whether results are kept at once.
+    keeps: bool,
 }
 
 impl Story {
     fn new(settings: Settings) -> Self {
         let now = Now::default();
-        let mut story = Self { worker: Worker::new(settings, now), now };
+        let mut story = Self { worker: Worker::new(settings, now), now, keeps: true };
         story.does(&["Connect"]);
         story
     }
@@ -89,8 +91,18 @@ impl Story {
     #[track_caller]
     fn does(&mut self, expected: &[&str]) {
         self.worker.sanity_check();
-        let effects: Vec<String> = std::iter::from_fn(|| self.worker.poll_effect()).map(|e| shown(&e)).collect();
-        assert_eq!(effects, expected);
+        assert_eq!(self.did(), expected);
+    }
+
+    fn did(&mut self) -> Vec<String> {
+        let mut effects = Vec::new();
+        while let Some(effect) = self.worker.poll_effect() {
+            effects.push(shown(&effect));
+            if self.keeps && matches!(effect, Effect::Keep(_)) {
+                self.worker.handle_kept(Ok(()));
+            }
+        }
+        effects
     }
 }
 
@@ -117,6 +129,7 @@ fn shown(effect: &Effect) -> String {
         Effect::Signal(signal) => format!("{signal:?}"),
         Effect::CheckTree => "look at the tree".to_owned(),
         Effect::Keep(kept) => format!("keep {kept:?}"),
+        Effect::Discard => "discard".to_owned(),
         Effect::Exit(end) => format!("{end:?}"),
     }
 }
@@ -188,8 +201,7 @@ fn what_cannot_be_ended_holds_nobody_up_for_ever() {
     story.exits(0);
     story.tree(true);
     story.passes(11 * SECOND);
-    let effects: Vec<_> = std::iter::from_fn(|| story.worker.poll_effect()).map(|e| shown(&e)).collect();
-    assert_eq!(effects.last().unwrap(), "DONE r1.txt");
+    assert_eq!(story.did().last().unwrap(), "DONE r1.txt");
 }
 
 #[test]
@@ -198,7 +210,7 @@ fn a_limited_worker_that_is_sent_away_comes_back() {
     story.worker.handle_exited(USAGE_LIMITED, Some(7 * SECOND));
     story.does(&["look at the tree"]);
     story.tree(false);
-    story.does(&["keep Nowhere", "USAGE_LIMITED Some(7s)"]);
+    story.does(&["discard", "USAGE_LIMITED Some(7s)"]);
     story.passes(3 * SECOND);
     story.worker.handle_closed(story.now, "closed");
     story.passes(4 * SECOND - SECOND / 100);
@@ -213,7 +225,7 @@ fn a_limited_worker_rests_for_the_usual_time_if_its_command_does_not_say() {
     let mut story = Story::running(settings());
     story.exits(75);
     story.tree(false);
-    story.does(&["keep Nowhere", "USAGE_LIMITED None"]);
+    story.does(&["discard", "USAGE_LIMITED None"]);
     story.worker.handle_closed(story.now, "closed");
     story.passes(60 * SECOND);
     story.does(&["Connect"]);
@@ -224,7 +236,7 @@ fn a_limited_worker_that_may_stay_takes_what_the_master_gives_it() {
     let mut story = Story::running(settings());
     story.exits(75);
     story.tree(false);
-    story.does(&["keep Nowhere", "USAGE_LIMITED None"]);
+    story.does(&["discard", "USAGE_LIMITED None"]);
     story.hears(FromMaster::Check(RequestId::from("c")));
     story.does(&["CHECK_ACK c"]);
     story.starts(None);
@@ -241,7 +253,7 @@ fn a_limited_worker_may_end_instead() {
     let mut story = Story::running(Settings { ends_when_limited: true, ..settings() });
     story.exits(75);
     story.tree(false);
-    story.does(&["keep Nowhere", "USAGE_LIMITED None", "LEAVE", "close", "Limited(60s)"]);
+    story.does(&["discard", "USAGE_LIMITED None", "LEAVE", "close", "Limited(60s)"]);
 }
 
 #[test]
@@ -268,7 +280,7 @@ fn a_cut_connection_ends_the_command_and_its_end_comes_before_the_next_connectio
     // Whatever it exits with, the prompt is somebody else's by now.
     story.exits(0);
     story.tree(false);
-    story.does(&["keep Nowhere", "Connect"]);
+    story.does(&["discard", "Connect"]);
 }
 
 #[test]
@@ -277,7 +289,7 @@ fn a_result_that_could_not_be_reported_any_more_is_void() {
     story.exits(0);
     story.worker.handle_closed(story.now, "reset");
     story.tree(false);
-    story.does(&["keep Nowhere", "Connect"]);
+    story.does(&["discard", "Connect"]);
 }
 
 #[test]
@@ -289,7 +301,7 @@ fn a_stop_ends_the_command_and_only_then_gives_the_prompt_back() {
     story.does(&["Kill"]);
     story.exits(-9);
     story.tree(false);
-    story.does(&["keep Nowhere", "LEAVE", "close", "Stopped"]);
+    story.does(&["discard", "LEAVE", "close", "Stopped"]);
 }
 
 #[test]
@@ -310,6 +322,45 @@ fn a_stop_after_the_end_of_the_command_still_reports_it() {
     story.does(&[]);
     story.tree(false);
     story.does(&["keep Done", "DONE r1.txt", "LEAVE", "close", "Stopped"]);
+}
+
+/// A story whose results are being written.
+fn keeping() -> Story {
+    let mut story = Story::running(settings());
+    story.keeps = false;
+    story.exits(0);
+    story.tree(false);
+    story.does(&["keep Done"]);
+    story
+}
+
+#[test]
+fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
+    let mut story = keeping();
+    story.hears(FromMaster::Check(RequestId::from("c")));
+    story.worker.handle_stop(story.now);
+    story.worker.handle_stop(story.now);
+    story.passes(100 * SECOND);
+    story.does(&["CHECK_ACK c"]);
+    story.worker.handle_kept(Ok(()));
+    story.does(&["DONE r1.txt", "LEAVE", "close", "Stopped"]);
+}
+
+#[test]
+fn a_result_that_cannot_be_kept_gives_its_prompt_back_and_ends_the_worker() {
+    let mut story = keeping();
+    story.worker.handle_kept(Err("the disk is full".to_owned()));
+    story.does(&["LEAVE", "close", "CannotKeep(\"the disk is full\")"]);
+}
+
+#[test]
+fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_next() {
+    let mut story = keeping();
+    story.worker.handle_closed(story.now, "reset");
+    story.passes(SECOND);
+    story.does(&[]);
+    story.worker.handle_kept(Ok(()));
+    story.does(&["Connect"]);
 }
 
 #[test]
@@ -414,7 +465,7 @@ fn without_patience_a_closed_connection_is_the_end_as_in_the_document() {
     story.does(&["Terminate"]);
     story.exits(-15);
     story.tree(false);
-    story.does(&["keep Nowhere", "MasterGone"]);
+    story.does(&["discard", "MasterGone"]);
 }
 
 #[test]
@@ -441,9 +492,10 @@ proptest! {
 
     /// Whatever happens in whatever order: the invariants hold, no two runs overlap, and each has one end.
     #[test]
-    fn any_order_of_events_keeps_the_invariants(events in prop::collection::vec((0..12_u8, 0..40_u64), 0..200)) {
+    fn any_order_of_events_keeps_the_invariants(events in prop::collection::vec((0..13_u8, 0..40_u64), 0..200)) {
         let mut story = Story::new(settings());
         let (mut running, mut open, mut connecting, mut ended) = (false, false, true, false);
+        let mut keeping = false;
         for (event, time) in events {
             match event {
                 0 if connecting => { connecting = false; open = true; story.worker.handle_connected(story.now, "x"); }
@@ -453,9 +505,13 @@ proptest! {
                 4 if open => story.hears(request(if time % 2 == 0 { "a" } else { "b" }, Some(SECOND))),
                 5 if open && time == 0 => story.hears(FromMaster::Completed),
                 5 if open => story.hears(FromMaster::Check(RequestId::from("c"))),
-                6 if running => story.worker.handle_exited(ExitCode([0, 1, 75, -9][time as usize % 4]), None),
+                6 if running && !keeping => story.worker.handle_exited(ExitCode([0, 1, 75, -9][time as usize % 4]), None),
                 7 => story.tree(time % 2 == 0),
                 8 if time == 0 => story.worker.handle_stop(story.now),
+                9 if keeping => {
+                    (keeping, running) = (false, false);
+                    story.worker.handle_kept(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
+                }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }
             story.worker.sanity_check();
@@ -470,8 +526,9 @@ proptest! {
                         running = true;
                         story.worker.handle_started(story.now, Ok(()));
                     }
-                    Effect::Keep(_) => { prop_assert!(running); running = false; }
-                    Effect::Signal(_) | Effect::CheckTree => prop_assert!(running),
+                    Effect::Keep(_) => { prop_assert!(running && !keeping); keeping = true; }
+                    Effect::Discard => { prop_assert!(running && !keeping); running = false; }
+                    Effect::Signal(_) | Effect::CheckTree => prop_assert!(running && !keeping),
                     Effect::Exit(_) => { prop_assert!(!running); ended = true; }
                 }
             }

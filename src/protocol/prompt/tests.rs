@@ -19,8 +19,8 @@ fn objects(bytes_max: usize, pieces: &[&[u8]]) -> Result<Vec<Vec<u8>>, FrameErro
 fn from_workers() -> Vec<FromWorker> {
     let retry_after = Some(Duration::from_millis(1500));
     vec![
-        FromWorker::Join { worker: "50123".into(), secret: None },
-        FromWorker::Join { worker: "あ\"}{\n".into(), secret: Some("s".into()) },
+        FromWorker::Join { worker: "50123".into(), secret: None, splits: false },
+        FromWorker::Join { worker: "あ\"}{\n".into(), secret: Some("s".into()), splits: true },
         FromWorker::RequestAck("a".into()),
         FromWorker::CheckAck("b".into()),
         FromWorker::Done { text: "task_000.txt".into() },
@@ -76,7 +76,7 @@ fn what_is_written_reads_back() {
 
 #[test]
 fn messages_look_as_the_document_has_them() {
-    let join = FromWorker::Join { worker: "50123".into(), secret: None };
+    let join = FromWorker::Join { worker: "50123".into(), secret: None, splits: false };
     assert_eq!(join.encode(), b"{\"type\":\"JOIN\",\"msg\":\"50123\"}\n");
     assert_eq!(FromMaster::JoinAck.encode(), b"{\"type\":\"JOIN_ACK\",\"msg\":\"\"}\n");
     assert_eq!(FromMaster::Check("x".into()).encode(), b"{\"type\":\"CHECK\",\"msg\":\"\",\"req_id\":\"x\"}\n");
@@ -89,7 +89,10 @@ fn a_worker_that_says_more_than_we_know_is_understood() {
     let parse = |text: &str| FromWorker::parse(text.as_bytes());
     assert_eq!(parse(r#"{"type":"LEAVE","usage":{"tokens":[1,{}]}}"#), Ok(FromWorker::Leave));
     assert_eq!(parse(r#"{"msg":{},"type":"DONE"}"#), Ok(FromWorker::Done { text: String::new() }));
-    assert_eq!(parse(r#"{"type":"JOIN","msg":5}"#), Ok(FromWorker::Join { worker: "5".into(), secret: None }));
+    assert_eq!(
+        parse(r#"{"type":"JOIN","msg":5}"#),
+        Ok(FromWorker::Join { worker: "5".into(), secret: None, splits: false })
+    );
     for retry_after in ["-1", "\"x\"", "null", "[]"] {
         let limited = parse(&format!(r#"{{"type":"USAGE_LIMITED","retry_after":{retry_after}}}"#));
         assert_eq!(limited, Ok(FromWorker::UsageLimited { retry_after: None, reason: String::new() }));
@@ -142,7 +145,7 @@ fn a_prompt_that_fits_makes_a_message_that_does() {
 
 #[test]
 fn a_secret_is_not_shown() {
-    let join = FromWorker::Join { worker: "w".into(), secret: Some("hunter2".into()) };
+    let join = FromWorker::Join { worker: "w".into(), secret: Some("hunter2".into()), splits: false };
     assert!(!format!("{join:?}").contains("hunter2"));
     assert!(!format!("{:?}", FromWorker::Status { secret: Some("hunter2".into()) }).contains("hunter2"));
 }
@@ -224,7 +227,7 @@ proptest! {
 
     #[test]
     fn no_text_is_too_strange_for_a_message(worker in any::<String>(), secret in any::<Option<String>>()) {
-        let message = FromWorker::Join { worker, secret };
+        let message = FromWorker::Join { worker, secret, splits: false };
         let bytes = message.encode();
         let found = objects(1 << 20, &[&bytes]).unwrap();
         prop_assert_eq!(found.len(), 1);

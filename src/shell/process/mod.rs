@@ -42,6 +42,7 @@ pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
 pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};
 
+pub(super) use procfs::boot_id;
 pub(super) use sys::close_all_on_exec;
 
 /// A process number, and a signal, as all functions here take them.

@@ -1,7 +1,8 @@
 //! The four folders `.tasks/{pending,working,done,failed}` and the moves between them.
 //!
-//! A move is one atomic rename that replaces nothing, so that a file is in exactly one folder whenever the master is killed; what
-//! a power cut undoes is a move, never a file. Folders are named by their paths: whoever clears them and makes them anew while a
+//! A move is one atomic rename that replaces nothing, so that a file is in exactly one folder whenever the master is killed (on a
+//! file system without such a rename it may be left in two, of which the next start removes one); what a power cut undoes is a
+//! move, never a file. Folders are named by their paths: whoever clears them and makes them anew while a
 //! master runs finds it going on.
 
 use std::collections::BTreeSet;
@@ -10,13 +11,11 @@ use std::io::{self, Read as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{CWD, RenameFlags, renameat_with};
-use rustix::io::Errno;
-
 use super::PromptError;
 use crate::engine::master::{ClaimError, Claimed, Destination, FileName, Moved, count_prompts};
 use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
 use crate::shell::prompt_create::{FOLDERS, TASKS};
+use crate::shell::rename::{is_same_file, rename_new};
 
 /// Names that are tried before a folder is taken for a broken one.
 const NAMES_MAX: u32 = 10_000;
@@ -77,18 +76,25 @@ impl Folders {
         let failed = |source| PromptError::Folder { path: self.working.clone(), source };
         let left = names(&self.working).map_err(failed)?;
         for file in &left {
-            rename_free(&self.working.join(file.as_os_str()), &self.pending, file).map_err(failed)?;
+            let path = self.working.join(file.as_os_str());
+            let elsewhere = [&self.pending, &self.done, &self.failed].map(|folder| folder.join(file.as_os_str()));
+            if elsewhere.iter().any(|other| is_same_file(&path, other)) {
+                // A move by links was not finished.
+                fs::remove_file(&path).map_err(failed)?;
+                continue;
+            }
+            let name = rename_free(&path, &self.pending, file).map_err(failed)?;
+            log::info!("{name} waits again: it was left in working/");
         }
         Ok(left.len())
     }
 
     /// The prompts in `done/` and `failed/`.
     pub(super) fn counts(&self) -> Result<(u64, u64), PromptError> {
-        let count = |path: &PathBuf| match names(path) {
-            Ok(names) => Ok(count_prompts(&names)),
-            Err(source) => Err(PromptError::Folder { path: path.clone(), source }),
-        };
-        Ok((count(&self.done)?, count(&self.failed)?))
+        let list = |path: &Path| names(path).map_err(|source| PromptError::Folder { path: path.to_owned(), source });
+        let [pending, working, done, failed] = self.all().map(list);
+        let [_, _, done, failed] = count_prompts(&[pending?, working?, done?, failed?]);
+        Ok((done, failed))
     }
 
     /// The names of the prompts that wait. A folder that is gone is made again.
@@ -192,16 +198,15 @@ impl Folders {
         }
     }
 
-    /// Says beside a file why it is in `failed/`. It is in the log, too.
+    /// Says beside a file why it is in `failed/`: in a new file, for what is there may be a prompt. It is in the log, too.
     fn tell(&self, file: &FileName, reason: &str) {
-        let path = self.failed.join(file.reason().as_os_str());
-        let mut options = File::options();
-        // A link that somebody has put there must not lead elsewhere.
-        options.write(true).create(true).truncate(true).custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK);
-        let written =
-            options.open(&path).and_then(|mut out| io::Write::write_all(&mut out, format!("{reason}\n").as_bytes()));
-        if let Err(error) = written {
-            log::warn!("cannot write {}: {error}", path.display());
+        let create = |name: FileName| File::create_new(self.failed.join(name.as_os_str()));
+        let is_taken =
+            |made: &io::Result<File>| made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
+        let made = candidates(&file.reason()).map(create).find(|made| !is_taken(made));
+        let written = made.map(|made| io::Write::write_all(&mut made?, format!("{reason}\n").as_bytes()));
+        if let Some(Err(error)) = written {
+            log::warn!("cannot write {} in {}: {error}", file.reason(), self.failed.display());
         }
     }
 }
@@ -266,18 +271,4 @@ fn rename_free(from: &Path, folder: &Path, file: &FileName) -> io::Result<FileNa
 
 fn no_name(file: &FileName) -> io::Error {
     io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {file} are taken"))
-}
-
-/// Renames, but replaces nothing.
-fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
-    match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
-        // The file system knows no such rename (NFS). One master has the folders for itself, so a look will do.
-        Err(Errno::INVAL | Errno::NOSYS) => {
-            if to.symlink_metadata().is_ok() {
-                return Err(io::ErrorKind::AlreadyExists.into());
-            }
-            fs::rename(from, to)
-        }
-        result => Ok(result?),
-    }
 }

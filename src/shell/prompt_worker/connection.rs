@@ -1,16 +1,14 @@
-//! The connection to a master: made by a thread, because resolving a name cannot be waited for otherwise; used by the loop,
-//! which it never blocks.
+//! The connection to a master: made in the background, because resolving a name cannot be waited for; used by the loop, which it
+//! never blocks.
 
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
-use std::sync::mpsc::{Receiver, channel};
-use std::thread;
 use std::time::Duration;
 
 use rustix::net::sockopt;
 
+use super::background::Background;
 use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter};
 
 /// For one address; a host that is there answers sooner.
@@ -35,35 +33,13 @@ const LAST_READS_MAX: u32 = 1024;
 /// Bytes that one turn reads, so that a long prompt does not hold up the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
 
-/// An attempt to connect. Readable when it has come out.
-pub(super) struct Dial {
-    wake: UnixStream,
-    outcome: Receiver<Result<TcpStream, String>>,
-}
+/// An attempt to connect.
+pub(super) type Dial = Background<Result<TcpStream, String>>;
 
-impl Dial {
-    /// Begins an attempt.
-    pub(super) fn start(host: &str, port: u16) -> io::Result<Self> {
-        let (wake, done) = UnixStream::pair()?;
-        let (sender, outcome) = channel();
-        let host = host.to_owned();
-        thread::Builder::new().name("dial".to_owned()).spawn(move || {
-            // Whoever has given up waiting does not listen.
-            let _ = sender.send(dial(&host, port));
-            drop(done);
-        })?;
-        Ok(Self { wake, outcome })
-    }
-
-    pub(super) fn outcome(&self) -> Result<TcpStream, String> {
-        self.outcome.recv().unwrap_or_else(|_| Err("the attempt to connect has broken off".to_owned()))
-    }
-}
-
-impl AsFd for Dial {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
-    }
+/// Begins an attempt.
+pub(super) fn start_dial(host: &str, port: u16) -> io::Result<Dial> {
+    let host = host.to_owned();
+    Background::start("dial", move || dial(&host, port))
 }
 
 fn dial(host: &str, port: u16) -> Result<TcpStream, String> {

@@ -1,23 +1,24 @@
 //! The worker's guard: passes signals on, and ends the command of a worker that was killed.
 
 use std::os::fd::AsFd as _;
-use std::path::Path;
+use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
 use super::PromptWorkerError;
 use super::runs::Runs;
+use crate::shell::clock;
 use crate::shell::process::{self, Ward};
-use crate::shell::signals::{STOP, Signals};
+use crate::shell::signals::{STOP, Signal, Signals};
 use crate::types::ExitCode;
 
-/// Between two looks at what SIGKILL has not ended yet, in milliseconds, and how many: ten seconds.
-const LOOK_MILLIS: u16 = 100;
-const LOOKS_MAX: u32 = 100;
+/// For what SIGKILL has not ended yet. Only what runs as another user, or waits for a device, outlives it.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Waits for the end of the worker; returns the exit code for both.
-pub(super) fn watch(mut ward: Ward, root: &Path, host: &str) -> Result<u8, PromptWorkerError> {
-    let mut signals = Signals::install(&STOP)?;
+pub(super) fn watch(mut ward: Ward, runs: &Runs) -> Result<u8, PromptWorkerError> {
+    // SIGCHLD tells of every orphan that ends.
+    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let exit = loop {
         if let Some(exit) = ward.try_wait()? {
             break exit;
@@ -25,7 +26,7 @@ pub(super) fn watch(mut ward: Ward, root: &Path, host: &str) -> Result<u8, Promp
         let mut fds = [PollFd::new(ward.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
         // EINTR: the next turn sees what it was.
         let _ = poll(&mut fds, PollTimeout::NONE);
-        for _ in signals.read() {
+        for _ in signals.read().into_iter().filter(|signal| *signal != Signal::SIGCHLD) {
             ward.signal(process::Signal::TERM);
         }
     };
@@ -34,13 +35,23 @@ pub(super) fn watch(mut ward: Ward, root: &Path, host: &str) -> Result<u8, Promp
         return Ok(code);
     }
     log::error!("the worker was killed: ending its command");
-    for _ in 0..LOOKS_MAX {
-        if ward.end_orphans() {
-            break;
-        }
-        let _ = poll(&mut [], PollTimeout::from(LOOK_MILLIS));
-    }
-    Runs::open(root, host)?.sweep();
+    end_orphans(&ward, &mut signals);
+    runs.reopen()?.sweep();
     // As shells have it.
     Ok(u8::try_from(128 + code.unsigned_abs()).unwrap_or(u8::MAX))
+}
+
+/// Kills what the worker has left, and again after each death, for that may have let something new in.
+fn end_orphans(ward: &Ward, signals: &mut Signals) {
+    let deadline = clock::now().mono + DEATH_TIMEOUT;
+    while !ward.end_orphans() {
+        let left = deadline.since(clock::now().mono);
+        if left.is_zero() {
+            log::error!("processes of the command are left that cannot be ended");
+            return;
+        }
+        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        signals.read();
+    }
 }

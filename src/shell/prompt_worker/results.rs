@@ -1,86 +1,212 @@
 //! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below the worker's root.
 //!
-//! They are in place before the master hears of the end: if both use the same root, before the prompt file appears beside them.
-//! A worker with another root, or on another machine, has them in the same layout there. The whole output is kept: it is the user's disk, and the run wrote it there. They outlive a kill of every process, not
-//! a power cut: a check of the master must not wait for the disk.
+//! They are in place, and on the disk unless `DURABILITY` says otherwise, before the master hears of the end: if both use the same
+//! root, before the prompt file appears beside them. A worker with another root, or on another machine, has them in the same
+//! layout there. The whole output is kept: it is the user's disk, and the run wrote it there.
+//!
+//! Nothing is ever replaced. NAME means the last run: results of an earlier one that have no prompt beside them, because it waits
+//! again, or because prompts of this root never come here, get a number first. What is no result keeps its name, and the new
+//! results get the number.
 
-use std::fs;
-use std::io;
-use std::path::Path;
+use std::fs::{self, File};
+use std::io::{self, Read as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 
 use serde_json::json;
 
 use crate::engine::master::FileName;
 use crate::shell::prompt_create::TASKS;
+use crate::shell::rename::{place_new, rename_new};
 use crate::types::{ExitCode, Wall};
 
 /// Names that are tried, as many as a master tries.
 const NAMES_MAX: u32 = 10_000;
 
+/// The files of a run. The JSON file comes last: where it is, the others are.
+const JSON: &str = "json";
+const ENDINGS: [&str; 3] = ["out", "err", JSON];
+
+/// Bytes of a JSON file that are looked at: a command line may be long.
+const JSON_BYTES_MAX: u64 = 8 << 20;
+
+/// Members that only a JSON file of ours has.
+const OUTCOME: &str = "outcome";
+const WORKER: &str = "worker";
+
+/// With less room than this the disk counts as full: few commands notice that their last output was not written.
+const ROOM_BYTES_MIN: u64 = 64 << 10;
+
 /// Who a run was, and how it went.
-pub(super) struct Results<'a> {
-    /// The name of the prompt's file.
-    pub(super) name: &'a str,
-    /// `done` or `failed`.
-    pub(super) folder: &'a str,
+#[derive(Clone, Debug)]
+pub(super) struct Results {
+    /// The name of the prompt's file, or one in its place.
+    pub(super) name: String,
+    /// What the master calls it.
+    pub(super) said: Option<String>,
+    /// `done` or `failed`: the name of the folder.
+    pub(super) outcome: &'static str,
     /// The prompt's file may be there already.
     pub(super) may_be_late: bool,
-    /// Its standard output, to be moved.
-    pub(super) out: &'a Path,
-    /// Its standard error, to be moved.
-    pub(super) err: &'a Path,
-    pub(super) worker: &'a str,
-    pub(super) command: &'a [String],
+    /// The folder with `out` and `err`, which are moved.
+    pub(super) from: PathBuf,
+    pub(super) worker: String,
+    pub(super) command: Vec<String>,
     /// Of the command; negative for a signal.
     pub(super) exit: ExitCode,
     pub(super) start: Wall,
     pub(super) end: Wall,
+    /// Whether they are on the disk before they are in place.
+    pub(super) durable: bool,
 }
 
-impl Results<'_> {
-    /// Puts them in place. The JSON file comes last: where it is, the others are.
+impl Results {
+    /// Puts them in place.
+    ///
+    /// # Errors
+    /// When one of them cannot be; then the others are where they were.
     pub(super) fn keep(&self, root: &Path) -> io::Result<()> {
-        let folder = root.join(TASKS).join(self.folder);
+        let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
-        let name = name_beside(&folder, self.name, self.may_be_late);
-        let place = |ending: &str| folder.join(format!("{name}.{ending}"));
-        fs::rename(self.out, place("out"))?;
-        fs::rename(self.err, place("err"))?;
+        check_room(&self.from)?;
         // Written where the output was, so that it appears whole.
-        let draft = self.out.with_file_name("json");
-        fs::write(&draft, self.json())?;
-        fs::rename(draft, place("json"))
+        fs::write(self.from.join(JSON), self.json())?;
+        if self.durable {
+            ENDINGS.iter().try_for_each(|ending| open(&self.from.join(ending))?.sync_all())?;
+        }
+        let first = FileName::from(self.name.as_str());
+        let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
+        for name in std::iter::once(first.clone()).chain(numbered) {
+            if !make_free(&folder, &name, self.may_be_late)? {
+                continue;
+            }
+            match self.place(&folder, &name) {
+                // Another worker was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(error),
+                Ok(()) if self.durable => return File::open(&folder)?.sync_all(),
+                Ok(()) => return Ok(()),
+            }
+        }
+        Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {first} are taken")))
+    }
+
+    /// All of them, or none.
+    fn place(&self, folder: &Path, name: &FileName) -> io::Result<()> {
+        let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
+        for ending in ENDINGS {
+            let (from, to) = (self.from.join(ending), result(folder, name, ending));
+            if let Err(error) = place_new(&from, &to) {
+                for (from, to) in placed {
+                    undo(&from, &to);
+                }
+                return Err(error);
+            }
+            placed.push((from, to));
+        }
+        Ok(())
     }
 
     fn json(&self) -> String {
         let ExitCode(code) = self.exit;
         let (exit_code, signal) = if code < 0 { (None, Some(code.unsigned_abs())) } else { (Some(code), None) };
         let value = json!({
-            "file": self.name,
-            "outcome": self.folder,
+            "file": self.said.as_deref().unwrap_or(&self.name),
+            OUTCOME: self.outcome,
             "exit_code": exit_code,
             "signal": signal,
             "start": self.start.unix_seconds(),
             "end": self.end.unix_seconds(),
             "seconds": self.end.since(self.start).as_secs_f64(),
-            "worker": self.worker,
+            WORKER: self.worker,
             "command": self.command,
         });
         format!("{value:#}\n")
     }
 }
 
-/// The name under which the prompt's file will arrive, or has: a master does not replace one that is there.
-///
-/// Results without their prompt are of a run that could not be reported any more; the new ones take their place.
-fn name_beside(folder: &Path, name: &str, may_be_late: bool) -> String {
-    let is_there = |name: &str| folder.join(name).symlink_metadata().is_ok();
-    let is_bare = |name: &str| !is_there(&format!("{name}.json"));
-    let numbered = |number| FileName::from(name).numbered(number).to_string();
-    let mut candidates = std::iter::once(name.to_owned()).chain((2..NAMES_MAX).map(numbered));
+/// Takes one file back out of its place.
+fn undo(from: &Path, to: &Path) {
+    // One that was copied still is where it was.
+    let undone = if from.symlink_metadata().is_ok() { fs::remove_file(to) } else { rename_new(to, from) };
+    if let Err(error) = undone {
+        log::warn!("{} is left of results that cannot be kept: {error}", to.display());
+    }
+}
+
+fn result(folder: &Path, name: &FileName, ending: &str) -> PathBuf {
+    let mut file = name.as_os_str().to_owned();
+    file.push(".");
+    file.push(ending);
+    folder.join(file)
+}
+
+fn is_there(path: &Path) -> bool {
+    path.symlink_metadata().is_ok()
+}
+
+/// Whether results can have this name: that under which the prompt's file will arrive, or has, for a master does not replace one
+/// that is there. Results of an earlier run that are in the way get a number.
+fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bool> {
+    let is_bare = !is_there(&result(folder, name, JSON));
     // One look at each: the prompt may be arriving at this moment.
-    let found = candidates.find(|name| !is_there(name) || (may_be_late && is_bare(name)));
-    found.unwrap_or_else(|| name.to_owned())
+    if is_there(&folder.join(name.as_os_str())) && !(may_be_late && is_bare) {
+        return Ok(false);
+    }
+    if ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))) {
+        return Ok(true);
+    }
+    if !is_ours(&result(folder, name, JSON)) {
+        return Ok(false);
+    }
+    let is_unused = |other: &FileName| {
+        !is_there(&folder.join(other.as_os_str()))
+            && ENDINGS.iter().all(|ending| !is_there(&result(folder, other, ending)))
+    };
+    let Some(other) = (2..NAMES_MAX).map(|number| name.numbered(number)).find(is_unused) else { return Ok(false) };
+    log::info!("the results of an earlier run of {name} are called {other} from now on");
+    for ending in ENDINGS {
+        match rename_new(&result(folder, name, ending), &result(folder, &other, ending)) {
+            // Another worker was faster.
+            Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
+            moved => moved?,
+        }
+    }
+    Ok(ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))))
+}
+
+/// Whether this is the JSON file of a run, and not a prompt that is called so.
+fn is_ours(path: &Path) -> bool {
+    let read = || {
+        let mut text = String::new();
+        let file = open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        file.take(JSON_BYTES_MAX).read_to_string(&mut text)?;
+        Ok::<_, io::Error>(text)
+    };
+    let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
+    value.is_some_and(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+}
+
+/// Opens what may be anything, without waiting for a peer and without following a link.
+fn open(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    File::options().read(true).custom_flags(flags).open(path)
+}
+
+/// An output that ends where the disk was full looks like any other.
+fn check_room(folder: &Path) -> io::Result<()> {
+    let file_system = rustix::fs::statvfs(folder)?;
+    let blocks = if rustix::process::geteuid().is_root() { file_system.f_bfree } else { file_system.f_bavail };
+    let room = blocks.saturating_mul(file_system.f_frsize);
+    // One that does not count its blocks has none at all.
+    if file_system.f_blocks > 0 && room < ROOM_BYTES_MIN {
+        let problem = format!("the disk has {room} bytes left, so that the end of the output may be missing");
+        return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
+    }
+    Ok(())
 }
 
 /// The name of a prompt's file that can stand in a path: what the master says, or one made of the request.
@@ -110,42 +236,114 @@ mod tests {
         }
     }
 
-    #[test]
-    fn results_go_with_their_prompt_and_replace_only_those_that_lost_it() {
-        let root = tempfile::tempdir().unwrap();
-        let path = |name: &str| root.path().join(name);
-        let keep = |text: &str, may_be_late: bool| {
-            fs::write(path("out"), text).unwrap();
-            fs::write(path("err"), "").unwrap();
-            let (exit, start, end) = (ExitCode(-9), Wall::from_micros(1_000_000), Wall::from_micros(3_500_000));
-            let (out, err) = (&path("out"), &path("err"));
-            let command = ["sh".to_owned()];
+    /// A root in which runs end.
+    struct Place(tempfile::TempDir);
+
+    impl Place {
+        fn path(&self, name: &str) -> PathBuf {
+            self.0.path().join(name)
+        }
+
+        fn text(&self, name: &str) -> String {
+            fs::read_to_string(self.path(".tasks/done").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+        }
+
+        fn write(&self, name: &str, text: &str) {
+            fs::create_dir_all(self.path(".tasks/done")).unwrap();
+            fs::write(self.path(".tasks/done").join(name), text).unwrap();
+        }
+
+        fn names(&self) -> Vec<String> {
+            let entries = fs::read_dir(self.path(".tasks/done")).unwrap().flatten();
+            let mut names: Vec<String> =
+                entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+            names.sort();
+            names
+        }
+
+        fn keep(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
+            fs::write(self.path("out"), text).unwrap();
+            fs::write(self.path("err"), "").unwrap();
             let results = Results {
-                name: "a",
-                folder: "done",
+                name: name.to_owned(),
+                said: None,
+                outcome: "done",
                 may_be_late,
-                out,
-                err,
-                worker: "w",
-                command: &command,
-                exit,
-                start,
-                end,
+                from: self.0.path().to_owned(),
+                worker: "w".to_owned(),
+                command: vec!["sh".to_owned()],
+                exit: ExitCode(-9),
+                start: Wall::from_micros(1_000_000),
+                end: Wall::from_micros(3_500_000),
+                durable: true,
             };
-            results.keep(root.path()).unwrap();
-        };
-        let text = |name: &str| fs::read_to_string(path(".tasks/done").join(name)).unwrap();
-        keep("lost", false);
-        keep("first", false);
-        assert_eq!(text("a.out"), "first");
-        fs::write(path(".tasks/done/a"), "prompt").unwrap();
-        keep("second", false);
-        assert_eq!((text("a.out"), text("a.2.out")), ("first".to_owned(), "second".to_owned()));
-        fs::write(path(".tasks/done/a.2"), "prompt").unwrap();
-        fs::write(path(".tasks/done/a.3"), "prompt").unwrap();
-        keep("late", true);
-        assert_eq!((text("a.2.out"), text("a.3.out")), ("second".to_owned(), "late".to_owned()));
-        let json: serde_json::Value = serde_json::from_str(&text("a.json")).unwrap();
+            results.keep(self.0.path())
+        }
+    }
+
+    #[test]
+    fn the_last_run_has_the_name_and_no_result_is_lost() {
+        let place = Place(tempfile::tempdir().unwrap());
+        for text in ["one", "two", "three"] {
+            place.keep("a.txt", text, false).unwrap();
+        }
+        let texts = ["a.txt.out", "a.2.txt.out", "a.3.txt.out"].map(|name| place.text(name));
+        assert_eq!(texts, ["three", "one", "two"]);
+        assert_eq!(place.names().len(), 9, "{:?}", place.names());
+        let json: serde_json::Value = serde_json::from_str(&place.text("a.2.txt.json")).unwrap();
         assert_eq!((&json["signal"], &json["exit_code"], &json["seconds"]), (&json!(9), &json!(null), &json!(2.5)));
+        assert_eq!(json["file"], "a.txt");
+    }
+
+    #[test]
+    fn results_that_have_their_prompt_keep_their_name() {
+        let place = Place(tempfile::tempdir().unwrap());
+        place.keep("a", "first", false).unwrap();
+        place.write("a", "prompt");
+        place.keep("a", "second", false).unwrap();
+        assert_eq!((place.text("a.out"), place.text("a.2.out")), ("first".to_owned(), "second".to_owned()));
+        place.write("a.2", "prompt");
+        place.write("a.3", "prompt");
+        place.keep("a", "late", true).unwrap();
+        assert_eq!((place.text("a.2.out"), place.text("a.3.out")), ("second".to_owned(), "late".to_owned()));
+    }
+
+    #[test]
+    fn a_prompt_that_is_called_like_a_result_stays() {
+        for ending in ENDINGS {
+            let place = Place(tempfile::tempdir().unwrap());
+            let taken = format!("a.{ending}");
+            place.write(&taken, "{\"outcome\": \"a prompt\"}");
+            place.keep("a", "answer", false).unwrap();
+            assert_eq!(
+                (place.text(&taken), place.text("a.2.out")),
+                ("{\"outcome\": \"a prompt\"}".into(), "answer".into())
+            );
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_kept_stays_where_it_was() {
+        let place = Place(tempfile::tempdir().unwrap());
+        fs::create_dir_all(place.path(".tasks/done")).unwrap();
+        // A folder in the place of the error output: nobody can open it for reading and move it to a file.
+        let run = place.path("run");
+        fs::create_dir(&run).unwrap();
+        fs::write(run.join("out"), "answer").unwrap();
+        let results = Results {
+            name: "a".to_owned(),
+            said: None,
+            outcome: "done",
+            may_be_late: false,
+            from: run.clone(),
+            worker: String::new(),
+            command: Vec::new(),
+            exit: ExitCode(0),
+            start: Wall::from_micros(0),
+            end: Wall::from_micros(0),
+            durable: false,
+        };
+        assert_eq!(results.keep(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));
     }
 }

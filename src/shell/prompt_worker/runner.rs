@@ -3,11 +3,13 @@
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _};
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::PromptWorkerError;
+use super::background::Background;
 use super::results::{Results, file_name};
 use super::runs::Runs;
 use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
@@ -44,8 +46,8 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// Everything that outlives a run, and the run itself.
 pub(super) struct Runner {
     root: PathBuf,
-    host: String,
     command: Command,
+    durable: bool,
     runs: Runs,
     own: ProcessId,
     /// While there is a run.
@@ -55,6 +57,9 @@ pub(super) struct Runner {
 
 struct Run {
     id: TaskId,
+    /// As the master calls its prompt, if it does.
+    said: Option<String>,
+    /// The part of the names of its results.
     name: String,
     folder: PathBuf,
     /// `None` once it has been reaped.
@@ -67,12 +72,12 @@ struct Run {
 
 impl Runner {
     /// Opens the folders, and ends what dead workers have left.
-    pub(super) fn start(root: &Path, command: Command, host: &str) -> Result<Self, PromptWorkerError> {
-        let runs = Runs::open(root, host)?;
+    pub(super) fn start(root: &Path, command: Command, runs: Runs, durable: bool) -> Result<Self, PromptWorkerError> {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
         runs.remove_strays();
-        Ok(Self { root: root.to_owned(), host: host.to_owned(), command, runs, own, record: None, run: None })
+        runs.remove_dead_realms();
+        Ok(Self { root: root.to_owned(), command, durable, runs, own, record: None, run: None })
     }
 
     /// Starts the command for a prompt.
@@ -80,6 +85,9 @@ impl Runner {
         let id = TaskId::new(clock::now().wall, rand::random());
         let folder = self.runs.folder_of(id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
+        if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
+            log::info!("the results of {said:?} will be called {name}, for that cannot be a part of a file name");
+        }
         let start = clock::now().wall;
         let started = self.spawn(id, &folder, &name, &request.prompt);
         match started {
@@ -91,7 +99,8 @@ impl Runner {
                     log::error!("{error}");
                 }
                 let tree = Tree::of(child.id());
-                self.run = Some(Run { id, name, folder, child: Some(child), tree, start, end: None });
+                let said = request.file.clone();
+                self.run = Some(Run { id, said, name, folder, child: Some(child), tree, start, end: None });
                 Ok(())
             }
             Err(error) => {
@@ -104,7 +113,7 @@ impl Runner {
     /// Makes the files and starts the command.
     fn spawn(&mut self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
         // Somebody may have removed all of .tasks/ since the last run.
-        self.runs = Runs::open(&self.root, &self.host).map_err(|error| error.to_string())?;
+        self.runs = self.runs.reopen().map_err(|error| error.to_string())?;
         let mut record = self.runs.records.of(self.own, SESSION).map_err(|error| error.to_string())?;
         record.write(&self.record_of(id, None)).map_err(|error| error.to_string())?;
         self.record = Some(record);
@@ -112,7 +121,8 @@ impl Runner {
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
         fs::write(&path, prompt).map_err(failed)?;
-        let mut environment = Environment::inherited(|_| false);
+        // What configures the worker is not for its command: the secret would let it take prompts from, and report for, everybody.
+        let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
         let added: [(&str, OsString); 4] = [
             (PROMPT_FILE, path.clone().into()),
             (PROMPT_NAME, name.into()),
@@ -183,35 +193,53 @@ impl Runner {
         worker.handle_tree(clock::now(), process::any_left(&[]));
     }
 
-    /// The run is over.
-    pub(super) fn keep(&mut self, kept: Kept, worker: &str) {
-        let Some(run) = self.run.take() else { return };
+    /// Begins to put the results in place; [`Self::finish`] follows.
+    pub(super) fn keep(&self, kept: Kept, worker: &str) -> io::Result<Background<Result<(), String>>> {
+        let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
-        let seconds = end.since(run.start).as_secs_f64();
-        let folder = match kept {
-            Kept::Done => Some("done"),
-            Kept::Failed | Kept::Overdue => Some("failed"),
-            Kept::Nowhere => None,
+        let outcome = match kept {
+            Kept::Done => "done",
+            Kept::Failed | Kept::Overdue => "failed",
         };
-        log::info!("{}: {} after {seconds:.1} s", run.name, folder.unwrap_or("given back"));
-        if let Some(folder) = folder {
-            let results = Results {
-                name: &run.name,
-                folder,
-                may_be_late: kept == Kept::Overdue,
-                out: &run.folder.join(OUT),
-                err: &run.folder.join(ERR),
-                worker,
-                command: &self.command.words(),
-                exit,
-                start: run.start,
-                end,
-            };
-            if let Err(error) = results.keep(&self.root) {
-                // The work is done all the same, and doing it again would not make room.
-                log::error!("cannot keep the results of {}: {error}", run.name);
+        log::info!("{}: {outcome} after {:.1} s", run.name, end.since(run.start).as_secs_f64());
+        let results = Results {
+            name: run.name.clone(),
+            said: run.said.clone(),
+            outcome,
+            may_be_late: kept == Kept::Overdue,
+            from: run.folder.clone(),
+            worker: worker.to_owned(),
+            command: self.command.words(),
+            exit,
+            start: run.start,
+            end,
+            durable: self.durable,
+        };
+        let root = self.root.clone();
+        Background::start("results", move || results.keep(&root).map_err(|error| error.to_string()))
+    }
+
+    /// The results are in place, or cannot be kept: then the output stays where it is.
+    pub(super) fn finish(&mut self, outcome: Result<(), String>) -> Result<(), String> {
+        let Some(run) = self.run.take() else { return outcome };
+        let record = self.record.take();
+        match outcome {
+            Ok(()) => {
+                self.runs.clean(run.id, record);
+                Ok(())
+            }
+            Err(error) => {
+                let left = self.runs.put_aside(run.id, record);
+                Err(format!("cannot keep the results of {}: {error}; its output is in {}", run.name, left.display()))
             }
         }
+    }
+
+    /// The run is over, and has no results.
+    pub(super) fn discard(&mut self) {
+        let Some(run) = self.run.take() else { return };
+        let end = run.end.map_or(run.start, |(end, _)| end);
+        log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         self.runs.clean(run.id, self.record.take());
     }
 }

@@ -2,6 +2,8 @@
 
 It joins under its own port, acknowledges requests and checks at once, and works in a thread of its own. What it does for a
 prompt stands in the prompt: `sleep SECONDS` takes so long, `fail` fails. A closed connection is the end.
+
+Like the original, it takes what one recv() returns after JOIN for one JSON text, and dies of anything behind it.
 """
 
 import json
@@ -41,6 +43,11 @@ class Worker:
 
     def serve(self):
         self.send("JOIN", str(self.socket.getsockname()[1]))
+        answer = self.socket.recv(1 << 16)
+        if not answer:
+            return
+        if json.loads(answer)["type"] != "JOIN_ACK":
+            sys.exit("no JOIN_ACK")
         for message in self.messages():
             kind = message["type"]
             if kind == "CHECK":

@@ -152,7 +152,7 @@ class Peer:
             pass
 
     def join(self):
-        self.send("JOIN", str(self.socket.getsockname()[1]))
+        self.send("JOIN", str(self.socket.getsockname()[1]), splits=True)
         self.expect("JOIN_ACK")
         return self
 

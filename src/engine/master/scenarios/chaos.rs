@@ -49,7 +49,12 @@ impl Chaos {
                 self.open.push(connection);
                 master.handle_connected(*now, connection);
                 if self.dice.random_bool(0.8) {
-                    master.handle_message(*now, connection, FromWorker::Join { worker: "w".into(), secret: None });
+                    let splits = self.dice.random_bool(0.5);
+                    master.handle_message(
+                        *now,
+                        connection,
+                        FromWorker::Join { worker: "w".into(), secret: None, splits },
+                    );
                 }
             }
             (10..15, Some(connection)) => {

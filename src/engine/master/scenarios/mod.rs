@@ -108,7 +108,7 @@ impl World {
 
     fn join(&mut self) -> Connection {
         let connection = self.connect();
-        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret: None });
+        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret: None, splits: true });
         assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }

@@ -1,0 +1,41 @@
+//! What the loop cannot wait for: it runs on a thread of its own, and a descriptor tells when it has come out.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+
+/// Work on a thread. Readable when it has come out.
+pub(super) struct Background<T> {
+    wake: UnixStream,
+    outcome: Receiver<T>,
+}
+
+impl<T: Send + 'static> Background<T> {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When there are no descriptors or threads left.
+    pub(super) fn start(name: &str, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Self> {
+        let (wake, done) = UnixStream::pair()?;
+        let (sender, outcome) = channel();
+        thread::Builder::new().name(name.to_owned()).spawn(move || {
+            // A loop that has given up waiting does not listen.
+            let _ = sender.send(work());
+            drop(done);
+        })?;
+        Ok(Self { wake, outcome })
+    }
+
+    /// What has come out; `None` if the thread has died of it.
+    pub(super) fn outcome(&self) -> Option<T> {
+        self.outcome.recv().ok()
+    }
+}
+
+impl<T> AsFd for Background<T> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.wake.as_fd()
+    }
+}

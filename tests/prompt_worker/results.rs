@@ -1,0 +1,153 @@
+//! No result is replaced, and none is reported before it is safe.
+
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::process::Command;
+
+use crate::master::Master;
+use crate::place::{Place, Said, eventually, names};
+
+/// The options of unshare(1) with which a worker may have such a namespace here; `None`, and a word about it, where nobody may.
+fn namespace(option: &str) -> Option<Vec<&str>> {
+    let ways = [vec!["unshare", option], vec!["unshare", "-Ur", option]];
+    let works = |way: &Vec<&str>| {
+        let tried = Command::new(way[0]).args(&way[1..]).args(["-f", "true"]).output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    let found = ways.into_iter().find(works);
+    if found.is_none() {
+        println!("skipped: no namespace for {option} may be made here");
+    }
+    found
+}
+
+/// The prompt is given back, and the worker ends with a sentence that names where its output is.
+#[track_caller]
+fn is_unkept(said: &Said) -> String {
+    assert_eq!(said.code, Some(1), "{said:?}");
+    let (_, rest) = said.err.split_once("cannot keep the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
+    assert!(rest.contains("given back"), "{said:?}");
+    let (_, rest) = rest.split_once("its output is in ").unwrap_or_else(|| panic!("{said:?}"));
+    rest.split_once(';').unwrap_or_else(|| panic!("{said:?}")).0.to_owned()
+}
+
+#[test]
+fn a_second_batch_leaves_the_results_of_the_first() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.address(), &[], "cat");
+    let mut peer = master.join();
+    // The prompts themselves never come to this root.
+    for text in ["one", "two", "three"] {
+        peer.request("task_001_x.txt", text);
+        peer.hears("DONE");
+    }
+    let outs = ["task_001_x.txt.out", "task_001_x.2.txt.out", "task_001_x.3.txt.out"];
+    let texts = outs.map(|name| place.text(&format!(".tasks/done/{name}")));
+    assert_eq!(texts, ["three", "one", "two"]);
+    assert_eq!(names(&place.path(".tasks/done")).len(), 9);
+    place.is_clean();
+}
+
+#[test]
+fn prompts_whose_master_names_them_alike_have_results_of_their_own() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.address(), &[], "cat");
+    let mut peer = master.join();
+    for text in ["one", "two"] {
+        // A master of the document tells no file, and its numbers have four digits.
+        peer.write(format!("{{\"type\":\"REQUEST\",\"msg\":\"{text}\",\"req_id\":\"task_1303\"}}\n").as_bytes());
+        peer.hears("REQUEST_ACK");
+        peer.hears("DONE");
+    }
+    let texts = ["task_task_1303.out", "task_task_1303.2.out"].map(|name| place.text(&format!(".tasks/done/{name}")));
+    assert_eq!(texts, ["two", "one"]);
+}
+
+#[test]
+fn a_prompt_that_is_called_like_a_result_is_not_replaced() {
+    let (place, master) = (Place::new(), Master::new());
+    fs::create_dir_all(place.path(".tasks/done")).unwrap();
+    fs::write(place.path(".tasks/done/a.out"), "a prompt").unwrap();
+    let _worker = place.worker(master.address(), &[], "cat");
+    let mut peer = master.join();
+    peer.request("a", "answer");
+    peer.hears("DONE");
+    assert_eq!(place.text(".tasks/done/a.out"), "a prompt");
+    assert_eq!(place.text(".tasks/done/a.2.out"), "answer");
+}
+
+#[test]
+fn results_go_to_a_folder_on_another_disk() {
+    let (place, master) = (Place::new(), Master::new());
+    let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return println!("skipped: there is no /dev/shm") };
+    let device = |path: &std::path::Path| path.metadata().unwrap().dev();
+    if device(other.path()) == device(&place.path("")) {
+        return println!("skipped: /dev/shm is no other file system than the temporary folders");
+    }
+    fs::create_dir(place.path(".tasks")).unwrap();
+    std::os::unix::fs::symlink(other.path(), place.path(".tasks/done")).unwrap();
+    let _worker = place.worker(master.address(), &[], "cat");
+    let mut peer = master.join();
+    peer.request("a.txt", "answer");
+    peer.hears("DONE");
+    assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
+    assert_eq!(names(other.path()), ["a.txt.err", "a.txt.json", "a.txt.out"]);
+    place.is_clean();
+}
+
+#[test]
+fn results_that_cannot_be_kept_give_their_prompt_back_and_stop_the_worker() {
+    let (place, master) = (Place::new(), Master::new());
+    fs::create_dir(place.path(".tasks")).unwrap();
+    fs::write(place.path(".tasks/done"), "no folder").unwrap();
+    let worker = place.worker(master.address(), &[], "cat");
+    let mut peer = master.join();
+    peer.request("a.txt", "answer");
+    peer.hears("LEAVE");
+    peer.hears_the_end();
+    drop(peer);
+    let left = is_unkept(&worker.said());
+    assert_eq!(fs::read_to_string(format!("{left}/out")).unwrap(), "answer");
+    // Nor does the next worker remove it.
+    let next = place.worker(master.address(), &["--patience", "0"], "cat");
+    drop(master.join());
+    assert_eq!(next.said().code, Some(0));
+    assert_eq!(fs::read_to_string(format!("{left}/out")).unwrap(), "answer");
+}
+
+#[test]
+fn a_full_disk_ends_no_prompt() {
+    let Some(unshare) = namespace("-m") else { return };
+    let (place, master) = (Place::new(), Master::new());
+    fs::create_dir(place.path(".tasks")).unwrap();
+    // Few commands look whether their output could be written.
+    let script = "head -c 1000000 /dev/zero 2> /dev/null; true";
+    let mount = "mount -t tmpfs -o size=512k none .tasks && exec \"$@\"";
+    let wrapper = [&unshare[..], &["sh", "-c", mount, "sh"]].concat();
+    let worker = place.worker_in(&wrapper, master.address(), script);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    peer.hears("LEAVE");
+    peer.hears_the_end();
+    drop(peer);
+    is_unkept(&worker.said());
+}
+
+#[test]
+fn a_worker_of_the_same_name_in_another_pid_namespace_leaves_a_run_alone() {
+    let Some(unshare) = namespace("-pf") else { return };
+    let (place, master) = (Place::new(), Master::new());
+    let script = "touch running; while [ ! -e go ]; do sleep 0.02; done; cat";
+    let _worker = place.worker(master.address(), &[], script);
+    let mut peer = master.join();
+    peer.request("a.txt", "answer");
+    eventually("a running command", || place.path("running").exists());
+    let wrapper = [&unshare[..], &["--mount-proc", "--"]].concat();
+    let other = place.worker_in(&wrapper, master.address(), "cat");
+    // It has looked through the runs before it joins.
+    drop(master.join());
+    assert_eq!(other.said().code, Some(0));
+    fs::write(place.path("go"), "").unwrap();
+    peer.hears("DONE");
+    assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
+}
