@@ -10,5 +10,5 @@ arguments=(--json target/bench.json)
 if [[ ${BENCH_QUICK:-0} == 1 ]]; then
     arguments+=(--quick)
 fi
-# The machine's own configuration, if there is one here, is not what is measured.
-exec target/release/llts bench --config config.toml "${arguments[@]}" "$@"
+# The defaults are measured, whatever ./config.toml says here.
+exec target/release/llts bench --config src/config/defaults.toml "${arguments[@]}" "$@"

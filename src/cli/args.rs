@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    agent, bench, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
-    submit, supervise, tool, up, wait,
+    agent, bench, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run,
+    store, submit, supervise, tool, up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 
 #[derive(Args, Debug)]
 pub(super) struct Global {
-    /// Configuration file [default: ./config.toml if there is one]
+    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) config: Option<PathBuf>,
     /// The controller to talk to [default: the one of the configuration]
@@ -108,6 +108,8 @@ pub(super) enum Command {
     Tool(tool::ToolArgs),
     /// Make keys, with which a controller is open to other machines and to nobody else
     Keys(keys::KeysArgs),
+    /// Show what is configured, and where it was said
+    Config(config::ConfigArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
     /// Start a controller and agents in the background

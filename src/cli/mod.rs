@@ -20,6 +20,7 @@ mod when;
 mod agent;
 mod agents;
 mod bench;
+mod config;
 mod controller;
 mod down;
 mod drain;
@@ -48,7 +49,7 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::client::Client;
-use crate::config::Config;
+use crate::config::{Config, Sources};
 
 use args::{Arguments, Command, Global};
 use exit::Failure;
@@ -58,6 +59,7 @@ use output::Output;
 struct Session {
     global: Global,
     config: Config,
+    sources: Sources,
     out: Output,
 }
 
@@ -86,8 +88,8 @@ pub fn run() -> u8 {
     };
     let mut out = Output::new(global.output);
     let config = Config::load(global.config.as_deref()).map_err(|error| Failure::usage(error.to_string()));
-    let result = config.and_then(|config| {
-        let mut session = Session { global, config, out: Output::new(out.format()) };
+    let result = config.and_then(|(config, sources)| {
+        let mut session = Session { global, config, sources, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -121,6 +123,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
+        Command::Config(args) => config::run(session, &args),
         Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

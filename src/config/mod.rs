@@ -1,8 +1,11 @@
 //! The configuration: text in, typed sections out.
 //!
-//! `config.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
+//! `defaults.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
 //! the user's file and then the environment variables `LLTS_<KEY>`; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the table
-//! `[task_defaults]`. Everything is checked once, here: whoever gets a [`Config`] can use it without a further look.
+//! `[task_defaults]`. Everything is checked once, here: a [`Config`] can be used without a further look.
+//!
+//! The build reads `defaults.toml` with this very module (`build.rs`), so that a program with defaults that it refuses
+//! cannot be built.
 
 mod error;
 mod layers;
@@ -14,6 +17,7 @@ mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
+mod sources;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -29,8 +33,12 @@ pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
 };
+pub use sources::{InForce, Sources};
 
 use reader::Reader;
+
+/// Every key with its unit, its default and the reason for it: the file that is built into the program.
+pub const DEFAULTS: &str = layers::BUILT_IN;
 
 /// The file that is read when none is named, if it is there.
 const USUAL_FILE: &str = "config.toml";
@@ -68,11 +76,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both.
+    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both. Also tells
+    /// where each value comes from.
     ///
     /// # Errors
     /// [`ConfigError`], whose text names the place, the key and what is allowed.
-    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+    pub fn load(path: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
         let (path, must_exist) = path.map_or((Path::new(USUAL_FILE), false), |path| (path, true));
         let text = match read_bounded(path) {
             Ok(text) => Some(text),
@@ -82,7 +91,10 @@ impl Config {
         // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::from_parts(text.as_deref().map(|text| (path, text)), env)
+        let file = text.as_deref().map(|text| (path, text));
+        let settings = layers::overlay(DEFAULTS, file, env)?;
+        let sources = Sources::new(file.map(|(path, _)| path), settings.clone());
+        Ok((Self::read(settings)?, sources))
     }
 
     /// Lays `file` (its name is for messages only) and the variables of `env` that begin with `LLTS_` over the built-in
@@ -94,7 +106,11 @@ impl Config {
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(layers::overlay(file, env)?);
+        Self::read(layers::overlay(DEFAULTS, file, env)?)
+    }
+
+    fn read(settings: layers::Settings) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(settings);
         let config = Self {
             controller: ControllerSection::read(&mut reader)?,
             client: ClientSection::read(&mut reader)?,
@@ -109,7 +125,7 @@ impl Config {
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };
-        debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());
+        reader.finish()?;
         rules::check(&config)?;
         Ok(config)
     }
@@ -120,7 +136,7 @@ impl Default for Config {
     fn default() -> Self {
         match Self::from_parts(None, []) {
             Ok(config) => config,
-            Err(error) => unreachable!("the built-in config.toml is refused: {error}"),
+            Err(error) => unreachable!("the build has read the same file: {error}"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The sections of the configuration, each read by one part of the program. `config.toml` explains every key.
+//! The sections of the configuration, each read by one part of the program. `defaults.toml` explains every key.
 
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;

@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::layers::BUILT_IN;
 use super::*;
 
 fn from_file(text: &str) -> Result<Config, String> {
@@ -33,15 +32,62 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(config.log.parts, LogParts { time: true, level: true, place: true });
 }
 
+/// What the build does with the built-in file.
+fn built_in(text: &str) -> Result<Config, String> {
+    layers::overlay(text, None, []).and_then(Config::read).map_err(|error| error.to_string())
+}
+
 #[test]
-fn every_key_of_the_built_in_file_is_read() {
-    // A key that no section asks for trips the assertion in `from_parts`; one that is missing there, the reader's.
-    let _ = Config::default();
+fn a_built_in_file_without_a_key_or_with_one_too_many_or_with_a_bad_value_is_refused() {
+    assert_eq!(built_in(DEFAULTS), Ok(Config::default()));
+    let entries = layers::entries(DEFAULTS, None).expect("valid");
+    assert!(entries.len() > 100, "{}", entries.len());
+    for (key, _, line) in entries {
+        let lines = DEFAULTS.lines().enumerate().filter(|(index, _)| index + 1 != line);
+        let without: Vec<&str> = lines.map(|(_, text)| text).collect();
+        let expected = format!("the built-in configuration lacks {key}, or two sections read it");
+        assert_eq!(built_in(&without.join("\n")), Err(expected));
+    }
+    let refused = built_in(&format!("NO_KEY = 1\n{DEFAULTS}"));
+    assert_eq!(refused, Err("the built-in configuration has NO_KEY, which nothing reads".to_owned()));
+    let refused =
+        built_in(&DEFAULTS.replace("AGENT_KILL_COUNT = 3", "AGENT_KILL_COUNT = 0")).expect_err("out of range");
+    assert!(refused.starts_with("the built-in configuration: AGENT_KILL_COUNT is 0; allowed is"), "{refused}");
+}
+
+#[test]
+fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself() {
+    let file = "LOG_LEVEL = \"debug\"\nPUSH_ALLOW = [\"::1/128\"]\n[task_defaults]\nMAX_LOSSES = 7\nTIMEOUT = 1.5\n\
+                [prompt]\nSECRET = \"hunter2\"\n";
+    let env = [("LLTS_CONTROLLER_REP_PORT".to_owned(), "25555".to_owned())];
+    let settings = layers::overlay(DEFAULTS, Some((Path::new("my.toml"), file)), env).expect("valid");
+    let sources = Sources::new(Some(Path::new("my.toml")), settings.clone());
+    let text = sources.annotated();
+    for line in [
+        "CONTROLLER_REP_PORT = 25555  # environment variable LLTS_CONTROLLER_REP_PORT; the default is 15555",
+        "LOG_LEVEL = \"debug\"  # my.toml:1; the default is \"info\"",
+        "MAX_LOSSES = 7  # my.toml:4; the default is 3",
+        "SECRET = \"…\"  # my.toml:7; the default is \"\"",
+        "CONTROLLER_PUB_PORT = 15556",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert_eq!(text.lines().count(), DEFAULTS.lines().count());
+    let shown = text.replace("SECRET = \"…\"", "SECRET = \"hunter2\"");
+    assert_eq!(from_file(&shown), Config::read(settings).map_err(|error| error.to_string()));
+    let origin = |key: &str| {
+        let keys = sources.in_force();
+        let found = keys.iter().find(|found| found.key == key).expect("a key");
+        (found.value.to_string(), found.origin.map(ToString::to_string))
+    };
+    assert_eq!(origin("prompt.SECRET"), ("\"…\"".to_owned(), Some("my.toml:7".to_owned())));
+    assert_eq!(origin("AGENT_KILL_COUNT"), ("3".to_owned(), None));
+    assert!(!format!("{:?}", sources.in_force()).contains("hunter2"));
 }
 
 #[test]
 fn the_built_in_file_read_as_a_user_file_changes_nothing() {
-    assert_eq!(from_file(BUILT_IN).expect("valid"), Config::default());
+    assert_eq!(from_file(DEFAULTS).expect("valid"), Config::default());
 }
 
 #[test]
@@ -229,7 +275,7 @@ proptest! {
 
     #[test]
     fn no_value_of_a_known_key_panics(index in any::<prop::sample::Index>(), value in "[-+0-9a-z\"\\[\\]{}.:/, =]{0,24}") {
-        let keys = layers::overlay(None, []).expect("valid");
+        let keys = layers::overlay(DEFAULTS, None, []).expect("valid");
         let key = keys.keys().nth(index.index(keys.len())).expect("a key");
         let _ = from_file(&format!("{key} = {value}"));
         let _ = from_file(&format!("{key} = \"{value}\""));

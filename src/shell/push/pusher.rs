@@ -31,7 +31,7 @@ const FULL_QUEUES_MAX: usize = 16;
 /// The part of the linger time that is kept for what libzmq has taken already.
 const LINGER_SHARE: u32 = 4;
 
-/// The limits of a [`Pusher`]; `config.toml` says what each default is for.
+/// The limits of a [`Pusher`]; `defaults.toml` of the configuration says what each default is for.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
     /// Who reads and writes the sockets.
