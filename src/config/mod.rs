@@ -25,7 +25,7 @@ use std::path::Path;
 
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
-pub use log::{LogParts, LogSection};
+pub use log::{LogFormat, LogPart, LogPiece, LogSection};
 pub use network::{CurveClientFiles, CurveServerFiles, LocalSocket, NetworkSection, Transport};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
