@@ -133,6 +133,13 @@ pub(super) enum Command {
     Guard(guard::GuardArgs),
 }
 
+impl Command {
+    /// Whether a person reads what it says on stderr.
+    pub(super) const fn is_for_people(&self) -> bool {
+        !matches!(self, Self::Supervise(_) | Self::Guard(_) | Self::BenchPart(_))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

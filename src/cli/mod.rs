@@ -50,10 +50,11 @@ use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::supervisor;
 
 use args::{Arguments, Command, Global};
 use exit::Failure;
-use output::Output;
+use output::{Output, note};
 
 /// What every command has at hand.
 struct Session {
@@ -89,6 +90,10 @@ pub fn run() -> u8 {
     let mut out = Output::new(global.output);
     let config = Config::load(global.config.as_deref()).map_err(|error| Failure::usage(error.to_string()));
     let result = config.and_then(|(config, sources)| {
+        // Processes of a service share its environment, and it has said this.
+        if command.is_for_people() && !supervisor::is_parent() {
+            sources.warnings().iter().for_each(|warning| note(warning));
+        }
         let mut session = Session { global, config, sources, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;

@@ -58,12 +58,23 @@ pub(super) struct Setting {
 /// All known keys, each with the value that holds. A key in a table is written `table.KEY`.
 pub(super) type Settings = BTreeMap<String, Setting>;
 
+/// What the layers have come to.
+#[derive(Debug)]
+pub(super) struct Overlaid {
+    pub(super) settings: Settings,
+    /// Variables that look like keys and are none, each as a sentence.
+    pub(super) warnings: Vec<String>,
+}
+
 /// Lays the user's file and then the environment over the built-in values.
+///
+/// A variable that is no key may belong to a program around this one, so it is a warning; a line of a file is an error.
 pub(super) fn overlay(
     built_in: &str,
     file: Option<(&Path, &str)>,
     env: impl IntoIterator<Item = (String, String)>,
-) -> Result<Settings, ConfigError> {
+) -> Result<Overlaid, ConfigError> {
+    let mut warnings = Vec::new();
     let mut settings: Settings = entries(built_in, None)?
         .into_iter()
         .map(|(key, value, _)| (key, Setting { default: value.clone(), value, origin: Origin::BuiltIn }))
@@ -83,14 +94,16 @@ pub(super) fn overlay(
             continue;
         }
         let known = settings.iter().find(|(key, _)| variable(key) == name);
-        let (key, value) = match known {
-            Some((key, setting)) => (key.clone(), from_text(&setting.value, text)),
-            // Not a key: refused by `set`, with its name without the prefix.
-            None => (name[PREFIX.len()..].to_owned(), Value::Text(text)),
+        let Some((key, value)) = known.map(|(key, setting)| (key.clone(), from_text(&setting.value, text))) else {
+            let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).unwrap_or_default();
+            let (name, nearest) = (shown(&name), variable(nearest));
+            warnings
+                .push(format!("the environment variable {name} is no key and is ignored; the nearest is {nearest}"));
+            continue;
         };
         set(&mut settings, &key, value, Origin::Environment(name))?;
     }
-    Ok(settings)
+    Ok(Overlaid { settings, warnings })
 }
 
 /// The environment variable of a key.
@@ -104,11 +117,7 @@ fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Resu
         setting.origin = origin;
         return Ok(());
     }
-    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default();
-    let nearest = match origin {
-        Origin::Environment(_) => variable(nearest),
-        Origin::BuiltIn | Origin::File { .. } => nearest.to_owned(),
-    };
+    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default().to_owned();
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 

@@ -92,8 +92,8 @@ impl Config {
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
         let file = text.as_deref().map(|text| (path, text));
-        let settings = layers::overlay(DEFAULTS, file, env)?;
-        let sources = Sources::new(file.map(|(path, _)| path), settings.clone());
+        let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
+        let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
         Ok((Self::read(settings)?, sources))
     }
 
@@ -106,7 +106,7 @@ impl Config {
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        Self::read(layers::overlay(DEFAULTS, file, env)?)
+        Self::read(layers::overlay(DEFAULTS, file, env)?.settings)
     }
 
     fn read(settings: layers::Settings) -> Result<Self, ConfigError> {

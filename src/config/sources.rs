@@ -17,6 +17,7 @@ const HIDDEN: &str = "…";
 pub struct Sources {
     file: Option<PathBuf>,
     settings: Settings,
+    warnings: Vec<String>,
 }
 
 /// A key with the value that holds.
@@ -33,8 +34,14 @@ pub struct InForce<'a> {
 }
 
 impl Sources {
-    pub(super) fn new(file: Option<&Path>, settings: Settings) -> Self {
-        Self { file: file.map(Path::to_owned), settings }
+    pub(super) fn new(file: Option<&Path>, settings: Settings, warnings: Vec<String>) -> Self {
+        Self { file: file.map(Path::to_owned), settings, warnings }
+    }
+
+    /// What was passed over, each as a sentence.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// The file that was read over the defaults.

@@ -35,7 +35,7 @@ fn the_defaults_are_those_of_the_document() {
 
 /// What the build does with the built-in file.
 fn built_in(text: &str) -> Result<Config, String> {
-    layers::overlay(text, None, []).and_then(Config::read).map_err(|error| error.to_string())
+    layers::overlay(text, None, []).and_then(|found| Config::read(found.settings)).map_err(|error| error.to_string())
 }
 
 #[test]
@@ -61,8 +61,8 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
     let file = "LOG_LEVEL = \"debug\"\nPUSH_ALLOW = [\"::1/128\"]\n[task_defaults]\nMAX_LOSSES = 7\nTIMEOUT = 1.5\n\
                 [prompt]\nSECRET = \"hunter2\"\n";
     let env = [("LLTS_CONTROLLER_REP_PORT".to_owned(), "25555".to_owned())];
-    let settings = layers::overlay(DEFAULTS, Some((Path::new("my.toml"), file)), env).expect("valid");
-    let sources = Sources::new(Some(Path::new("my.toml")), settings.clone());
+    let settings = layers::overlay(DEFAULTS, Some((Path::new("my.toml"), file)), env).expect("valid").settings;
+    let sources = Sources::new(Some(Path::new("my.toml")), settings.clone(), Vec::new());
     let text = sources.annotated();
     for line in [
         "CONTROLLER_REP_PORT = 25555  # environment variable LLTS_CONTROLLER_REP_PORT; the default is 15555",
@@ -147,11 +147,22 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
         assert_eq!(from_file(text).expect_err(text), expected);
     }
     assert_eq!(
-        from_env(&[("LLTS_TASK_DEFAULT_MAX_LOSSES", "1")]).expect_err("unknown"),
-        "environment variable LLTS_TASK_DEFAULT_MAX_LOSSES: TASK_DEFAULT_MAX_LOSSES is no known key; the nearest is \
+}
+
+/// A program around this one may have its own: they are no reason to end.
+#[test]
+fn a_foreign_variable_is_a_warning_that_names_the_nearest_key() {
+    let env = [("LLTS_TASK_DEFAULT_MAX_LOSSES", "1"), ("LLTS_COLOUR\n", "x"), ("LLTS_AGENT_KILL_COUNT", "5")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let overlaid = layers::overlay(DEFAULTS, None, env).expect("no error");
+        overlaid.warnings[0],
+        "the environment variable LLTS_TASK_DEFAULT_MAX_LOSSES is no key and is ignored; the nearest is \
          LLTS_TASK_DEFAULTS_MAX_LOSSES"
     );
 }
+    assert!(overlaid.warnings[1].starts_with("the environment variable LLTS_COLOUR\\n is no key"), "{overlaid:?}");
+    assert_eq!(overlaid.warnings.len(), 2);
+    assert_eq!(Config::read(overlaid.settings).expect("valid").agent.kill_count, 5);
 
 #[test]
 fn a_bad_value_is_refused_with_what_is_allowed() {
@@ -276,7 +287,7 @@ proptest! {
 
     #[test]
     fn no_value_of_a_known_key_panics(index in any::<prop::sample::Index>(), value in "[-+0-9a-z\"\\[\\]{}.:/, =]{0,24}") {
-        let keys = layers::overlay(DEFAULTS, None, []).expect("valid");
+        let keys = layers::overlay(DEFAULTS, None, []).expect("valid").settings;
         let key = keys.keys().nth(index.index(keys.len())).expect("a key");
         let _ = from_file(&format!("{key} = {value}"));
         let _ = from_file(&format!("{key} = \"{value}\""));
