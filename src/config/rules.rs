@@ -1,6 +1,6 @@
 //! What must hold between keys.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
@@ -83,7 +83,8 @@ fn ports(config: &Config) -> Option<String> {
     })
 }
 
-/// A report that the controller refuses as too long would leave its task running for ever.
+/// A report that the controller refuses as too long would leave its task running for ever. All bounds that are too low are told
+/// at once.
 fn report(config: &Config) -> Option<String> {
     let (agent, limits) = (&config.agent, &config.limits);
     let kept = [
@@ -94,7 +95,7 @@ fn report(config: &Config) -> Option<String> {
     for (key, bytes) in kept {
         let needed = bytes.saturating_mul(TEXT_BYTES_PER_BYTE);
         if needed > limits.field_value_bytes_max {
-            return Some(format!(
+            found.push(format!(
                 "{key} is {bytes}, so its text may need {needed} bytes, more than FIELD_VALUE_BYTES_MAX = {}; \
                  lower the one or raise the other",
                 limits.field_value_bytes_max
@@ -103,13 +104,15 @@ fn report(config: &Config) -> Option<String> {
     }
     let sum = kept.iter().fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
     let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(REPORT_FRAME_BYTES);
-    (needed > limits.message_bytes_max).then(|| {
-        format!(
+    if needed > limits.message_bytes_max {
+        found.push(format!(
+    let mut found = Vec::new();
             "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, so a report may need \
              {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
             limits.message_bytes_max
-        )
-    })
+        ));
+    }
+    (!found.is_empty()).then(|| found.join(". Also: "))
 }
 
 /// Work folders are deleted with their tasks and tools are replaced: neither may hold anything else.
@@ -133,8 +136,20 @@ fn folders(config: &Config) -> Option<String> {
     None
 }
 
-/// Compares what is written, not what the file system makes of it: the folders need not exist yet.
+/// Whether two texts name one folder, however they are written. A folder that does not exist yet is found by the one that it
+/// will be made in.
 fn same(a: &Path, b: &Path) -> bool {
-    let plain = |path: &Path| path.components().filter(|part| part.as_os_str() != ".").collect::<std::path::PathBuf>();
-    plain(a) == plain(b)
+    identity(a) == identity(b)
+}
+
+fn identity(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    for above in path.ancestors() {
+        if let Ok(found) = above.canonicalize() {
+            return missing.into_iter().rev().fold(found, |folder, name| folder.join(name));
+        }
+        missing.extend(above.file_name());
+    }
+    path
 }

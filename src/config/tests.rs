@@ -294,3 +294,28 @@ proptest! {
         let _ = from_env(&[(&format!("LLTS_{}", key.replace('.', "_")), &value)]);
     }
 }
+    // One start tells all that must be raised.
+    let error = from_file("REPORT_LOG_KEEP_BYTES = 50000\nSTDOUT_KEEP_BYTES = 50000").expect_err("too long");
+    for part in ["REPORT_LOG_KEEP_BYTES is 50000", "STDOUT_KEEP_BYTES is 50000", "MESSAGE_BYTES_MAX"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn folders_are_told_apart_by_what_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    std::fs::create_dir(path.join("real")).expect("a folder");
+    std::os::unix::fs::symlink("real", path.join("link")).expect("a link");
+    let both = |tools: &str, sources: &str| {
+        let [tools, sources] = [tools, sources].map(|name| path.join(name).display().to_string());
+        from_file(&format!("AGENT_TOOLS_DIR = \"{tools}\"\nTOOL_SOURCES_DIR = \"{sources}\""))
+    };
+    assert!(both("real", "other").is_ok());
+    for (tools, sources) in [("real", "link"), ("real", "link/../real"), ("real/new", "link/new"), ("new", "./new/")] {
+        let error = both(tools, sources).expect_err(sources);
+        assert!(error.contains("AGENT_TOOLS_DIR and TOOL_SOURCES_DIR are both"), "{error}");
+    }
+    let here = std::env::current_dir().expect("a folder").join("testTools");
+    let error = from_file(&format!("TOOL_SOURCES_DIR = \"{}\"", here.display())).expect_err("the default");
+    assert!(error.contains("AGENT_TOOLS_DIR and TOOL_SOURCES_DIR are both"), "{error}");
