@@ -82,6 +82,9 @@ pub enum ConfigError {
     /// The built-in file has a key that no section reads. The build looks for it.
     #[error("the built-in configuration has {0}, which nothing reads")]
     UnreadDefault(String),
+    /// What was named as a controller is none that an agent can connect to.
+    #[error("{endpoint} is no address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
+    BadEndpoint(String),
     /// Each value is allowed, but not all of them together.
     #[error("{0}")]
     Contradiction(String),

@@ -21,12 +21,13 @@ mod sources;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
-pub use network::{CurveClientFiles, CurveServerFiles, LocalSocket, NetworkSection, Transport};
+pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
@@ -128,6 +129,44 @@ impl Config {
         reader.finish()?;
         rules::check(&config)?;
         Ok(config)
+    }
+
+    /// Who may reach the TCP ports of a controller with this configuration.
+    #[must_use]
+    pub fn exposure(&self) -> Exposure {
+        let addresses = [self.controller.requests, self.controller.broadcasts];
+        match addresses.into_iter().flatten().next() {
+            None => Exposure::Closed,
+            Some(_) if self.network.curve_server.is_some() => Exposure::Keys,
+            // Both have the same IP address.
+            Some(address) if is_loopback(address.ip()) => Exposure::Machine,
+            Some(_) => Exposure::Network,
+        }
+    }
+
+    /// The same for an agent of another controller: `tcp://IP:PORT`, or `ipc://PATH` on its machine. Broadcasts come from the
+    /// same address, at CONTROLLER_PUB_PORT.
+    ///
+    /// # Errors
+    /// When it is no such endpoint, or may not be used as everything else is configured.
+    pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
+        let tcp = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok());
+        let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
+        match (tcp.filter(|address| address.port() != 0), path) {
+            (Some(address), _) => {
+                let publisher = self.controller.broadcasts;
+                self.controller.broadcasts = publisher.map(|publisher| SocketAddr::new(address.ip(), publisher.port()));
+                self.controller.requests = Some(address);
+                self.network.local = LocalSocket::None;
+            }
+            (None, Some(path)) => {
+                (self.controller.requests, self.controller.broadcasts) = (None, None);
+                self.network.local = LocalSocket::At(path.into());
+            }
+            (None, None) => return Err(ConfigError::BadEndpoint(endpoint.to_owned())),
+        }
+        rules::check(&self)?;
+        Ok(self)
     }
 }
 

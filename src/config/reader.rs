@@ -107,6 +107,17 @@ impl Reader {
         Ok(u16::try_from(port).unwrap_or(u16::MAX))
     }
 
+    /// A TCP port, or `None` for a port that is not opened.
+    pub(super) fn port_or_off(&mut self, key: &'static str) -> Result<Option<u16>, ConfigError> {
+        let setting = self.take(key)?;
+        let port = match &setting.value {
+            Value::Integer(number) => u16::try_from(*number).ok().map(Some),
+            Value::Text(text) => (text == "off").then_some(None),
+            _ => None,
+        };
+        port.ok_or_else(|| bad(key, &setting, "a whole number from 0 to 65535 (TCP port), or \"off\""))
+    }
+
     pub(super) fn boolean(&mut self, key: &'static str) -> Result<bool, ConfigError> {
         let setting = self.take(key)?;
         match setting.value {
@@ -132,6 +143,13 @@ impl Reader {
 
     pub(super) fn address(&mut self, key: &'static str) -> Result<IpAddr, ConfigError> {
         self.parsed(key, "an IPv4 or IPv6 address", |text| text.parse().ok())
+    }
+
+    /// An address; `None` for the empty text.
+    pub(super) fn address_or_none(&mut self, key: &'static str) -> Result<Option<IpAddr>, ConfigError> {
+        self.parsed(key, "an IPv4 or IPv6 address, or \"\"", |text| {
+            if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+        })
     }
 
     /// A path; `None` for the empty text.

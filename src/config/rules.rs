@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
+use super::network::{Exposure, is_loopback};
 use super::{LocalSocket, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
@@ -19,6 +20,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .or_else(|| open_prompts(config))
         .or_else(|| curve(config))
         .or_else(|| local(config))
+        .or_else(|| no_way_in(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
         .or_else(|| folders(config));
@@ -27,14 +29,14 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
-    let is_secured = config.network.curve_server.is_some() || config.network.curve_client.is_some();
-    let refused = !controller.ip.to_canonical().is_loopback() && !controller.allow_insecure && !is_secured;
-    refused.then(|| {
+    let ip = controller.requests.or(controller.broadcasts)?.ip();
+    // The keys of a client secure an agent that connects there, though no controller.
+    let is_open = config.exposure() == Exposure::Network && config.network.curve_client.is_none();
+    (is_open && !controller.allow_insecure).then(|| {
         format!(
-            "CONTROLLER_IP is {}, which other machines may reach, and the wire has no authentication: whoever reaches the \
+            "CONTROLLER_IP is {ip}, which other machines may reach, and the wire has no authentication: whoever reaches the \
              port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or the keys of CURVE, or \
-             say ALLOW_INSECURE = true if everybody on that network is trusted",
-            controller.ip
+             say ALLOW_INSECURE = true if everybody on that network is trusted"
         )
     })
 }
@@ -42,7 +44,7 @@ fn insecure(config: &Config) -> Option<String> {
 fn open_prompts(config: &Config) -> Option<String> {
     let prompt = &config.prompt;
     let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
-    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
+    (!is_loopback(prompt.bind) && !is_guarded).then(|| {
         format!(
             "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
              are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
@@ -74,9 +76,21 @@ fn local(config: &Config) -> Option<String> {
         .then(|| format!("CONTROLLER_IPC_FILE is {}, for which TRANSPORT must be \"own\"", path.display()))
 }
 
+/// Without a TCP port for requests, they come by the socket.
+fn no_way_in(config: &Config) -> Option<String> {
+    let network = &config.network;
+    let has_socket = network.transport == Transport::Own && network.local != LocalSocket::None;
+    (config.controller.requests.is_none() && !has_socket).then(|| {
+        "the TCP port for requests is closed (CONTROLLER_REP_PORT or CONTROLLER_IP), and there is no socket in the file \
+         system in its place: it needs TRANSPORT = \"own\" and a CONTROLLER_IPC_FILE"
+            .to_owned()
+    })
+}
+
 fn ports(config: &Config) -> Option<String> {
-    let port = config.controller.rep_port;
-    (port != 0 && port == config.controller.pub_port).then(|| {
+    let controller = &config.controller;
+    let port = controller.requests?.port();
+    (port != 0 && port == controller.broadcasts?.port()).then(|| {
         format!(
             "CONTROLLER_REP_PORT and CONTROLLER_PUB_PORT are both {port}; give them different ports, or 0 for free ones"
         )
@@ -92,6 +106,7 @@ fn report(config: &Config) -> Option<String> {
         ("STDOUT_KEEP_BYTES", agent.stdout_keep_bytes),
         ("STDERR_KEEP_BYTES", agent.stderr_keep_bytes),
     ];
+    let mut found = Vec::new();
     for (key, bytes) in kept {
         let needed = bytes.saturating_mul(TEXT_BYTES_PER_BYTE);
         if needed > limits.field_value_bytes_max {
@@ -106,7 +121,6 @@ fn report(config: &Config) -> Option<String> {
     let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(REPORT_FRAME_BYTES);
     if needed > limits.message_bytes_max {
         found.push(format!(
-    let mut found = Vec::new();
             "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, so a report may need \
              {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
             limits.message_bytes_max

@@ -19,7 +19,7 @@ use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
-use crate::config::Config;
+use crate::config::{Config, Exposure};
 use crate::engine::controller::{
     Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
 };
@@ -99,7 +99,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
 
 fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if !config.controller.ip.is_loopback() && config.network.curve_server.is_none() {
+    if config.exposure() == Exposure::Network {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
     }
     log::info!("controller ready: rep {requests} pub {broadcasts}");

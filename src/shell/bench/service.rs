@@ -6,7 +6,7 @@ use super::load::Load;
 use super::meter;
 use super::{Bench, BenchError, transport_word};
 use crate::config::Transport;
-use crate::shell::hosted::{Host, HostPlan};
+use crate::shell::hosted::{Host, HostPlan, Way};
 use crate::shell::signals::Signals;
 
 /// A controller and agents, each a process. Dropped, it ends by itself; [`Service::end`] waits for that.
@@ -46,7 +46,8 @@ impl Bench<'_> {
         let usual = usual.into_iter().chain(unset.map(|name| (name, OsString::new())));
         // Of two of one name, the later one holds.
         let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
-        let host = HostPlan { config: self.plan.config.clone(), agents, environment }.start(self.signals)?;
+        let host =
+            HostPlan { config: self.plan.config.clone(), agents, way: Way::Tcp, environment }.start(self.signals)?;
         Ok(Service { host, transport })
     }
 

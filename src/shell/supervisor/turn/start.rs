@@ -68,7 +68,7 @@ impl Starter {
         // leaves open.
         if let Some(Endpoints { controller, publisher }) = &self.endpoints {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
-                if let Some((_, port)) = endpoint.rsplit_once(':') {
+                if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
                     command.env(format!("LLTS_{key}"), port);
                 }
             }
