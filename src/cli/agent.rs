@@ -8,6 +8,7 @@ use super::exit::Failure;
 use crate::shell::agent;
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
+use crate::shell::privacy;
 use crate::shell::supervisor;
 use crate::types::{AgentId, InvalidAgentId};
 
@@ -23,6 +24,7 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 }
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
+    privacy::keep_files_private();
     let config = &session.config;
     let file = args.name.as_ref().map(|name| config.log.agent_file(name));
     match logging::init(&config.log, file.as_deref()) {

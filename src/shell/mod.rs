@@ -11,6 +11,7 @@ pub mod hosted;
 pub mod limits;
 pub mod lock;
 pub mod logging;
+pub mod privacy;
 pub mod process;
 pub mod prompt;
 pub mod prompt_create;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::shell::privacy::as_started;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -107,7 +108,8 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
     if ended + left > 0 {
         log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
     }
-    let warnings = pack_tools(config);
+    // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
+    let warnings = as_started(|| pack_tools(config));
     for warning in &warnings {
         log::warn!("{warning}");
     }
