@@ -21,6 +21,7 @@ use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
 use super::transport::{self, Link, SocketError};
+use super::trust::{self, Part, Untrusted};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
@@ -40,6 +41,9 @@ pub enum AgentError {
     /// An agent of this name runs here already.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A folder is in the hands of others.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
     /// The connection cannot even be tried.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -78,6 +82,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
     let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
+    trust::check(config, Part::Agent)?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
     let name = name.unwrap_or_else(fresh_name);
     let session = sessions.present;

@@ -23,5 +23,6 @@ pub mod store;
 pub mod supervisor;
 pub mod tools;
 pub mod transport;
+pub mod trust;
 pub mod workspace;
 pub mod zmq;

@@ -6,4 +6,5 @@ mod keys;
 mod operators;
 mod place;
 mod policies;
+mod private;
 mod service;

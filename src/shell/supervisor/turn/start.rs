@@ -14,6 +14,7 @@ use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
+use crate::shell::trust;
 
 /// What the folder of a guest is called at the beginning: nothing else is ever removed.
 pub const GUEST_PREFIX: &str = "llts-run-";
@@ -109,7 +110,8 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
         log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
     }
     // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
-    let warnings = as_started(|| pack_tools(config));
+    let mut warnings = as_started(|| pack_tools(config));
+    warnings.extend(trust::warnings(config));
     for warning in &warnings {
         log::warn!("{warning}");
     }
