@@ -23,7 +23,7 @@ pub(super) enum Configured {
 /// The endpoint that was named, else that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller() {
-        return Ok(endpoint.to_owned());
+        return Ok(endpoint);
     }
     match configured(config) {
         Configured::At(endpoint) => Ok(endpoint),

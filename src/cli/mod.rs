@@ -94,6 +94,7 @@ pub fn run() -> u8 {
         if command.is_for_people() && !supervisor::is_parent() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
+        obey_or_refuse(&global, &command)?;
         let mut session = Session { global, config, sources, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
@@ -103,6 +104,16 @@ pub fn run() -> u8 {
         out.failure(&failure);
         failure.exit
     })
+}
+
+/// A controller that was named is never passed over.
+fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
+    match (global.named_controller(), command.acts_elsewhere()) {
+        (Some(named), Some(what)) => {
+            Err(Failure::usage(format!("{what}, so that --controller {named} has no meaning here; leave it out")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {

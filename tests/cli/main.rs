@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod config;
 mod keys;
 mod operators;
 mod place;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
@@ -66,6 +67,8 @@ impl Starter {
             Role::Agent(_) => command.args(["agent", "--name", &role.to_string()]),
         };
         command.env(MARK, &self.mark);
+        // That of the service in which a tool has started this one.
+        command.env_remove(CONTROLLER_ADDRESS);
         // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
         // leaves open.
         if let Some(Endpoints { controller, publisher }) = &self.endpoints {
