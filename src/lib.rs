@@ -35,7 +35,7 @@
 //! | layer | what it is |
 //! |---|---|
 //! | [`types`] | plain data: ids, time, the record of a task |
-//! | [`config`] | `config.toml`, which is also the documentation of every key, to typed sections |
+//! | [`config`] | `defaults.toml`, which is also the documentation of every key, and the user's file over it, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
 //! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |

@@ -8,10 +8,14 @@ use super::exit::Failure;
 use crate::shell::agent;
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
+use crate::shell::privacy;
 use crate::shell::supervisor;
 use crate::types::{AgentId, InvalidAgentId};
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+With --controller tcp://IP:PORT, broadcasts come from the same address at CONTROLLER_PUB_PORT of the configuration; a kill reaches \
+an agent also without them, with its next heartbeat.")]
 pub(super) struct AgentArgs {
     /// Its id; it names its log file, too. Without one it makes up an id and logs to stderr
     #[arg(long, value_name = "NAME", value_parser = name)]
@@ -23,7 +27,14 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 }
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
-    let config = &session.config;
+    privacy::keep_files_private();
+    let config = &match session.global.controller() {
+        // Its supervisor has told it otherwise.
+        Some(endpoint) if !supervisor::is_parent() => {
+            session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
+        }
+        _ => session.config.clone(),
+    };
     let file = args.name.as_ref().map(|name| config.log.agent_file(name));
     match logging::init(&config.log, file.as_deref()) {
         // Two agents of one name share the log; the lock of the name tells so better.

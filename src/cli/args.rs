@@ -5,9 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::{
-    agent, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store, submit,
-    supervise, tool, up, wait,
+    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
+    submit, supervise, tool, up, wait,
 };
+use crate::protocol::info::CONTROLLER_ADDRESS;
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -19,8 +20,8 @@ Exit codes:
     3    no controller answers
     4    the controller refused; stderr has the code and the sentence
     5    no such task
-  124    the time of a wait is over
-  run and wait exit as the task did: its code, or 128 + n if signal n ended it";
+  124    the time of a wait is over, or that of the task was
+  run and wait exit as the task did: its code, 124 if it TIMED_OUT, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
@@ -33,18 +34,12 @@ pub(super) struct Arguments {
 
 #[derive(Args, Debug)]
 pub(super) struct Global {
-    /// Configuration file [default: ./config.toml if there is one]
+    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) config: Option<PathBuf>,
-    /// The controller to talk to [default: the one of the configuration]
-    #[arg(
-        long,
-        global = true,
-        value_name = "tcp://IP:PORT",
-        env = "CONTROLLER_ADDRESS",
-        hide_env_values = true,
-        help_heading = "Global options"
-    )]
+    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
+    /// configuration]
+    #[arg(long, global = true, value_name = "ENDPOINT", help_heading = "Global options")]
     controller: Option<String>,
     /// Tables for people, or one JSON value on stdout
     #[arg(
@@ -60,8 +55,14 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// The controller, if one was named. A variable that is set but empty names none.
-    pub(super) fn controller(&self) -> Option<&str> {
+    /// The controller, if one was named here or in the environment. What is empty names none.
+    pub(super) fn controller(&self) -> Option<String> {
+        let variable = || std::env::var(CONTROLLER_ADDRESS).ok();
+        self.named_controller().map(str::to_owned).or_else(variable).filter(|endpoint| !endpoint.is_empty())
+    }
+
+    /// The controller, if the arguments name one.
+    pub(super) fn named_controller(&self) -> Option<&str> {
         self.controller.as_deref().filter(|endpoint| !endpoint.is_empty())
     }
 }
@@ -108,6 +109,8 @@ pub(super) enum Command {
     Tool(tool::ToolArgs),
     /// Make keys, with which a controller is open to other machines and to nobody else
     Keys(keys::KeysArgs),
+    /// Show what is configured, and where it was said
+    Config(config::ConfigArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
     /// Start a controller and agents in the background
@@ -124,6 +127,33 @@ pub(super) enum Command {
     /// End what a process leaves behind when it is killed
     #[command(hide = true)]
     Guard(guard::GuardArgs),
+}
+
+impl Command {
+    /// What this command does instead of talking to a controller that `--controller` could name; `None` if it talks to one.
+    pub(super) const fn acts_elsewhere(&self) -> Option<&'static str> {
+        match self {
+            Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
+            Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
+            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) => None,
+            Self::Up(_) => Some("`llts up` starts a service on this machine"),
+            Self::Down => Some("`llts down` stops a service of this machine"),
+            Self::Controller => Some("`llts controller` is a controller itself"),
+            Self::Store(_) => Some("`llts store` reads the store of this machine"),
+            Self::Tool(_) => Some("`llts tool` works on files of this machine"),
+            Self::Keys(_) => Some("`llts keys` makes files on this machine"),
+            Self::Config(_) => Some("`llts config` shows the configuration of this machine"),
+            Self::Prompt(_) => {
+                Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")
+            }
+            Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
+        }
+    }
+
+    /// Whether a person reads what it says on stderr.
+    pub(super) const fn is_for_people(&self) -> bool {
+        !matches!(self, Self::Supervise(_) | Self::Guard(_))
+    }
 }
 
 #[cfg(test)]

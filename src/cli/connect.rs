@@ -1,12 +1,16 @@
 //! Which controller is meant, and whether anybody listens there.
 
+use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::args::Global;
 use super::exit::{self, Failure};
 use crate::config::Config;
+use crate::shell::endpoint::Address;
 use crate::shell::supervisor::{self, Service};
+use crate::shell::transport;
 
 /// What the configuration says of a controller.
 pub(super) enum Configured {
@@ -19,7 +23,7 @@ pub(super) enum Configured {
 /// The endpoint that was named, else that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller() {
-        return Ok(endpoint.to_owned());
+        return Ok(endpoint);
     }
     match configured(config) {
         Configured::At(endpoint) => Ok(endpoint),
@@ -33,9 +37,11 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
 
 /// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
 pub(super) fn configured(config: &Config) -> Configured {
-    let controller = &config.controller;
-    if controller.rep_port != 0 {
-        return Configured::At(format!("tcp://{}", SocketAddr::new(reachable(controller.ip), controller.rep_port)));
+    let Some(requests) = config.controller.requests else {
+        return Configured::At(transport::agent_endpoint(config));
+    };
+    if requests.port() != 0 {
+        return Configured::At(format!("tcp://{}", SocketAddr::new(reachable(requests.ip()), requests.port())));
     }
     let state_dir = &config.paths.state_dir;
     let service = supervisor::holder(state_dir).and_then(|_| Service::read(state_dir));
@@ -57,11 +63,12 @@ fn reachable(ip: IpAddr) -> IpAddr {
 
 /// Whether a connection to this endpoint is refused at once: nobody listens there.
 pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
-    let Some(address) = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok()) else {
-        return false;
-    };
-    let refused = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    TcpStream::connect_timeout(&address, timeout).is_err_and(refused)
+    let refused = |error: std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
+    match Address::parse(endpoint) {
+        Ok(Address::Tcp(address)) => TcpStream::connect_timeout(&address, timeout).is_err_and(refused),
+        Ok(Address::Ipc(path)) => UnixStream::connect(path).is_err_and(refused),
+        Err(_) => false,
+    }
 }
 
 #[cfg(test)]
@@ -77,13 +84,21 @@ mod tests {
         assert!(!is_refused(&endpoint, NO_TIME));
         drop(listener);
         assert!(is_refused(&endpoint, NO_TIME));
-        assert!(!is_refused("ipc:///nowhere", NO_TIME));
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let endpoint = format!("ipc://{}", path.display());
+        assert!(is_refused(&endpoint, NO_TIME));
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(!is_refused(&endpoint, NO_TIME));
+        drop(listener);
+        assert!(is_refused(&endpoint, NO_TIME), "what a killed controller has left");
+        assert!(!is_refused("tcp://localhost:1", NO_TIME), "a name is looked up by others");
     }
 
     #[test]
     fn a_controller_on_all_addresses_is_reached_on_loopback() {
         let mut config = Config::default();
-        config.controller.ip = Ipv4Addr::UNSPECIFIED.into();
+        config.controller.requests = Some((Ipv4Addr::UNSPECIFIED, 15555).into());
         let Configured::At(endpoint) = configured(&config) else { panic!() };
         assert_eq!(endpoint, "tcp://127.0.0.1:15555");
     }
@@ -92,7 +107,7 @@ mod tests {
     fn a_port_that_nobody_chose_is_nowhere() {
         let folder = tempfile::tempdir().unwrap();
         let mut config = Config::default();
-        config.controller.rep_port = 0;
+        config.controller.requests = Some((Ipv4Addr::LOCALHOST, 0).into());
         config.paths.state_dir = folder.path().to_owned();
         assert!(matches!(configured(&config), Configured::Nowhere));
     }

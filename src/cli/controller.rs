@@ -5,8 +5,10 @@ use super::exit::Failure;
 use crate::shell::controller;
 use crate::shell::lock::StateLock;
 use crate::shell::logging::{self, LogError};
+use crate::shell::privacy;
 
 pub(super) fn run(session: &Session) -> Result<u8, Failure> {
+    privacy::keep_files_private();
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {
         // Two controllers of one folder also share the log; that there are two is the better reason.

@@ -56,6 +56,11 @@ impl From<ClientError> for Failure {
 
 /// The exit code of a finished task, and a sentence where the code alone does not tell what happened.
 pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
+    if task.outcome() == Some(words::outcome(Outcome::TimedOut)) {
+        // Whatever run.sh made of the signals that ended it.
+        let reason = task.reason().unwrap_or("it took longer than its time limit");
+        return (TIMED_OUT, Some(format!("{}: TIMED_OUT: {reason}", task.id())));
+    }
     let Some(ExitCode(code)) = task.exit_code() else {
         let outcome = task.outcome().unwrap_or("FINISHED");
         let reason = task.reason().unwrap_or("it never ran");
@@ -117,6 +122,17 @@ mod tests {
         let task = task.with(words::REASON, "it wrote to stderr");
         assert_eq!(of_task(&task.clone().into()), (1, Some("T: FAILED: it wrote to stderr".into())));
         assert_eq!(of_task(&task.with(words::OUTCOME, "SUCCEEDED").with(words::EXIT_CODE, 7).into()).0, 7);
+    }
+
+    #[test]
+    fn a_run_that_took_too_long_is_what_timeout_1_makes_of_it() {
+        for code in [-15, 0, 3] {
+            let task = task().with(words::EXIT_CODE, code).with(words::OUTCOME, "TIMED_OUT");
+            assert_eq!(
+                of_task(&task.with(words::REASON, "too long").into()),
+                (124, Some("T: TIMED_OUT: too long".into()))
+            );
+        }
     }
 
     #[test]

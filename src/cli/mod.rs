@@ -19,6 +19,7 @@ mod when;
 
 mod agent;
 mod agents;
+mod config;
 mod controller;
 mod down;
 mod drain;
@@ -47,16 +48,18 @@ use std::path::{Path, PathBuf};
 use clap::Parser;
 
 use crate::client::Client;
-use crate::config::Config;
+use crate::config::{Config, Sources};
+use crate::shell::supervisor;
 
 use args::{Arguments, Command, Global};
 use exit::Failure;
-use output::Output;
+use output::{Output, note};
 
 /// What every command has at hand.
 struct Session {
     global: Global,
     config: Config,
+    sources: Sources,
     out: Output,
 }
 
@@ -90,8 +93,13 @@ pub fn run() -> u8 {
     };
     let mut out = Output::new(global.output);
     let config = Config::load(global.config.as_deref()).map_err(|error| Failure::usage(error.to_string()));
-    let result = config.and_then(|config| {
-        let mut session = Session { global, config, out: Output::new(out.format()) };
+    let result = config.and_then(|(config, sources)| {
+        // Processes of a service share its environment, and it has said this.
+        if command.is_for_people() && !supervisor::is_parent() {
+            sources.warnings().iter().for_each(|warning| note(warning));
+        }
+        obey_or_refuse(&global, &command)?;
+        let mut session = Session { global, config, sources, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -100,6 +108,16 @@ pub fn run() -> u8 {
         out.failure(&failure);
         failure.exit
     })
+}
+
+/// A controller that was named is never passed over.
+fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
+    match (global.named_controller(), command.acts_elsewhere()) {
+        (Some(named), Some(what)) => {
+            Err(Failure::usage(format!("{what}, so that --controller {named} has no meaning here; leave it out")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
@@ -123,6 +141,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Store(args) => store::run(session, &args),
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
+        Command::Config(args) => config::run(session, &args),
         Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

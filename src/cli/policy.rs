@@ -12,7 +12,7 @@ use crate::types::{Label, Labels, Wall};
 pub(super) const HELP: &str = "\
 A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows three runs. A run.sh that exits with 75 defers: it \
 is run again later and spends no budget but that of --max-defers. What is not given here is taken from [task_defaults] of the \
-controller's config.toml.";
+controller's configuration.";
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Policy")]

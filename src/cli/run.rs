@@ -9,8 +9,9 @@ use super::exit::{self, Failure};
 use super::output::{Output, note, stderr_text};
 use super::submit::{DUPLICATE, TaskArgs};
 use crate::client::{Client, Waited};
+use crate::config::Transport;
 use crate::protocol::client::{Selector, Submission, TaskView};
-use crate::shell::hosted::{Host, HostPlan};
+use crate::shell::hosted::{Host, HostPlan, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
 
@@ -60,8 +61,10 @@ fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
+    // libzmq would let every user open a socket in the file system.
+    let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
     let plan =
-        HostPlan { program: Session::program()?, config: session.config_file(), agents, environment: Vec::new() };
+        HostPlan { program: Session::program()?, config: session.config_file(), agents, way, environment: Vec::new() };
     let host = plan.start(signals).map_err(Failure::failed)?;
     host.up().warnings.iter().for_each(|warning| note(warning));
     Ok(host)

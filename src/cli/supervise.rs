@@ -7,6 +7,7 @@ use clap::builder::RangedU64ValueParser;
 
 use super::Session;
 use super::exit::Failure;
+use crate::shell::privacy;
 use crate::shell::supervisor::{AGENTS_MAX, Options, Report, supervise};
 
 #[derive(Args, Debug)]
@@ -23,6 +24,7 @@ pub(super) struct SuperviseArgs {
 }
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
+    privacy::keep_files_private();
     let SuperviseArgs { agents, detached, guest } = args;
     let options = Options { config: session.config_file(), agents, detached, guest };
     let Session { config, out, .. } = session;

@@ -12,7 +12,7 @@ const SHOWN_CHARS_MAX: usize = 80;
 /// Where a value was said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In the `config.toml` that is built into the program.
+    /// In the file that is built into the program.
     BuiltIn,
     /// In a file of the user; lines count from 1.
     File {
@@ -28,7 +28,7 @@ pub enum Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::BuiltIn => f.write_str("built-in config.toml"),
+            Self::BuiltIn => f.write_str("the built-in configuration"),
             Self::File { path, line } => write!(f, "{}:{line}", path.display()),
             Self::Environment(name) => write!(f, "environment variable {}", shown(name)),
         }
@@ -76,6 +76,15 @@ pub enum ConfigError {
         /// What may stand there, with its range and unit.
         allowed: String,
     },
+    /// The built-in file has no value for a key that a section reads. The build looks for it.
+    #[error("the built-in configuration lacks {0}, or two sections read it")]
+    NoDefault(&'static str),
+    /// The built-in file has a key that no section reads. The build looks for it.
+    #[error("the built-in configuration has {0}, which nothing reads")]
+    UnreadDefault(String),
+    /// What was named as a controller is none that an agent can connect to.
+    #[error("{endpoint} is no address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
+    BadEndpoint(String),
     /// Each value is allowed, but not all of them together.
     #[error("{0}")]
     Contradiction(String),

@@ -1,6 +1,6 @@
 //! What was said, and where: the built-in file, over it the user's file, over both the environment.
 //!
-//! The built-in `config.toml` is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
+//! The built-in file, `defaults.toml`, is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -33,24 +33,51 @@ pub(super) enum Value {
     Other(String),
 }
 
+impl Value {
+    /// The value as TOML has it.
+    pub(super) fn to_toml(&self) -> toml::Value {
+        match self {
+            Self::Integer(number) => toml::Value::Integer(*number),
+            Self::Decimal(number) => toml::Value::Float(*number),
+            Self::Bool(value) => toml::Value::Boolean(*value),
+            Self::Text(text) | Self::Other(text) => toml::Value::String(text.clone()),
+            Self::Texts(texts) => toml::Value::Array(texts.iter().cloned().map(toml::Value::String).collect()),
+        }
+    }
+}
+
 /// A value and where it was said.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) value: Value,
     pub(super) origin: Origin,
+    /// The value in the built-in file.
+    pub(super) default: Value,
 }
 
 /// All known keys, each with the value that holds. A key in a table is written `table.KEY`.
 pub(super) type Settings = BTreeMap<String, Setting>;
 
+/// What the layers have come to.
+#[derive(Debug)]
+pub(super) struct Overlaid {
+    pub(super) settings: Settings,
+    /// Variables that look like keys and are none, each as a sentence.
+    pub(super) warnings: Vec<String>,
+}
+
 /// Lays the user's file and then the environment over the built-in values.
+///
+/// A variable that is no key may belong to a program around this one, so it is a warning; a line of a file is an error.
 pub(super) fn overlay(
+    built_in: &str,
     file: Option<(&Path, &str)>,
     env: impl IntoIterator<Item = (String, String)>,
-) -> Result<Settings, ConfigError> {
-    let mut settings: Settings = entries(BUILT_IN, None)?
+) -> Result<Overlaid, ConfigError> {
+    let mut warnings = Vec::new();
+    let mut settings: Settings = entries(built_in, None)?
         .into_iter()
-        .map(|(key, value, _)| (key, Setting { value, origin: Origin::BuiltIn }))
+        .map(|(key, value, _)| (key, Setting { default: value.clone(), value, origin: Origin::BuiltIn }))
         .collect();
     if let Some((path, text)) = file {
         for (key, value, line) in entries(text, Some(path))? {
@@ -67,14 +94,16 @@ pub(super) fn overlay(
             continue;
         }
         let known = settings.iter().find(|(key, _)| variable(key) == name);
-        let (key, value) = match known {
-            Some((key, setting)) => (key.clone(), from_text(&setting.value, text)),
-            // Not a key: refused by `set`, with its name without the prefix.
-            None => (name[PREFIX.len()..].to_owned(), Value::Text(text)),
+        let Some((key, value)) = known.map(|(key, setting)| (key.clone(), from_text(&setting.value, text))) else {
+            let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).unwrap_or_default();
+            let (name, nearest) = (shown(&name), variable(nearest));
+            warnings
+                .push(format!("the environment variable {name} is no key and is ignored; the nearest is {nearest}"));
+            continue;
         };
         set(&mut settings, &key, value, Origin::Environment(name))?;
     }
-    Ok(settings)
+    Ok(Overlaid { settings, warnings })
 }
 
 /// The environment variable of a key.
@@ -84,14 +113,11 @@ fn variable(key: &str) -> String {
 
 fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Result<(), ConfigError> {
     if let Some(setting) = settings.get_mut(key) {
-        *setting = Setting { value, origin };
+        setting.value = value;
+        setting.origin = origin;
         return Ok(());
     }
-    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default();
-    let nearest = match origin {
-        Origin::Environment(_) => variable(nearest),
-        Origin::BuiltIn | Origin::File { .. } => nearest.to_owned(),
-    };
+    let nearest = nearest(key, settings.keys().map(String::as_str)).unwrap_or_default().to_owned();
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 
@@ -115,7 +141,7 @@ fn from_text(known: &Value, text: String) -> Value {
 }
 
 /// The keys of a TOML text in its order, those of tables one level down as `table.KEY`, each with its line.
-fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Value, usize)>, ConfigError> {
+pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Value, usize)>, ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = line_at(text, error.span());
         let origin = path.map_or(Origin::BuiltIn, |path| Origin::File { path: path.to_owned(), line });

@@ -22,8 +22,8 @@ pub struct LogSection {
     pub agent_name: PathBuf,
     /// The least severe level that is logged.
     pub level: LevelFilter,
-    /// What a line begins with.
-    pub parts: LogParts,
+    /// What a line consists of.
+    pub format: LogFormat,
     /// Bytes after which a file is begun anew.
     pub file_bytes_max: u64,
 }
@@ -35,10 +35,12 @@ impl LogSection {
             controller_name: reader.path("CONTROLLER_LOG_FILE")?,
             agent_name: reader.path("AGENT_LOG_FILE")?,
             level: reader.parsed("LOG_LEVEL", "off, error, warn, info, debug or trace", |text| text.parse().ok())?,
-            parts: reader.parsed(
+            format: reader.parsed(
                 "LOG_FORMATTER",
-                "a text with no other %(…) than %(asctime)s, %(filename)s, %(lineno)d, %(levelname)s, %(message)s",
-                LogParts::parse,
+                "a text without control characters and with no other % than %%, %(asctime)s, %(filename)s, %(lineno)d, \
+                 %(levelname)s, %(message)s, %(name)s, %(pathname)s and %(process)d, each with an optional width as in \
+                 %(levelname)-5s",
+                LogFormat::parse,
             )?,
             file_bytes_max: reader.number("LOG_FILE_BYTES_MAX", FILE_BYTES_MIN..=1 << 50, "bytes")?,
         })
@@ -59,46 +61,174 @@ impl LogSection {
     }
 }
 
-/// What a line begins with, in this order; the message always follows.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogParts {
-    /// The time of the event.
-    pub time: bool,
-    /// How severe it is.
-    pub level: bool,
-    /// The file and line of the source that logs it.
-    pub place: bool,
+/// What a line consists of, from left to right: a format of Python's `logging`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogFormat(Vec<LogPiece>);
+
+/// A piece of a line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPiece {
+    /// Text that stands in every line.
+    Literal(String),
+    /// Something that each event has.
+    Part {
+        /// What.
+        part: LogPart,
+        /// Characters that it takes at least.
+        width: usize,
+        /// Whether spaces follow it, rather than come before it.
+        is_left: bool,
+    },
 }
 
-impl LogParts {
-    /// Reads a format of Python's `logging`; `None` when it names a part that we do not have.
-    fn parse(format: &str) -> Option<Self> {
-        let mut parts = Self { time: false, level: false, place: false };
-        for tail in format.split("%(").skip(1) {
-            match tail.split_once(')')?.0 {
-                "asctime" => parts.time = true,
-                "levelname" => parts.level = true,
-                "filename" | "lineno" => parts.place = true,
-                "message" => {}
-                _ => return None,
-            }
-        }
-        Some(parts)
+/// Something that each event has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogPart {
+    /// When it happened.
+    Time,
+    /// How severe it is.
+    Level,
+    /// The name of the source file that logs it.
+    File,
+    /// The same with its folders.
+    Path,
+    /// The line in that file.
+    Line,
+    /// The module that logs it.
+    Module,
+    /// The number of the process.
+    Process,
+    /// What is logged.
+    Message,
+}
+
+/// Wider columns are a slip of the finger.
+const WIDTH_MAX: usize = 100;
+
+impl LogFormat {
+    /// The pieces of a line. The message is among them: it comes last if the format does not say where.
+    #[must_use]
+    pub fn pieces(&self) -> &[LogPiece] {
+        &self.0
     }
+
+    /// Reads a format; `None` when it names a part that there is not, or is malformed.
+    #[must_use]
+    pub fn parse(format: &str) -> Option<Self> {
+        if format.contains(char::is_control) {
+            return None;
+        }
+        let mut pieces = Vec::new();
+        let mut literal = String::new();
+        let mut rest = format;
+        while let Some((before, after)) = rest.split_once('%') {
+            literal.push_str(before);
+            if let Some(after) = after.strip_prefix('%') {
+                literal.push('%');
+                rest = after;
+                continue;
+            }
+            let (piece, after) = part(after)?;
+            pieces.extend((!literal.is_empty()).then(|| LogPiece::Literal(std::mem::take(&mut literal))));
+            pieces.push(piece);
+            rest = after;
+        }
+        literal.push_str(rest);
+        let is_message = |piece: &LogPiece| matches!(piece, LogPiece::Part { part: LogPart::Message, .. });
+        let has_message = pieces.iter().any(is_message);
+        if !has_message && !literal.ends_with(' ') && !(pieces.is_empty() && literal.is_empty()) {
+            literal.push(' ');
+        }
+        pieces.extend((!literal.is_empty()).then_some(LogPiece::Literal(literal)));
+        if !has_message {
+            pieces.push(LogPiece::Part { part: LogPart::Message, width: 0, is_left: true });
+        }
+        Some(Self(pieces))
+    }
+}
+
+/// Reads what follows a `%`: `(levelname)-5s`. Gives back the rest.
+fn part(text: &str) -> Option<(LogPiece, &str)> {
+    let (name, rest) = text.strip_prefix('(')?.split_once(')')?;
+    let (part, conversion) = match name {
+        "asctime" => (LogPart::Time, 's'),
+        "levelname" => (LogPart::Level, 's'),
+        "filename" => (LogPart::File, 's'),
+        "pathname" => (LogPart::Path, 's'),
+        "lineno" => (LogPart::Line, 'd'),
+        "name" => (LogPart::Module, 's'),
+        "process" => (LogPart::Process, 'd'),
+        "message" => (LogPart::Message, 's'),
+        _ => return None,
+    };
+    let (is_left, rest) = rest.strip_prefix('-').map_or((false, rest), |rest| (true, rest));
+    let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
+    let (width, rest) = rest.split_at(digits);
+    let width = if width.is_empty() { 0 } else { width.parse().ok().filter(|width| *width <= WIDTH_MAX)? };
+    // Python writes numbers with %s, too.
+    let rest = rest.strip_prefix(conversion).or_else(|| rest.strip_prefix('s'))?;
+    Some((LogPiece::Part { part, width, is_left }, rest))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn piece(part: LogPart) -> LogPiece {
+        LogPiece::Part { part, width: 0, is_left: false }
+    }
+
+    fn text(text: &str) -> LogPiece {
+        LogPiece::Literal(text.to_owned())
+    }
+
     #[test]
-    fn the_format_says_which_parts_appear() {
-        let parts = |time, level, place| Some(LogParts { time, level, place });
-        assert_eq!(LogParts::parse("%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s"), parts(true, true, true));
-        assert_eq!(LogParts::parse("%(levelname)s: %(message)s"), parts(false, true, false));
-        assert_eq!(LogParts::parse("[line:%(lineno)d]"), parts(false, false, true));
-        assert_eq!(LogParts::parse(""), parts(false, false, false));
-        assert_eq!(LogParts::parse("%(levelnme)s"), None);
-        assert_eq!(LogParts::parse("%(asctime"), None);
+    fn a_format_is_read_piece_by_piece() {
+        let last = LogPiece::Part { part: LogPart::Message, width: 0, is_left: true };
+        let pieces = |format: &str| LogFormat::parse(format).map(|format| format.0);
+        assert_eq!(
+            pieces("%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s"),
+            Some(vec![
+                piece(LogPart::Time),
+                text(" "),
+                piece(LogPart::File),
+                text("[line:"),
+                piece(LogPart::Line),
+                text("] "),
+                piece(LogPart::Level),
+                text(" "),
+                last.clone(),
+            ])
+        );
+        assert_eq!(
+            pieces("100%% %(levelname)-5s|%(message)s|"),
+            Some(vec![
+                text("100% "),
+                LogPiece::Part { part: LogPart::Level, width: 5, is_left: true },
+                text("|"),
+                piece(LogPart::Message),
+                text("|"),
+            ])
+        );
+        assert_eq!(pieces(""), Some(vec![last.clone()]));
+        assert_eq!(pieces("llts: "), Some(vec![text("llts: "), last]));
+    }
+
+    #[test]
+    fn what_there_is_not_is_refused() {
+        for format in [
+            "%(levelnme)s",
+            "%(asctime",
+            "%(asctime)",
+            "%(asctime)d",
+            "%",
+            "50%",
+            "%s",
+            "%(name)1000s",
+            "%(thread)d",
+            "a\nb",
+        ] {
+            assert_eq!(LogFormat::parse(format), None, "{format}");
+        }
     }
 }

@@ -1,8 +1,11 @@
 //! The configuration: text in, typed sections out.
 //!
-//! `config.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
+//! `defaults.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
 //! the user's file and then the environment variables `LLTS_<KEY>`; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the table
-//! `[task_defaults]`. Everything is checked once, here: whoever gets a [`Config`] can use it without a further look.
+//! `[task_defaults]`. Everything is checked once, here: a [`Config`] can be used without a further look.
+//!
+//! The build reads `defaults.toml` with this very module (`build.rs`), so that a program with defaults that it refuses
+//! cannot be built.
 
 mod error;
 mod layers;
@@ -14,23 +17,29 @@ mod prompt_worker;
 mod reader;
 mod rules;
 mod sections;
+mod sources;
 
 use std::fs::File;
 use std::io::{self, Read};
+use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
-pub use log::{LogParts, LogSection};
-pub use network::{CurveClientFiles, CurveServerFiles, LocalSocket, NetworkSection, Transport};
+pub use log::{LogFormat, LogPart, LogPiece, LogSection};
+pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
     AgentSection, ArchiveSection, ClientSection, ControllerSection, Durability, LimitsSection, PathsSection,
     PushSection, TaskDefaults,
 };
+pub use sources::{InForce, Sources};
 
 use reader::Reader;
+
+/// Every key with its unit, its default and the reason for it: the file that is built into the program.
+pub const DEFAULTS: &str = layers::BUILT_IN;
 
 /// The file that is read when none is named, if it is there.
 const USUAL_FILE: &str = "config.toml";
@@ -68,11 +77,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both.
+    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both. Also tells
+    /// where each value comes from.
     ///
     /// # Errors
     /// [`ConfigError`], whose text names the place, the key and what is allowed.
-    pub fn load(path: Option<&Path>) -> Result<Self, ConfigError> {
+    pub fn load(path: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
         let (path, must_exist) = path.map_or((Path::new(USUAL_FILE), false), |path| (path, true));
         let text = match read_bounded(path) {
             Ok(text) => Some(text),
@@ -82,7 +92,10 @@ impl Config {
         // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::from_parts(text.as_deref().map(|text| (path, text)), env)
+        let file = text.as_deref().map(|text| (path, text));
+        let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
+        let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
+        Ok((Self::read(settings)?, sources))
     }
 
     /// Lays `file` (its name is for messages only) and the variables of `env` that begin with `LLTS_` over the built-in
@@ -94,7 +107,11 @@ impl Config {
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Self, ConfigError> {
-        let mut reader = Reader::new(layers::overlay(file, env)?);
+        Self::read(layers::overlay(DEFAULTS, file, env)?.settings)
+    }
+
+    fn read(settings: layers::Settings) -> Result<Self, ConfigError> {
+        let mut reader = Reader::new(settings);
         let config = Self {
             controller: ControllerSection::read(&mut reader)?,
             client: ClientSection::read(&mut reader)?,
@@ -109,9 +126,47 @@ impl Config {
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };
-        debug_assert!(reader.unread().is_empty(), "config.toml has keys that nothing reads: {:?}", reader.unread());
+        reader.finish()?;
         rules::check(&config)?;
         Ok(config)
+    }
+
+    /// Who may reach the TCP ports of a controller with this configuration.
+    #[must_use]
+    pub fn exposure(&self) -> Exposure {
+        let addresses = [self.controller.requests, self.controller.broadcasts];
+        match addresses.into_iter().flatten().next() {
+            None => Exposure::Closed,
+            Some(_) if self.network.curve_server.is_some() => Exposure::Keys,
+            // Both have the same IP address.
+            Some(address) if is_loopback(address.ip()) => Exposure::Machine,
+            Some(_) => Exposure::Network,
+        }
+    }
+
+    /// The same for an agent of another controller: `tcp://IP:PORT`, or `ipc://PATH` on its machine. Broadcasts come from the
+    /// same address, at CONTROLLER_PUB_PORT.
+    ///
+    /// # Errors
+    /// When it is no such endpoint, or may not be used as everything else is configured.
+    pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
+        let tcp = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok());
+        let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
+        match (tcp.filter(|address| address.port() != 0), path) {
+            (Some(address), _) => {
+                let publisher = self.controller.broadcasts;
+                self.controller.broadcasts = publisher.map(|publisher| SocketAddr::new(address.ip(), publisher.port()));
+                self.controller.requests = Some(address);
+                self.network.local = LocalSocket::None;
+            }
+            (None, Some(path)) => {
+                (self.controller.requests, self.controller.broadcasts) = (None, None);
+                self.network.local = LocalSocket::At(path.into());
+            }
+            (None, None) => return Err(ConfigError::BadEndpoint(endpoint.to_owned())),
+        }
+        rules::check(&self)?;
+        Ok(self)
     }
 }
 
@@ -120,7 +175,7 @@ impl Default for Config {
     fn default() -> Self {
         match Self::from_parts(None, []) {
             Ok(config) => config,
-            Err(error) => unreachable!("the built-in config.toml is refused: {error}"),
+            Err(error) => unreachable!("the build has read the same file: {error}"),
         }
     }
 }

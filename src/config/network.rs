@@ -1,5 +1,7 @@
 //! Which transport carries the messages, and how it is secured.
 
+use std::ffi::OsString;
+use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::error::ConfigError;
@@ -27,6 +29,25 @@ impl Transport {
             _ => None,
         }
     }
+}
+
+/// Who may reach the TCP ports of a controller, and what they must show there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exposure {
+    /// It opens none.
+    Closed,
+    /// Every process of this machine, without a proof.
+    Machine,
+    /// Other machines too, without a proof: ALLOW_INSECURE is needed.
+    Network,
+    /// Whoever has one of the authorised keys.
+    Keys,
+}
+
+/// Whether only this machine reaches an address; an IPv4 address may be written as an IPv6 one.
+#[must_use]
+pub fn is_loopback(ip: IpAddr) -> bool {
+    ip.to_canonical().is_loopback()
 }
 
 /// Whether requests of the controller's own machine may come by a socket in the file system.
@@ -94,6 +115,14 @@ impl NetworkSection {
             (LocalSocket::Auto, Transport::Own) => Some(state_dir.join("controller.sock")),
             (LocalSocket::None, _) | (_, Transport::Zmq) => None,
         }
+    }
+
+    /// The socket for broadcasts that goes with a socket for requests.
+    #[must_use]
+    pub fn broadcast_socket(requests: &Path) -> PathBuf {
+        let mut name = OsString::from(requests);
+        name.push(".pub");
+        name.into()
     }
 
     /// The variable that makes another process connect to this socket.

@@ -1,4 +1,4 @@
-//! The section of the prompt master and of those who talk to it. `config.toml` explains every key.
+//! The section of the prompt master and of those who talk to it. `defaults.toml` explains every key.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};

@@ -1,4 +1,4 @@
-//! The section of the prompt worker. `config.toml` explains every key.
+//! The section of the prompt worker. `defaults.toml` explains every key.
 
 use std::time::Duration;
 

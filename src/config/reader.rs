@@ -19,14 +19,13 @@ impl Reader {
         Self(settings)
     }
 
-    /// Keys that no section has asked for: a line in config.toml that does nothing.
-    pub(super) fn unread(&self) -> Vec<&str> {
-        self.0.keys().map(String::as_str).collect()
+    /// Refuses a built-in file with a key that no section has asked for: a line that does nothing.
+    pub(super) fn finish(self) -> Result<(), ConfigError> {
+        self.0.into_keys().next().map_or(Ok(()), |key| Err(ConfigError::UnreadDefault(key)))
     }
 
-    fn take(&mut self, key: &'static str) -> Setting {
-        let Some(setting) = self.0.remove(key) else { unreachable!("config.toml lacks {key}, or it is read twice") };
-        setting
+    fn take(&mut self, key: &'static str) -> Result<Setting, ConfigError> {
+        self.0.remove(key).ok_or(ConfigError::NoDefault(key))
     }
 
     /// A whole number within `range`; `unit` is for the message.
@@ -36,7 +35,7 @@ impl Reader {
         range: RangeInclusive<u64>,
         unit: &str,
     ) -> Result<u64, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         let number = match setting.value {
             Value::Integer(number) => u64::try_from(number).ok(),
             _ => None,
@@ -65,7 +64,7 @@ impl Reader {
 
     /// A time in seconds with decimals, as the fields of a submit have it.
     pub(super) fn seconds(&mut self, key: &'static str) -> Result<Duration, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         let seconds = match &setting.value {
             Value::Integer(number) => i32::try_from(*number).ok().map(f64::from),
             Value::Decimal(number) => Some(*number),
@@ -84,7 +83,7 @@ impl Reader {
 
     /// The priority of a task.
     pub(super) fn priority(&mut self, key: &'static str) -> Result<i8, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         let number = match setting.value {
             Value::Integer(number) => i8::try_from(number).ok().filter(|number| (-100..=100).contains(number)),
             _ => None,
@@ -94,7 +93,7 @@ impl Reader {
 
     /// Names of tags.
     pub(super) fn labels(&mut self, key: &'static str) -> Result<Labels, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         let labels = match &setting.value {
             Value::Texts(texts) => texts.iter().map(|text| Label::new(text)).collect::<Result<_, _>>(),
             _ => return Err(bad(key, &setting, "a list of names such as [\"gpu\", \"linux\"]")),
@@ -108,8 +107,19 @@ impl Reader {
         Ok(u16::try_from(port).unwrap_or(u16::MAX))
     }
 
+    /// A TCP port, or `None` for a port that is not opened.
+    pub(super) fn port_or_off(&mut self, key: &'static str) -> Result<Option<u16>, ConfigError> {
+        let setting = self.take(key)?;
+        let port = match &setting.value {
+            Value::Integer(number) => u16::try_from(*number).ok().map(Some),
+            Value::Text(text) => (text == "off").then_some(None),
+            _ => None,
+        };
+        port.ok_or_else(|| bad(key, &setting, "a whole number from 0 to 65535 (TCP port), or \"off\""))
+    }
+
     pub(super) fn boolean(&mut self, key: &'static str) -> Result<bool, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         match setting.value {
             Value::Bool(value) => Ok(value),
             _ => Err(bad(key, &setting, "true or false")),
@@ -123,7 +133,7 @@ impl Reader {
         allowed: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         let value = match &setting.value {
             Value::Text(text) => parse(text),
             _ => None,
@@ -133,6 +143,13 @@ impl Reader {
 
     pub(super) fn address(&mut self, key: &'static str) -> Result<IpAddr, ConfigError> {
         self.parsed(key, "an IPv4 or IPv6 address", |text| text.parse().ok())
+    }
+
+    /// An address; `None` for the empty text.
+    pub(super) fn address_or_none(&mut self, key: &'static str) -> Result<Option<IpAddr>, ConfigError> {
+        self.parsed(key, "an IPv4 or IPv6 address, or \"\"", |text| {
+            if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
+        })
     }
 
     /// A path; `None` for the empty text.
@@ -150,7 +167,7 @@ impl Reader {
 
     /// Networks such as 10.0.0.0/8.
     pub(super) fn networks(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
-        let setting = self.take(key);
+        let setting = self.take(key)?;
         match &setting.value {
             Value::Texts(texts) if texts.iter().all(|text| is_network(text)) => Ok(texts.clone()),
             _ => Err(bad(key, &setting, "a list of networks such as [\"10.0.0.0/8\", \"fd00::/8\"]")),

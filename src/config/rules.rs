@@ -1,9 +1,10 @@
 //! What must hold between keys.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
+use super::network::{Exposure, is_loopback};
 use super::{LocalSocket, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
@@ -19,6 +20,7 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
         .or_else(|| open_prompts(config))
         .or_else(|| curve(config))
         .or_else(|| local(config))
+        .or_else(|| no_way_in(config))
         .or_else(|| ports(config))
         .or_else(|| report(config))
         .or_else(|| folders(config));
@@ -27,14 +29,14 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
-    let is_secured = config.network.curve_server.is_some() || config.network.curve_client.is_some();
-    let refused = !controller.ip.to_canonical().is_loopback() && !controller.allow_insecure && !is_secured;
-    refused.then(|| {
+    let ip = controller.requests.or(controller.broadcasts)?.ip();
+    // The keys of a client secure an agent that connects there, though no controller.
+    let is_open = config.exposure() == Exposure::Network && config.network.curve_client.is_none();
+    (is_open && !controller.allow_insecure).then(|| {
         format!(
-            "CONTROLLER_IP is {}, which other machines may reach, and the wire has no authentication: whoever reaches the \
+            "CONTROLLER_IP is {ip}, which other machines may reach, and the wire has no authentication: whoever reaches the \
              port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or the keys of CURVE, or \
-             say ALLOW_INSECURE = true if everybody on that network is trusted",
-            controller.ip
+             say ALLOW_INSECURE = true if everybody on that network is trusted"
         )
     })
 }
@@ -42,7 +44,7 @@ fn insecure(config: &Config) -> Option<String> {
 fn open_prompts(config: &Config) -> Option<String> {
     let prompt = &config.prompt;
     let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
-    (!prompt.bind.to_canonical().is_loopback() && !is_guarded).then(|| {
+    (!is_loopback(prompt.bind) && !is_guarded).then(|| {
         format!(
             "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
              are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
@@ -74,16 +76,29 @@ fn local(config: &Config) -> Option<String> {
         .then(|| format!("CONTROLLER_IPC_FILE is {}, for which TRANSPORT must be \"own\"", path.display()))
 }
 
+/// Without a TCP port for requests, they come by the socket.
+fn no_way_in(config: &Config) -> Option<String> {
+    let network = &config.network;
+    let has_socket = network.transport == Transport::Own && network.local != LocalSocket::None;
+    (config.controller.requests.is_none() && !has_socket).then(|| {
+        "the TCP port for requests is closed (CONTROLLER_REP_PORT or CONTROLLER_IP), and there is no socket in the file \
+         system in its place: it needs TRANSPORT = \"own\" and a CONTROLLER_IPC_FILE"
+            .to_owned()
+    })
+}
+
 fn ports(config: &Config) -> Option<String> {
-    let port = config.controller.rep_port;
-    (port != 0 && port == config.controller.pub_port).then(|| {
+    let controller = &config.controller;
+    let port = controller.requests?.port();
+    (port != 0 && port == controller.broadcasts?.port()).then(|| {
         format!(
             "CONTROLLER_REP_PORT and CONTROLLER_PUB_PORT are both {port}; give them different ports, or 0 for free ones"
         )
     })
 }
 
-/// A report that the controller refuses as too long would leave its task running for ever.
+/// A report that the controller refuses as too long would leave its task running for ever. All bounds that are too low are told
+/// at once.
 fn report(config: &Config) -> Option<String> {
     let (agent, limits) = (&config.agent, &config.limits);
     let kept = [
@@ -91,10 +106,11 @@ fn report(config: &Config) -> Option<String> {
         ("STDOUT_KEEP_BYTES", agent.stdout_keep_bytes),
         ("STDERR_KEEP_BYTES", agent.stderr_keep_bytes),
     ];
+    let mut found = Vec::new();
     for (key, bytes) in kept {
         let needed = bytes.saturating_mul(TEXT_BYTES_PER_BYTE);
         if needed > limits.field_value_bytes_max {
-            return Some(format!(
+            found.push(format!(
                 "{key} is {bytes}, so its text may need {needed} bytes, more than FIELD_VALUE_BYTES_MAX = {}; \
                  lower the one or raise the other",
                 limits.field_value_bytes_max
@@ -103,13 +119,14 @@ fn report(config: &Config) -> Option<String> {
     }
     let sum = kept.iter().fold(0, |sum: usize, (_, bytes)| sum.saturating_add(*bytes));
     let needed = sum.saturating_mul(JSON_BYTES_PER_BYTE).saturating_add(REPORT_FRAME_BYTES);
-    (needed > limits.message_bytes_max).then(|| {
-        format!(
+    if needed > limits.message_bytes_max {
+        found.push(format!(
             "REPORT_LOG_KEEP_BYTES, STDOUT_KEEP_BYTES and STDERR_KEEP_BYTES are {sum} together, so a report may need \
              {needed} bytes, more than MESSAGE_BYTES_MAX = {}; lower them or raise that",
             limits.message_bytes_max
-        )
-    })
+        ));
+    }
+    (!found.is_empty()).then(|| found.join(". Also: "))
 }
 
 /// Work folders are deleted with their tasks and tools are replaced: neither may hold anything else.
@@ -133,8 +150,20 @@ fn folders(config: &Config) -> Option<String> {
     None
 }
 
-/// Compares what is written, not what the file system makes of it: the folders need not exist yet.
+/// Whether two texts name one folder, however they are written. A folder that does not exist yet is found by the one that it
+/// will be made in.
 fn same(a: &Path, b: &Path) -> bool {
-    let plain = |path: &Path| path.components().filter(|part| part.as_os_str() != ".").collect::<std::path::PathBuf>();
-    plain(a) == plain(b)
+    identity(a) == identity(b)
+}
+
+fn identity(path: &Path) -> PathBuf {
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut missing = Vec::new();
+    for above in path.ancestors() {
+        if let Ok(found) = above.canonicalize() {
+            return missing.into_iter().rev().fold(found, |folder, name| folder.join(name));
+        }
+        missing.extend(above.file_name());
+    }
+    path
 }

@@ -1,6 +1,6 @@
-//! The sections of the configuration, each read by one part of the program. `config.toml` explains every key.
+//! The sections of the configuration, each read by one part of the program. `defaults.toml` explains every key.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -39,12 +39,11 @@ impl Durability {
 /// Where the controller listens and what it keeps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerSection {
-    /// The address that it binds, and that agents and clients connect to.
-    pub ip: IpAddr,
-    /// The TCP port for requests; 0 takes a free one.
-    pub rep_port: u16,
-    /// The TCP port for broadcasts; 0 takes a free one.
-    pub pub_port: u16,
+    /// The TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: they come by the
+    /// socket in the file system only.
+    pub requests: Option<SocketAddr>,
+    /// The TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
+    pub broadcasts: Option<SocketAddr>,
     /// The user has said that an address other than loopback is meant.
     pub allow_insecure: bool,
     /// Tasks that wait at the most.
@@ -69,10 +68,15 @@ pub struct ControllerSection {
 
 impl ControllerSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        let ip = reader.address_or_none("CONTROLLER_IP")?;
+        let mut address = |key| {
+            let port = reader.port_or_off(key)?;
+            Ok::<_, ConfigError>(ip.zip(port).map(|(ip, port)| SocketAddr::new(ip, port)))
+        };
+        let (requests, broadcasts) = (address("CONTROLLER_REP_PORT")?, address("CONTROLLER_PUB_PORT")?);
         Ok(Self {
-            ip: reader.address("CONTROLLER_IP")?,
-            rep_port: reader.port("CONTROLLER_REP_PORT")?,
-            pub_port: reader.port("CONTROLLER_PUB_PORT")?,
+            requests,
+            broadcasts,
             allow_insecure: reader.boolean("ALLOW_INSECURE")?,
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
@@ -88,14 +92,14 @@ impl ControllerSection {
 
     /// The ZeroMQ endpoint for requests: `tcp://127.0.0.1:15555`, an IPv6 address in brackets.
     #[must_use]
-    pub fn rep_endpoint(&self) -> String {
-        format!("tcp://{}", SocketAddr::new(self.ip, self.rep_port))
+    pub fn rep_endpoint(&self) -> Option<String> {
+        self.requests.map(|address| format!("tcp://{address}"))
     }
 
     /// The ZeroMQ endpoint for broadcasts.
     #[must_use]
-    pub fn pub_endpoint(&self) -> String {
-        format!("tcp://{}", SocketAddr::new(self.ip, self.pub_port))
+    pub fn pub_endpoint(&self) -> Option<String> {
+        self.broadcasts.map(|address| format!("tcp://{address}"))
     }
 }
 

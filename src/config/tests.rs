@@ -2,7 +2,6 @@
 
 use proptest::prelude::*;
 
-use super::layers::BUILT_IN;
 use super::*;
 
 fn from_file(text: &str) -> Result<Config, String> {
@@ -17,8 +16,8 @@ fn from_env(variables: &[(&str, &str)]) -> Result<Config, String> {
 #[test]
 fn the_defaults_are_those_of_the_document() {
     let config = Config::default();
-    assert_eq!(config.controller.rep_endpoint(), "tcp://127.0.0.1:15555");
-    assert_eq!(config.controller.pub_endpoint(), "tcp://127.0.0.1:15556");
+    assert_eq!(config.controller.rep_endpoint().as_deref(), Some("tcp://127.0.0.1:15555"));
+    assert_eq!(config.controller.pub_endpoint().as_deref(), Some("tcp://127.0.0.1:15556"));
     assert_eq!(config.client.reply_timeout.as_millis(), 3000);
     assert_eq!(config.agent.heartbeat_interval.as_millis(), 3000);
     assert_eq!(config.agent.kill_interval.as_millis(), 3000);
@@ -30,18 +29,66 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(config.log.controller_file(), Path::new("./controller.log"));
     let agent = crate::types::AgentId::new("a1").expect("an id");
     assert_eq!(config.log.agent_file(&agent), Path::new("./agent.log.a1"));
-    assert_eq!(config.log.parts, LogParts { time: true, level: true, place: true });
+    let document = "%(asctime)s %(filename)s[line:%(lineno)d] %(levelname)s";
+    assert_eq!(Some(config.log.format), LogFormat::parse(document));
+}
+
+/// What the build does with the built-in file.
+fn built_in(text: &str) -> Result<Config, String> {
+    layers::overlay(text, None, []).and_then(|found| Config::read(found.settings)).map_err(|error| error.to_string())
 }
 
 #[test]
-fn every_key_of_the_built_in_file_is_read() {
-    // A key that no section asks for trips the assertion in `from_parts`; one that is missing there, the reader's.
-    let _ = Config::default();
+fn a_built_in_file_without_a_key_or_with_one_too_many_or_with_a_bad_value_is_refused() {
+    assert_eq!(built_in(DEFAULTS), Ok(Config::default()));
+    let entries = layers::entries(DEFAULTS, None).expect("valid");
+    assert!(entries.len() > 100, "{}", entries.len());
+    for (key, _, line) in entries {
+        let lines = DEFAULTS.lines().enumerate().filter(|(index, _)| index + 1 != line);
+        let without: Vec<&str> = lines.map(|(_, text)| text).collect();
+        let expected = format!("the built-in configuration lacks {key}, or two sections read it");
+        assert_eq!(built_in(&without.join("\n")), Err(expected));
+    }
+    let refused = built_in(&format!("NO_KEY = 1\n{DEFAULTS}"));
+    assert_eq!(refused, Err("the built-in configuration has NO_KEY, which nothing reads".to_owned()));
+    let refused =
+        built_in(&DEFAULTS.replace("AGENT_KILL_COUNT = 3", "AGENT_KILL_COUNT = 0")).expect_err("out of range");
+    assert!(refused.starts_with("the built-in configuration: AGENT_KILL_COUNT is 0; allowed is"), "{refused}");
+}
+
+#[test]
+fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself() {
+    let file = "LOG_LEVEL = \"debug\"\nPUSH_ALLOW = [\"::1/128\"]\n[task_defaults]\nMAX_LOSSES = 7\nTIMEOUT = 1.5\n\
+                [prompt]\nSECRET = \"hunter2\"\n";
+    let env = [("LLTS_CONTROLLER_REP_PORT".to_owned(), "25555".to_owned())];
+    let settings = layers::overlay(DEFAULTS, Some((Path::new("my.toml"), file)), env).expect("valid").settings;
+    let sources = Sources::new(Some(Path::new("my.toml")), settings.clone(), Vec::new());
+    let text = sources.annotated();
+    for line in [
+        "CONTROLLER_REP_PORT = 25555  # environment variable LLTS_CONTROLLER_REP_PORT; the default is 15555",
+        "LOG_LEVEL = \"debug\"  # my.toml:1; the default is \"info\"",
+        "MAX_LOSSES = 7  # my.toml:4; the default is 3",
+        "SECRET = \"…\"  # my.toml:7; the default is \"\"",
+        "CONTROLLER_PUB_PORT = 15556",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line} is not in\n{text}");
+    }
+    assert_eq!(text.lines().count(), DEFAULTS.lines().count());
+    let shown = text.replace("SECRET = \"…\"", "SECRET = \"hunter2\"");
+    assert_eq!(from_file(&shown), Config::read(settings).map_err(|error| error.to_string()));
+    let origin = |key: &str| {
+        let keys = sources.in_force();
+        let found = keys.iter().find(|found| found.key == key).expect("a key");
+        (found.value.to_string(), found.origin.map(ToString::to_string))
+    };
+    assert_eq!(origin("prompt.SECRET"), ("\"…\"".to_owned(), Some("my.toml:7".to_owned())));
+    assert_eq!(origin("AGENT_KILL_COUNT"), ("3".to_owned(), None));
+    assert!(!format!("{:?}", sources.in_force()).contains("hunter2"));
 }
 
 #[test]
 fn the_built_in_file_read_as_a_user_file_changes_nothing() {
-    assert_eq!(from_file(BUILT_IN).expect("valid"), Config::default());
+    assert_eq!(from_file(DEFAULTS).expect("valid"), Config::default());
 }
 
 #[test]
@@ -50,7 +97,8 @@ fn the_environment_lies_over_the_file_and_the_file_over_the_defaults() {
     let env = [("LLTS_CONTROLLER_REP_PORT", "3"), ("PATH", "/bin"), ("LLTS_RUN_TASK_ID", "x")];
     let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
     let config = Config::from_parts(Some((Path::new("my.toml"), file)), env).expect("valid");
-    assert_eq!((config.controller.rep_port, config.controller.pub_port), (3, 2));
+    let ports = [config.controller.requests, config.controller.broadcasts];
+    assert_eq!(ports.map(|address| address.map(|address| address.port())), [Some(3), Some(2)]);
     assert_eq!(config.task_defaults.policy.losses_max, 7);
     assert_eq!(config.agent.kill_count, 3);
 }
@@ -69,7 +117,7 @@ fn variables_take_the_type_of_their_key() {
     .expect("valid");
     assert_eq!(config.task_defaults.policy.losses_max, 0);
     assert_eq!(config.push.allow, ["10.0.0.0/8", "::1/128"]);
-    assert_eq!(config.controller.rep_endpoint(), "tcp://[::]:15555");
+    assert_eq!(config.controller.rep_endpoint().as_deref(), Some("tcp://[::]:15555"));
     assert_eq!(config.paths.tool_sources_dir, None);
     assert_eq!(config.agent.processes_max, None);
     assert_eq!(config.paths.state_dir, Path::new("12"));
@@ -99,11 +147,22 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
     ] {
         assert_eq!(from_file(text).expect_err(text), expected);
     }
+}
+
+/// A program around this one may have its own: they are no reason to end.
+#[test]
+fn a_foreign_variable_is_a_warning_that_names_the_nearest_key() {
+    let env = [("LLTS_TASK_DEFAULT_MAX_LOSSES", "1"), ("LLTS_COLOUR\n", "x"), ("LLTS_AGENT_KILL_COUNT", "5")];
+    let env = env.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let overlaid = layers::overlay(DEFAULTS, None, env).expect("no error");
     assert_eq!(
-        from_env(&[("LLTS_TASK_DEFAULT_MAX_LOSSES", "1")]).expect_err("unknown"),
-        "environment variable LLTS_TASK_DEFAULT_MAX_LOSSES: TASK_DEFAULT_MAX_LOSSES is no known key; the nearest is \
+        overlaid.warnings[0],
+        "the environment variable LLTS_TASK_DEFAULT_MAX_LOSSES is no key and is ignored; the nearest is \
          LLTS_TASK_DEFAULTS_MAX_LOSSES"
     );
+    assert!(overlaid.warnings[1].starts_with("the environment variable LLTS_COLOUR\\n is no key"), "{overlaid:?}");
+    assert_eq!(overlaid.warnings.len(), 2);
+    assert_eq!(Config::read(overlaid.settings).expect("valid").agent.kill_count, 5);
 }
 
 #[test]
@@ -119,7 +178,7 @@ fn a_bad_value_is_refused_with_what_is_allowed() {
         ),
         (
             "CONTROLLER_REP_PORT = 70000",
-            "my.toml:1: CONTROLLER_REP_PORT is 70000; allowed is a whole number from 0 to 65535 (TCP port)",
+            "my.toml:1: CONTROLLER_REP_PORT is 70000; allowed is a whole number from 0 to 65535 (TCP port), or \"off\"",
         ),
         ("FIELDS_MAX = -1", "my.toml:1: FIELDS_MAX is -1; allowed is a whole number from 32 to 65536 (fields)"),
         ("FIELDS_MAX = 1.5", "my.toml:1: FIELDS_MAX is 1.5; allowed is a whole number from 32 to 65536 (fields)"),
@@ -133,11 +192,11 @@ fn a_bad_value_is_refused_with_what_is_allowed() {
         ),
         (
             "CONTROLLER_IP = \"localhost\"",
-            "my.toml:1: CONTROLLER_IP is \"localhost\"; allowed is an IPv4 or IPv6 address",
+            "my.toml:1: CONTROLLER_IP is \"localhost\"; allowed is an IPv4 or IPv6 address, or \"\"",
         ),
         (
             "CONTROLLER_IP = \"\u{202e}\"",
-            "my.toml:1: CONTROLLER_IP is \"\\u{202e}\"; allowed is an IPv4 or IPv6 address",
+            "my.toml:1: CONTROLLER_IP is \"\\u{202e}\"; allowed is an IPv4 or IPv6 address, or \"\"",
         ),
         ("ALLOW_INSECURE = 1", "my.toml:1: ALLOW_INSECURE is 1; allowed is true or false"),
         (
@@ -180,6 +239,61 @@ fn an_address_that_others_reach_needs_an_explicit_word() {
 }
 
 #[test]
+fn ports_can_be_closed_where_there_is_another_way_in() {
+    let closed = |text: &str| {
+        let config = from_file(text).expect(text);
+        (config.exposure(), config.controller.rep_endpoint(), config.controller.pub_endpoint())
+    };
+    for text in ["CONTROLLER_REP_PORT = \"off\"\nCONTROLLER_PUB_PORT = \"off\"", "CONTROLLER_IP = \"\""] {
+        assert_eq!(closed(text), (Exposure::Closed, None, None), "{text}");
+        for setting in ["TRANSPORT = \"zmq\"", "CONTROLLER_IPC_FILE = \"\""] {
+            let error = from_file(&format!("{text}\n{setting}")).expect_err(setting);
+            assert!(error.contains("CONTROLLER_REP_PORT") && error.contains("CONTROLLER_IPC_FILE"), "{error}");
+        }
+    }
+    let (exposure, requests, broadcasts) = closed("CONTROLLER_PUB_PORT = \"off\"");
+    assert_eq!((exposure, requests.is_some(), broadcasts), (Exposure::Machine, true, None));
+    let config = from_env(&[("LLTS_CONTROLLER_REP_PORT", "off"), ("LLTS_CONTROLLER_IP", "0.0.0.0")]);
+    assert!(config.expect_err("the other port is open").contains("ALLOW_INSECURE"));
+}
+
+#[test]
+fn who_reaches_the_ports_is_decided_once() {
+    let keys = "CURVE_SERVER_SECRET_KEY_FILE = \"s\"\nCURVE_AUTHORISED_KEYS_DIR = \"d\"";
+    for (text, exposure) in [
+        ("", Exposure::Machine),
+        ("CONTROLLER_IP = \"127.3.2.1\"", Exposure::Machine),
+        ("CONTROLLER_IP = \"::1\"", Exposure::Machine),
+        ("CONTROLLER_IP = \"::ffff:127.0.0.1\"", Exposure::Machine),
+        ("CONTROLLER_IP = \"0.0.0.0\"\nALLOW_INSECURE = true", Exposure::Network),
+        (&format!("CONTROLLER_IP = \"0.0.0.0\"\n{keys}"), Exposure::Keys),
+        (keys, Exposure::Keys),
+    ] {
+        assert_eq!(from_file(text).expect(text).exposure(), exposure, "{text}");
+    }
+}
+
+#[test]
+fn an_agent_is_led_to_another_controller_by_the_rules_of_its_configuration() {
+    let at = |text: &str, endpoint: &str| {
+        let config = from_file(text).expect(text).at_controller(endpoint).map_err(|error| error.to_string())?;
+        Ok::<_, String>((config.controller.rep_endpoint(), config.controller.pub_endpoint(), config.network.local))
+    };
+    let tcp = |text: &str| Some(text.to_owned());
+    assert_eq!(
+        at("CONTROLLER_PUB_PORT = 7", "tcp://127.0.0.2:9"),
+        Ok((tcp("tcp://127.0.0.2:9"), tcp("tcp://127.0.0.2:7"), LocalSocket::None))
+    );
+    assert_eq!(at("", "ipc:///run/llts"), Ok((None, None, LocalSocket::At("/run/llts".into()))));
+    assert!(at("", "tcp://192.0.2.1:9").expect_err("open").contains("ALLOW_INSECURE"));
+    assert!(at("ALLOW_INSECURE = true", "tcp://192.0.2.1:9").is_ok());
+    for endpoint in ["", "tcp://x:1", "tcp://127.0.0.1", "tcp://127.0.0.1:0", "ipc://", "127.0.0.1:9"] {
+        let error = at("", endpoint).expect_err(endpoint);
+        assert!(error.contains("write tcp://IP:PORT with a numeric address, or ipc://PATH"), "{error}");
+    }
+}
+
+#[test]
 fn a_prompt_master_that_others_reach_needs_a_secret_or_an_explicit_word() {
     let text = "[prompt]\nBIND = \"0.0.0.0\"";
     let error = from_file(text).expect_err("open");
@@ -203,6 +317,31 @@ fn values_that_do_not_go_together_are_refused() {
         assert!(keys.iter().all(|key| error.contains(key)), "{error}");
     }
     assert!(from_file("CONTROLLER_PUB_PORT = 0\nCONTROLLER_REP_PORT = 0").is_ok());
+    // One start tells all that must be raised.
+    let error = from_file("REPORT_LOG_KEEP_BYTES = 50000\nSTDOUT_KEEP_BYTES = 50000").expect_err("too long");
+    for part in ["REPORT_LOG_KEEP_BYTES is 50000", "STDOUT_KEEP_BYTES is 50000", "MESSAGE_BYTES_MAX"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
+}
+
+#[test]
+fn folders_are_told_apart_by_what_they_are() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path();
+    std::fs::create_dir(path.join("real")).expect("a folder");
+    std::os::unix::fs::symlink("real", path.join("link")).expect("a link");
+    let both = |tools: &str, sources: &str| {
+        let [tools, sources] = [tools, sources].map(|name| path.join(name).display().to_string());
+        from_file(&format!("AGENT_TOOLS_DIR = \"{tools}\"\nTOOL_SOURCES_DIR = \"{sources}\""))
+    };
+    assert!(both("real", "other").is_ok());
+    for (tools, sources) in [("real", "link"), ("real", "link/../real"), ("real/new", "link/new"), ("new", "./new/")] {
+        let error = both(tools, sources).expect_err(sources);
+        assert!(error.contains("AGENT_TOOLS_DIR and TOOL_SOURCES_DIR are both"), "{error}");
+    }
+    let here = std::env::current_dir().expect("a folder").join("testTools");
+    let error = from_file(&format!("TOOL_SOURCES_DIR = \"{}\"", here.display())).expect_err("the default");
+    assert!(error.contains("AGENT_TOOLS_DIR and TOOL_SOURCES_DIR are both"), "{error}");
 }
 
 #[test]
@@ -229,7 +368,7 @@ proptest! {
 
     #[test]
     fn no_value_of_a_known_key_panics(index in any::<prop::sample::Index>(), value in "[-+0-9a-z\"\\[\\]{}.:/, =]{0,24}") {
-        let keys = layers::overlay(None, []).expect("valid");
+        let keys = layers::overlay(DEFAULTS, None, []).expect("valid").settings;
         let key = keys.keys().nth(index.index(keys.len())).expect("a key");
         let _ = from_file(&format!("{key} = {value}"));
         let _ = from_file(&format!("{key} = \"{value}\""));

@@ -10,6 +10,9 @@ use super::json;
 use super::words::{self, kind};
 use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
+/// Where a tool finds its controller, in `controller.info` and in its environment; a client that it starts goes by it.
+pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
+
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
 /// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
@@ -37,7 +40,7 @@ pub fn task_json(job: &Job) -> Vec<u8> {
 /// `controller.info`: where the controller can be reached, and where the task runs.
 #[must_use]
 pub fn controller_info(controller: &str, agent: IpAddr) -> String {
-    format!("CONTROLLER_ADDRESS={controller}\nAGENT_IP={agent}\n")
+    format!("{CONTROLLER_ADDRESS}={controller}\nAGENT_IP={agent}\n")
 }
 
 /// What a tool finds in its environment beside what the agent has: the fields of the service under their own names,
@@ -48,7 +51,7 @@ pub fn controller_info(controller: &str, agent: IpAddr) -> String {
 #[must_use]
 pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
     let mut variables =
-        vec![("CONTROLLER_ADDRESS".to_owned(), controller.to_owned()), ("AGENT_IP".to_owned(), agent.to_string())];
+        vec![(CONTROLLER_ADDRESS.to_owned(), controller.to_owned()), ("AGENT_IP".to_owned(), agent.to_string())];
     for (name, value) in task_fields(job).iter() {
         let value = value.to_string();
         let identifier = name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_');

@@ -10,7 +10,7 @@ mod runner;
 mod session;
 
 use std::io::Write as _;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 
 use nix::sys::signal::Signal;
@@ -21,6 +21,7 @@ use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
 use super::transport::{self, Link, SocketError};
+use super::trust::{self, Part, Untrusted};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
@@ -40,6 +41,9 @@ pub enum AgentError {
     /// An agent of this name runs here already.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A folder is in the hands of others.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
     /// The connection cannot even be tried.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -78,10 +82,11 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
     let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
+    trust::check(config, Part::Agent)?;
     let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
     let name = name.unwrap_or_else(fresh_name);
     let session = sessions.present;
-    let ip = own_address(config.controller.ip);
+    let ip = own_address(config.controller.requests.map(|address| address.ip()));
     let runner = Runner::start(config, session, ip)?;
     if let Some(max) = config.agent.processes_max {
         // Last of all: at the limit, the agent could not start its own threads.
@@ -121,16 +126,31 @@ fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     transport::connect(config, &prefixes)
 }
 
-/// The address by which this machine reaches the controller.
-fn own_address(controller: IpAddr) -> IpAddr {
-    let local = |any: SocketAddr| {
-        let socket = UdpSocket::bind(any)?;
-        // Nothing is sent: the kernel only chooses the way.
-        socket.connect((controller, 9))?;
-        socket.local_addr()
-    };
-    let any = if controller.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
-    local(any).map_or(controller, |address| address.ip())
+/// The address by which this machine reaches the controller, so that others who reach the controller reach this machine too, as
+/// far as that can be known. Beside a controller on all addresses it is the one that leads out; without a TCP port, loopback.
+fn own_address(controller: Option<IpAddr>) -> IpAddr {
+    // Reserved for documents: no machine has them, and every default route leads there.
+    const OUTSIDE: [IpAddr; 2] =
+        [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
+    let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    match controller {
+        None => loopback,
+        Some(controller) if controller.is_unspecified() => {
+            let first = usize::from(controller.is_ipv6());
+            let found = [OUTSIDE[first], OUTSIDE[1 - first]].into_iter().find_map(way_to);
+            found.unwrap_or(if controller.is_ipv4() { loopback } else { Ipv6Addr::LOCALHOST.into() })
+        }
+        Some(controller) => way_to(controller).unwrap_or(controller),
+    }
+}
+
+/// The address of this machine from which it would reach another one; `None` without a way there.
+fn way_to(other: IpAddr) -> Option<IpAddr> {
+    let any = if other.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
+    let socket = UdpSocket::bind(any).ok()?;
+    // Nothing is sent: the kernel only chooses the way.
+    socket.connect((other, 9)).ok()?;
+    socket.local_addr().ok().map(|address| address.ip())
 }
 
 struct Agent {
@@ -232,4 +252,21 @@ fn announce(name: &AgentId) {
     let mut out = std::io::stdout();
     // Whoever started the agent may have stopped to listen.
     let _ = writeln!(out, "llts agent ready: {name}").and_then(|()| out.flush());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_own_address_is_one_that_others_reach_where_there_is_one() {
+        let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        assert_eq!(own_address(None), loopback);
+        assert_eq!(own_address(Some(loopback)), loopback);
+        assert_eq!(own_address(Some(Ipv6Addr::LOCALHOST.into())), IpAddr::V6(Ipv6Addr::LOCALHOST));
+        let beside_all = own_address(Some(Ipv4Addr::UNSPECIFIED.into()));
+        assert!(!beside_all.is_unspecified());
+        let has_a_way_out = way_to(Ipv4Addr::new(192, 0, 2, 1).into());
+        assert!(has_a_way_out.is_none_or(|way| way == beside_all && !beside_all.is_loopback()), "{beside_all}");
+    }
 }

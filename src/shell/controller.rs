@@ -19,7 +19,8 @@ use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, StoreError, Writer};
 use super::transport::{self, Ports, SocketError};
-use crate::config::Config;
+use super::trust::{self, Part, Untrusted};
+use crate::config::{Config, Exposure};
 use crate::engine::controller::{
     Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
 };
@@ -40,6 +41,9 @@ pub enum ControllerError {
     /// Another one runs on the same folder.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// STATE_DIR is in the hands of others.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
     /// A port cannot be bound.
     #[error(transparent)]
     Socket(#[from] SocketError),
@@ -64,6 +68,7 @@ pub enum ControllerError {
 pub fn run(config: &Config) -> Result<(), ControllerError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
+    trust::check(config, Part::Controller)?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
     let store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     let descriptors = super::limits::raise_descriptor_limit()?;
@@ -99,8 +104,11 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
 
 fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
-    if !config.controller.ip.is_loopback() && config.network.curve_server.is_none() {
+    if config.exposure() == Exposure::Network {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
+    }
+    for warning in trust::warnings(config) {
+        log::warn!("{warning}");
     }
     log::info!("controller ready: rep {requests} pub {broadcasts}");
     let mut out = std::io::stdout();

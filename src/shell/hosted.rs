@@ -9,9 +9,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
+use super::endpoint::Address;
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::signals::Signals;
 use super::supervisor::{GUEST_PREFIX, Launch, LaunchError, Launched, Service};
+
+/// The socket of the controller, in the folder of the service.
+const SOCKET: &str = "socket";
 
 /// What to host.
 #[derive(Debug)]
@@ -22,8 +26,20 @@ pub struct HostPlan {
     pub config: Option<PathBuf>,
     /// How many agents; without any, tasks wait.
     pub agents: u16,
+    /// How it is reached.
+    pub way: Way,
     /// Variables beyond those of the places.
     pub environment: Vec<(&'static str, OsString)>,
+}
+
+/// How a hosted service is reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// By a socket in its folder, which is for its user only; no TCP port is opened. Where the path of the folder is too long for a
+    /// socket, it is reached as by [`Way::Tcp`].
+    Socket,
+    /// By free ports of the loopback address.
+    Tcp,
 }
 
 /// Why nothing is hosted. Nothing is left of the attempt.
@@ -56,7 +72,7 @@ impl HostPlan {
     /// [`HostError`]
     pub fn start(self, signals: &mut Signals) -> Result<Host, HostError> {
         let folder = make_folder().map_err(HostError::Folder)?;
-        let mut environment = places(&folder);
+        let mut environment = places(&folder, self.way);
         environment.extend(self.environment);
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
             .of_a_guest(folder.clone(), environment.clone())
@@ -101,17 +117,25 @@ impl Host {
     }
 }
 
-fn places(folder: &Path) -> Vec<(&'static str, OsString)> {
+fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     let inside = |name: &str| folder.join(name).into_os_string();
-    vec![
+    let socket = Address::Ipc(folder.join(SOCKET));
+    let is_short = |address: &Address| Address::parse(&address.to_string()).is_ok();
+    let mut places = vec![
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
-        ("LLTS_CONTROLLER_REP_PORT", "0".into()),
-        ("LLTS_CONTROLLER_PUB_PORT", "0".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_STATE_DIR", inside("state")),
         ("LLTS_AGENT_WORK_DIR", inside("work")),
         ("LLTS_LOG_DIR", inside("log")),
-    ]
+    ];
+    let port = if way == Way::Socket && is_short(&socket.of_broadcasts()) {
+        places.push(("LLTS_CONTROLLER_IPC_FILE", inside(SOCKET)));
+        "off"
+    } else {
+        "0"
+    };
+    places.extend(["LLTS_CONTROLLER_REP_PORT", "LLTS_CONTROLLER_PUB_PORT"].map(|key| (key, port.into())));
+    places
 }
 
 fn make_folder() -> io::Result<PathBuf> {

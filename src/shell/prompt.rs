@@ -28,6 +28,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use super::clock;
 use super::lock::StateLock;
 use super::signals::Signals;
+use crate::config::is_loopback;
 use crate::engine::master::{Connection, Effect, Master, Totals};
 use crate::types::{Mono, Now, Wall};
 
@@ -118,7 +119,7 @@ impl PromptMaster {
     /// # Errors
     /// [`PromptError::System`], when it cannot wait for events.
     pub fn run(mut self, mut signals: Option<Signals>) -> Result<End, PromptError> {
-        if !self.address.ip().is_loopback() {
+        if !is_loopback(self.address.ip()) {
             log::warn!("the prompt master listens on {}, which other machines may reach", self.address);
         }
         log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());

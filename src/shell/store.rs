@@ -15,6 +15,9 @@ mod settings;
 mod wal;
 mod writer;
 
+use std::ffi::OsString;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags, params};
@@ -32,6 +35,9 @@ use crate::types::TaskRecord;
 
 /// The file in `STATE_DIR`.
 const FILE: &str = "tasks.sqlite";
+
+/// For its user only.
+const PRIVATE_MODE: u32 = 0o600;
 
 /// Rows after which the log is written back: some MiB of log, so that a start has little to read twice.
 const CHECKPOINT_ROWS: usize = 2_000;
@@ -61,6 +67,7 @@ impl Store {
         }
         power_cuts::expect(&path, durability == Durability::Process)
             .map_err(|source| StoreError::Note { path: path.clone(), source })?;
+        keep_private(&path);
         let connection = connect(&path, OpenFlags::default())?;
         let set_up = || {
             connection.pragma_update(None, "journal_mode", "wal")?;
@@ -213,6 +220,21 @@ fn torn_at_for_reader(path: &Path) -> Result<(), StoreError> {
                 }
             }
             looked => return looked.map(drop),
+        }
+    }
+}
+
+/// Sees to it that only we may read the store, whose parameters and outputs may be secret. SQLite gives the files beside it the
+/// permissions that it has itself.
+fn keep_private(path: &Path) {
+    // If this fails, SQLite fails as well, and says why.
+    let _ = File::options().append(true).create(true).mode(PRIVATE_MODE).open(path);
+    for end in ["", "-wal", "-shm"] {
+        let mut name = OsString::from(path);
+        name.push(end);
+        let is_open = fs::metadata(&name).is_ok_and(|found| found.is_file() && found.mode() & 0o077 != 0);
+        if let (true, Err(error)) = (is_open, fs::set_permissions(&name, Permissions::from_mode(PRIVATE_MODE))) {
+            log::warn!("others may read {}: {error}", Path::new(&name).display());
         }
     }
 }

@@ -8,14 +8,16 @@
 //! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
 //! many messages share a write. Nothing here waits for a peer.
 
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::curve_keys::{self, KeyFolder};
 use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
-use crate::config::{Config, LocalSocket, Transport};
+use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
 use crate::engine::zmtp::{KeyPair, Limits, Security};
 use crate::types::Mono;
 
@@ -120,19 +122,22 @@ pub trait Link {
 pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<dyn Ports>, SocketError> {
     let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
     Ok(match config.network.transport {
-        Transport::Zmq => Box::new(ZmqPorts::bind(&requests, &broadcasts, watchable, &config.limits)?),
+        Transport::Zmq => {
+            let requests = requests.unwrap_or_else(|| agent_endpoint(config));
+            Box::new(ZmqPorts::bind(&requests, broadcasts.as_deref(), watchable, &config.limits)?)
+        }
         Transport::Own => {
-            let keys = server_keys(config, &requests)?;
+            let keys = server_keys(config)?;
             let security = keys.as_ref().map_or(Security::Null, |keys| Security::CurveServer(keys.keys()));
             let settings = PortSettings {
                 limits: limits(config),
                 security,
                 places: places(config, descriptors),
                 local: config.network.socket(&config.paths.state_dir).map(Address::Ipc),
-                local_may_fail: config.network.local == LocalSocket::Auto,
+                local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
                 subscriptions_max: config.limits.subscriptions_max,
             };
-            let mut ports = OwnPorts::bind(&requests, &broadcasts, watchable, &settings)?;
+            let mut ports = OwnPorts::open(requests.as_deref(), broadcasts.as_deref(), watchable, &settings)?;
             if let Some(keys) = keys {
                 ports.watch_keys(keys);
             }
@@ -146,19 +151,20 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
 /// # Errors
 /// When an endpoint is malformed, or descriptors have run out.
 pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, SocketError> {
-    let (requests, broadcasts) = (agent_endpoint(config), config.controller.pub_endpoint());
+    let (requests, broadcasts) = (agent_endpoint(config), broadcast_endpoint(config));
+    let broadcasts = broadcasts.as_deref();
     let reconnect_interval_max = config.agent.reconnect_interval_max;
     Ok(match config.network.transport {
         Transport::Zmq => {
             let limits = (&config.limits, reconnect_interval_max, ANSWER_BYTES_MAX);
-            Box::new(ZmqLink::connect(&requests, &broadcasts, prefixes, limits)?)
+            Box::new(ZmqLink::connect(&requests, broadcasts, prefixes, limits)?)
         }
         Transport::Own => {
             // The agent and its controller speak all the time, so neither has to be asked.
             let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
             let settings =
                 LinkSettings { limits, security: client_security(config, &requests)?, reconnect_interval_max };
-            Box::new(OwnLink::connect(&requests, &broadcasts, prefixes, settings)?)
+            Box::new(OwnLink::dial(&requests, broadcasts, prefixes, settings)?)
         }
     })
 }
@@ -166,10 +172,41 @@ pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, So
 /// Where an agent sends its requests.
 #[must_use]
 pub fn agent_endpoint(config: &Config) -> String {
+    agent_socket(config).map(Address::Ipc).or_else(|| config.controller.requests.map(Address::Tcp)).map_or_else(
+        || unreachable!("a configuration without a way to its controller is refused"),
+        |address| address.to_string(),
+    )
+}
+
+/// The socket of an agent's requests, unless they go by TCP.
+fn agent_socket(config: &Config) -> Option<PathBuf> {
     match &config.network.local {
-        LocalSocket::At(path) => Address::Ipc(path.clone()).to_string(),
-        LocalSocket::Auto | LocalSocket::None => config.controller.rep_endpoint(),
+        LocalSocket::At(path) => Some(path.clone()),
+        // Without a port, there is no other way.
+        LocalSocket::Auto if config.controller.requests.is_none() => config.network.socket(&config.paths.state_dir),
+        LocalSocket::Auto | LocalSocket::None => None,
     }
+}
+
+/// Where an agent hears broadcasts: on the way that its requests take. `None`: what they say also comes with the answers to its
+/// heartbeats.
+fn broadcast_endpoint(config: &Config) -> Option<String> {
+    let socket = agent_socket(config).map(|path| Address::Ipc(NetworkSection::broadcast_socket(&path)).to_string());
+    socket.or_else(|| config.controller.pub_endpoint())
+}
+
+/// Where a tool finds the controller, which it does from a folder of its own, and may tell others who are elsewhere: `own` is the
+/// address of this machine.
+///
+/// # Errors
+/// When the present folder is unknown.
+pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
+    let Some(requests) = config.controller.requests else {
+        let socket = agent_socket(config).unwrap_or_default();
+        return Ok(Address::Ipc(std::path::absolute(socket)?).to_string());
+    };
+    let ip = if requests.ip().is_unspecified() { own } else { requests.ip() };
+    Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
 
 /// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
@@ -199,15 +236,14 @@ fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, Socket
 /// When its key cannot be read.
 pub fn push_keys(config: &Config) -> Result<KeyPair, SocketError> {
     let Some(files) = &config.network.curve_server else { return Ok(KeyPair::from_bytes(rand::random())) };
-    let endpoint = config.controller.rep_endpoint();
-    curve_keys::server(files).map_err(|source| SocketError::new("push from", &endpoint, source))
+    curve_keys::server(files).map_err(|source| SocketError::new("push from", &agent_endpoint(config), source))
 }
 
 /// `None` for a controller that needs no keys.
-fn server_keys(config: &Config, endpoint: &str) -> Result<Option<KeyFolder>, SocketError> {
+fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
+    let endpoint = &agent_endpoint(config);
     let Some(files) = &config.network.curve_server else {
-        let controller = &config.controller;
-        if controller.ip.to_canonical().is_loopback() || controller.allow_insecure {
+        if config.exposure() != Exposure::Network || config.controller.allow_insecure {
             return Ok(None);
         }
         // The keys of a client do not make a server.

@@ -90,7 +90,7 @@ impl ZmqPorts {
     /// When an address is in use or is not ours.
     pub fn bind(
         rep_endpoint: &str,
-        pub_endpoint: &str,
+        pub_endpoint: Option<&str>,
         watchable: String,
         limits: &LimitsSection,
     ) -> Result<Self, SocketError> {
@@ -206,9 +206,15 @@ const SUBSCRIPTION_BYTES_MAX: usize = 256;
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
 impl PubPort {
-    fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
-        let socket = context.socket(zmq::XPUB, limits, endpoint)?;
-        let endpoint = bind(&socket, endpoint)?;
+    fn bind(
+        context: &Context,
+        endpoint: Option<&str>,
+        watchable: String,
+        limits: &Limits,
+    ) -> Result<Self, SocketError> {
+        let socket = context.socket(zmq::XPUB, limits, endpoint.unwrap_or_default())?;
+        // A socket that is bound nowhere has no subscribers.
+        let endpoint = endpoint.map_or_else(|| Ok("off".to_owned()), |endpoint| bind(&socket, endpoint))?;
         Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), watched: false })
     }
 
@@ -250,7 +256,7 @@ pub struct ZmqLink {
 struct Target {
     context: Context,
     requests: String,
-    broadcasts: String,
+    broadcasts: Option<String>,
     prefixes: Vec<String>,
     limits: Limits,
 }
@@ -259,13 +265,16 @@ impl Target {
     fn connect(&self) -> Result<(zmq::Socket, zmq::Socket), SocketError> {
         let requests = self.context.socket(zmq::DEALER, &self.limits, &self.requests)?;
         connect(&requests, &self.requests)?;
-        let broadcasts = self.context.socket(zmq::SUB, &self.limits, &self.broadcasts)?;
+        let endpoint = self.broadcasts.as_deref().unwrap_or_default();
+        let broadcasts = self.context.socket(zmq::SUB, &self.limits, endpoint)?;
         for prefix in &self.prefixes {
             broadcasts
                 .set_subscribe(prefix.as_bytes())
-                .map_err(|source| SocketError::new("subscribe at", &self.broadcasts, source))?;
+                .map_err(|source| SocketError::new("subscribe at", endpoint, source))?;
         }
-        connect(&broadcasts, &self.broadcasts)?;
+        if self.broadcasts.is_some() {
+            connect(&broadcasts, endpoint)?;
+        }
         Ok((requests, broadcasts))
     }
 }
@@ -277,14 +286,14 @@ impl ZmqLink {
     /// When an endpoint is malformed, or descriptors have run out.
     pub fn connect(
         rep_endpoint: &str,
-        pub_endpoint: &str,
+        pub_endpoint: Option<&str>,
         prefixes: &[String],
         (limits, reconnect_interval_max, message_bytes_max): (&LimitsSection, Duration, usize),
     ) -> Result<Self, SocketError> {
         let target = Target {
             context: Context::new(),
             requests: rep_endpoint.to_owned(),
-            broadcasts: pub_endpoint.to_owned(),
+            broadcasts: pub_endpoint.map(str::to_owned),
             prefixes: prefixes.to_vec(),
             limits: Limits::new(limits, message_bytes_max, reconnect_interval_max),
         };

@@ -2,9 +2,11 @@
 
 mod bench;
 mod commands;
+mod config;
 mod keys;
 mod operators;
 mod place;
 mod policies;
+mod private;
 mod service;
 mod store;

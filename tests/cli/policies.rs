@@ -103,7 +103,7 @@ fn stderr_is_a_failure_where_the_submitter_says_so() {
 fn a_run_that_takes_too_long_is_gone_before_the_next_one() {
     let place = with(2, &[("stubborn", STUBBORN)]);
     let said = place.llts("run stubborn --timeout 4 --max-timeouts 1");
-    assert_eq!(said.code, Some(137), "{said:?}");
+    assert_eq!(said.code, Some(124), "{said:?}");
     says(&said, &["2 runs took longer than 4 s (__TIMEOUT__); __MAX_TIMEOUTS__ is 1"]);
     assert!(place.path("escaped.1").exists(), "the second round was one too: {:?}", names(&place.path(".")));
     assert!(!place.path("overlap").exists(), "a process of round 0 was alive in round 1");

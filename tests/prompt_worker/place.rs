@@ -68,7 +68,7 @@ impl Place {
     /// A worker that another program starts, and that ends with the connection.
     pub(crate) fn worker_in(&self, wrapper: &[&str], address: SocketAddr, script: &str) -> Program {
         let [host, port] = [address.ip().to_string(), address.port().to_string()];
-        let llts = folder::program(self.0.path());
+        let llts = folder::program(env!("CARGO_BIN_EXE_llts"), self.0.path());
         let mut command = Command::new(wrapper[0]);
         command.args(&wrapper[1..]).arg(llts.get_program()).current_dir(self.0.path()).stdin(Stdio::null());
         for (name, value) in llts.get_envs() {

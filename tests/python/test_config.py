@@ -1,6 +1,7 @@
 """Section 4.3: keys of the configuration that can be seen from outside."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -58,6 +59,7 @@ def test_ports_can_be_chosen(start_service):
         ("CONTROLLER_REP_PORT = 70000\n", "CONTROLLER_REP_PORT"),
         ("CONTROLLER_REP_PORT = \n", ""),
         ("CONTROLLER_IP = '0.0.0.0'\n", "ALLOW_INSECURE"),
+        ("LOG_FORMATTER = '%(levelnme)s'\n", "LOG_FORMATTER"),
     ],
 )
 def test_bad_configuration(tmp_path, text, named):
@@ -68,8 +70,31 @@ def test_bad_configuration(tmp_path, text, named):
 
 
 def test_environment_overrides_the_file(tmp_path):
-    """LLTS_<KEY> comes before the file; an unknown one is refused as an unknown key is."""
+    """LLTS_<KEY> comes before the file."""
     result = try_controller(tmp_path, "CONTROLLER_REP_PORT = 0\n", LLTS_CONTROLLER_REP_PORT="x")
     assert result.returncode != 0 and "CONTROLLER_REP_PORT" in result.stderr
-    result = try_controller(tmp_path, "", LLTS_NO_SUCH_KEY="1")
-    assert result.returncode != 0 and "NO_SUCH_KEY" in result.stderr
+
+
+def test_a_foreign_variable_is_a_warning(tmp_path):
+    """A variable LLTS_… that is no key may belong to somebody else: it is named, and nothing ends for it."""
+    result = try_controller(tmp_path, "CONTROLLER_REP_PORT = 'x'\n", LLTS_NO_SUCH_KEY="1")
+    assert result.returncode != 0 and "NO_SUCH_KEY" not in result.stderr, "the reason of the end is another one"
+    command = [BINARY, "config", "--defaults"]
+    limits = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": LIMIT}
+    result = subprocess.run(command, cwd="/", env=environment(LLTS_CONTROLLER_IPP="1"), **limits)
+    assert result.returncode == 0
+    assert "LLTS_CONTROLLER_IPP" in result.stderr and "LLTS_CONTROLLER_IP" in result.stderr.replace("IPP", "")
+
+
+def test_lines_of_the_log(start_service):
+    """4.3 LOG_FORMATTER: its default gives the order and the brackets of the document, and another format is obeyed."""
+    llts = start_service()
+    line = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z \w+\.rs\[line:\d+\] (INFO|WARN|ERROR) \S.*")
+    with open(os.path.join(llts.service.logs, "controller.log"), encoding="utf-8") as log:
+        lines = log.read().splitlines()
+    assert lines and all(line.fullmatch(text) for text in lines), lines
+    other = start_service(LOG_FORMATTER="<%(levelname)s> %(message)s | %(process)d")
+    with open(os.path.join(other.service.logs, "controller.log"), encoding="utf-8") as log:
+        lines = log.read().splitlines()
+    end = f" | {other.service.controller.process.pid}"
+    assert lines and all(re.match(r"<\w+> \S", text) and text.endswith(end) for text in lines), lines

@@ -21,6 +21,7 @@ use crate::shell::process::{
     Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
+use crate::shell::transport;
 use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
 use crate::types::{Defer, ExitCode, Now, Session};
 
@@ -80,7 +81,7 @@ impl Runner {
             Limits::from(&config.archive),
             config.agent.tool_cache_bytes_max,
         )?;
-        let controller = config.controller.rep_endpoint();
+        let controller = transport::tool_endpoint(config, ip)?;
         let spares = Spares::open(Arc::clone(&workspace))
             .inspect_err(|error| log::warn!("{error}; each task gets a folder that is made for it"))
             .ok();

@@ -4,6 +4,8 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use crate::config::NetworkSection;
+
 /// An endpoint that this transport can use.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
@@ -35,6 +37,17 @@ impl Address {
             (is_path && path.len() <= IPC_PATH_BYTES_MAX).then(|| Self::Ipc(PathBuf::from(path)))
         };
         tcp.or_else(ipc).ok_or_else(|| BadAddress(text.to_owned()))
+    }
+}
+
+impl Address {
+    /// Where broadcasts come from if requests go here by a socket in the file system; a TCP address stays as it is.
+    #[must_use]
+    pub fn of_broadcasts(&self) -> Self {
+        match self {
+            Self::Tcp(_) => self.clone(),
+            Self::Ipc(path) => Self::Ipc(NetworkSection::broadcast_socket(path)),
+        }
     }
 }
 

@@ -34,8 +34,23 @@ impl OwnLink {
         prefixes: &[String],
         settings: LinkSettings,
     ) -> Result<Self, SocketError> {
+        Self::dial(rep_endpoint, Some(pub_endpoint), prefixes, settings)
+    }
+
+    /// The same for a controller whose broadcasts need not be heard.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn dial(
+        rep_endpoint: &str,
+        pub_endpoint: Option<&str>,
+        prefixes: &[String],
+        settings: LinkSettings,
+    ) -> Result<Self, SocketError> {
+        let broadcasts = pub_endpoint.map(|endpoint| (endpoint, Kind::Sub));
+        let targets: Vec<_> = [(rep_endpoint, Kind::Dealer)].into_iter().chain(broadcasts).collect();
         Ok(Self {
-            lines: Lines::dial_all(&[(rep_endpoint, Kind::Dealer), (pub_endpoint, Kind::Sub)], settings)?,
+            lines: Lines::dial_all(&targets, settings)?,
             prefixes: prefixes.to_vec(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),

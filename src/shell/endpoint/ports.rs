@@ -7,7 +7,7 @@ use slotmap::SecondaryMap;
 
 use super::accept::Places;
 use super::address::Address;
-use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
+use super::reactor::{Arrival, Endpoint, PeerId, What};
 use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
@@ -23,9 +23,8 @@ const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
 /// The part of all subscriptions that one peer may have.
 const SUBSCRIPTIONS_SHARE: usize = 10;
 
-const REQUESTS: Tag = 0;
-const BROADCASTS: Tag = 1;
-const LOCAL_REQUESTS: Tag = 2;
+/// Stands for an endpoint that there is not.
+const CLOSED: &str = "off";
 
 /// What strangers may cost.
 #[derive(Clone, Debug)]
@@ -36,7 +35,7 @@ pub struct PortSettings {
     pub security: Security,
     /// All of them.
     pub places: Places,
-    /// A socket in the file system that takes requests as well.
+    /// A socket in the file system that takes requests as well; one for broadcasts stands beside it.
     pub local: Option<Address>,
     /// Whether it is only for those who would else come by the other address.
     pub local_may_fail: bool,
@@ -50,6 +49,8 @@ pub struct OwnPorts {
     endpoint: Endpoint,
     requests: String,
     broadcasts: String,
+    /// What comes in at each listener, by its tag.
+    kinds: Vec<Kind>,
     subscribers: SecondaryMap<PeerId, Subscriptions>,
     subscriptions: usize,
     subscriptions_max: usize,
@@ -69,32 +70,53 @@ impl OwnPorts {
         watchable: String,
         settings: &PortSettings,
     ) -> Result<Self, SocketError> {
+        Self::open(Some(rep_endpoint), Some(pub_endpoint), watchable, settings)
+    }
+
+    /// The same, each only where there is an endpoint. Those of `settings.local` stand beside them, or in their place.
+    ///
+    /// # Errors
+    /// As [`Self::bind`].
+    pub fn open(
+        rep_endpoint: Option<&str>,
+        pub_endpoint: Option<&str>,
+        watchable: String,
+        settings: &PortSettings,
+    ) -> Result<Self, SocketError> {
         let endpoint = Endpoint::new(settings.places);
-        let mut endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", rep_endpoint, source))?;
-        let limits = settings.limits.clone();
-        let requests = listen(
-            &mut endpoint,
-            rep_endpoint,
-            Settings { kind: Kind::Router, limits, security: settings.security.clone() },
-        )?;
-        let limits = Limits { message_bytes_max: SUBSCRIBER_MESSAGE_BYTES_MAX, ..settings.limits.clone() };
-        let broadcasts = listen(
-            &mut endpoint,
-            pub_endpoint,
-            Settings { kind: Kind::Xpub, limits, security: settings.security.clone() },
-        )?;
-        if let Some(local) = &settings.local {
-            let (limits, security) = (settings.limits.clone(), settings.security.clone());
-            match listen(&mut endpoint, &local.to_string(), Settings { kind: Kind::Router, limits, security }) {
-                Ok(bound) => log::info!("requests of this machine may come by {bound} as well"),
-                Err(error) if settings.local_may_fail => log::debug!("{error}; all requests come by {requests}"),
+        let mut endpoint = endpoint
+            .map_err(|source| SocketError::new("make a poller for", rep_endpoint.unwrap_or("the socket"), source))?;
+        let mut kinds = Vec::new();
+        let mut listen = |text: &str, kind| {
+            let mut limits = settings.limits.clone();
+            if kind == Kind::Xpub {
+                limits.message_bytes_max = SUBSCRIBER_MESSAGE_BYTES_MAX;
+            }
+            let bound = listen(&mut endpoint, text, Settings { kind, limits, security: settings.security.clone() });
+            kinds.extend(bound.is_ok().then_some(kind));
+            bound
+        };
+        let requests = rep_endpoint.map(|text| listen(text, Kind::Router)).transpose()?;
+        let broadcasts = pub_endpoint.map(|text| listen(text, Kind::Xpub)).transpose()?;
+        let mut local = [None, None];
+        if let Some(path) = &settings.local {
+            let [of_requests, of_broadcasts] = [(path, Kind::Router), (&path.of_broadcasts(), Kind::Xpub)]
+                .map(|(address, kind)| listen(&address.to_string(), kind));
+            match of_requests.and_then(|requests| Ok([requests, of_broadcasts?])) {
+                Ok(bound) => {
+                    log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
+                    local = bound.map(Some);
+                }
+                Err(error) if settings.local_may_fail => log::debug!("{error}; all requests come by TCP"),
                 Err(error) => return Err(error),
             }
         }
+        let [local_requests, local_broadcasts] = local;
         Ok(Self {
             endpoint,
-            requests,
-            broadcasts,
+            requests: requests.or(local_requests).unwrap_or_else(|| CLOSED.to_owned()),
+            broadcasts: broadcasts.or(local_broadcasts).unwrap_or_else(|| CLOSED.to_owned()),
+            kinds,
             subscribers: SecondaryMap::new(),
             subscriptions: 0,
             subscriptions_max: settings.subscriptions_max,
@@ -111,7 +133,7 @@ impl OwnPorts {
     fn take(&mut self, arrival: Arrival) -> Option<Vec<Vec<u8>>> {
         let Arrival { peer, tag, what } = arrival;
         match what {
-            What::Event(Event::Message(parts)) if matches!(tag, REQUESTS | LOCAL_REQUESTS) => {
+            What::Event(Event::Message(parts)) if self.kinds.get(tag) == Some(&Kind::Router) => {
                 let mut frames = Vec::with_capacity(parts.len() + 1);
                 frames.push(peer.to_bytes());
                 frames.extend(parts);
@@ -119,7 +141,7 @@ impl OwnPorts {
             }
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
-            What::Closed if tag == BROADCASTS => {
+            What::Closed if self.kinds.get(tag) == Some(&Kind::Xpub) => {
                 self.change(peer, |asked| *asked = Subscriptions::default());
                 self.subscribers.remove(peer);
             }

@@ -3,7 +3,7 @@
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
@@ -12,6 +12,7 @@ use nix::sys::socket::{
     AddressFamily, Backlog, SockFlag, SockType, SockaddrLike, SockaddrStorage, UnixAddr, bind, connect, listen,
     setsockopt, socket, sockopt,
 };
+use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
 
@@ -119,7 +120,14 @@ fn begin(fd: &OwnedFd, address: &dyn SockaddrLike) -> io::Result<()> {
 pub(super) enum Listener {
     Tcp(TcpListener),
     /// With the file that goes with it.
-    Ipc(UnixListener, PathBuf),
+    Ipc(UnixListener, SocketFile),
+}
+
+/// The file of a bound socket: another process may have put its own in the same place since.
+#[derive(Debug)]
+pub(super) struct SocketFile {
+    path: PathBuf,
+    identity: Option<(u64, u64)>,
 }
 
 impl Listener {
@@ -137,10 +145,9 @@ impl Listener {
             }
             Address::Ipc(path) => {
                 let listener = bind_ipc(path)?;
+                let file = SocketFile { path: path.clone(), identity: identity_of_socket(path) };
                 listener.set_nonblocking(true)?;
-                // The wire has no authentication: who may open the file may run tools.
-                std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-                Ok((Self::Ipc(listener, path.clone()), address.clone()))
+                Ok((Self::Ipc(listener, file), address.clone()))
             }
         }
     }
@@ -162,18 +169,46 @@ impl Listener {
     }
 }
 
-/// A file that nobody listens at is what a killed process has left.
+/// A socket at which no process listens is what a killed one has left: it makes way. Nothing else does.
 fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
-    match UnixListener::bind(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => match UnixStream::connect(path) {
-            Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path)?;
-                UnixListener::bind(path)
+    match bind_private(path) {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            // A connection to a regular file is refused as well.
+            let Some(found) = identity_of_socket(path) else {
+                return Err(io::Error::new(
+                    io::ErrorKind::AlreadyExists,
+                    "the file there is no socket; name another path",
+                ));
+            };
+            match UnixStream::connect(path) {
+                Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
+                    // Another controller may have bound its socket there meanwhile.
+                    if identity_of_socket(path) == Some(found) {
+                        std::fs::remove_file(path)?;
+                    }
+                    bind_private(path)
+                }
+                _ => Err(error),
             }
-            _ => Err(error),
-        },
+        }
         bound => bound,
     }
+}
+
+/// Binds a socket that only its owner may open, from its first moment on: the wire has no authentication, and a connection
+/// that is made before a later chmod stays.
+fn bind_private(path: &Path) -> io::Result<UnixListener> {
+    // Of the whole process. A file that another thread makes meanwhile has fewer permissions, never more.
+    let before = umask(Mode::from_bits_truncate(0o177));
+    let bound = UnixListener::bind(path);
+    umask(before);
+    bound
+}
+
+/// Device and inode of a socket; `None` for any other file, also for a link to a socket, and where there is none.
+fn identity_of_socket(path: &Path) -> Option<(u64, u64)> {
+    let found = std::fs::symlink_metadata(path).ok()?;
+    found.file_type().is_socket().then(|| (found.dev(), found.ino()))
 }
 
 impl AsFd for Listener {
@@ -187,9 +222,68 @@ impl AsFd for Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        if let Self::Ipc(_, path) = self {
-            // It is gone already when somebody has tidied up.
+        if let Self::Ipc(_, SocketFile { path, identity }) = self
+            && identity.is_some()
+            && identity_of_socket(path) == *identity
+        {
+            // What fails here was removed by another process in between.
             let _ = std::fs::remove_file(path);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn listen(path: &Path) -> io::Result<Listener> {
+        Listener::bind(&Address::Ipc(path.to_owned())).map(|(listener, _)| listener)
+    }
+
+    #[test]
+    fn only_a_dead_socket_makes_way() {
+        let folder = tempfile::tempdir().unwrap();
+        let [file, dead, link] = ["precious.txt", "dead", "link"].map(|name| folder.path().join(name));
+        std::fs::write(&file, "precious").unwrap();
+        std::os::unix::fs::symlink(&file, &link).unwrap();
+        for path in [&file, &link] {
+            let refused = listen(path).unwrap_err();
+            assert_eq!(refused.to_string(), "the file there is no socket; name another path");
+            assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
+        }
+        drop(UnixListener::bind(&dead).unwrap());
+        let living = listen(&dead).unwrap();
+        assert_eq!(listen(&dead).unwrap_err().kind(), io::ErrorKind::AddrInUse);
+        UnixStream::connect(&dead).unwrap();
+        drop(living);
+        assert!(!dead.exists());
+    }
+
+    #[test]
+    fn a_socket_is_for_its_owner_only_and_takes_no_other_file_with_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let first = listen(&path).unwrap();
+        assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o600);
+        std::fs::remove_file(&path).unwrap();
+        let second = listen(&path).unwrap();
+        drop(first);
+        UnixStream::connect(&path).unwrap();
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "precious").unwrap();
+        drop(second);
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    }
+
+    /// There is no instant at which the socket is open to others: the mode is that of the bind, not of a later chmod.
+    #[test]
+    fn a_socket_is_born_private() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let before = umask(Mode::empty());
+        let bound = bind_private(&path);
+        assert_eq!(umask(before), Mode::empty(), "the umask is given back");
+        assert_eq!(std::fs::symlink_metadata(&path).unwrap().mode() & 0o777, 0o600);
+        drop(bound.unwrap());
     }
 }

@@ -1,19 +1,20 @@
 //! The log of a process: one bounded file, or stderr; one event is one line, whatever text it shows.
 //!
-//! A line is `2026-01-31T12:00:00.000Z [INFO] [src/shell/agent.rs:41] text`; `LOG_FORMATTER` switches the parts before the
-//! text off. Texts from outside go through [`shown()`].
+//! A line is `2026-01-31T12:00:00.000Z agent.rs[line:41] INFO text`, or what `LOG_FORMATTER` makes of it. Texts from outside go
+//! through [`shown()`].
 
 mod rotating;
 mod shown;
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use chrono::{DateTime, SecondsFormat, Utc};
 use log::{LevelFilter, Log, Metadata, Record};
-use simplelog::{ConfigBuilder, LevelPadding, WriteLogger};
 
-use crate::config::LogSection;
+use crate::config::{LogFormat, LogPart, LogPiece, LogSection};
 use crate::shell::clock;
 use crate::types::Wall;
 
@@ -67,35 +68,64 @@ pub fn utc(wall: Wall) -> String {
 }
 
 fn logger(section: &LogSection, sink: Sink) -> Box<dyn Log> {
-    let shown_if = |shown| if shown { LevelFilter::Error } else { LevelFilter::Off };
-    // simplelog cannot write milliseconds without macros of another crate; the time comes from `Lines`.
-    let format = ConfigBuilder::new()
-        .set_time_level(LevelFilter::Off)
-        .set_thread_level(LevelFilter::Off)
-        .set_target_level(LevelFilter::Off)
-        .set_max_level(shown_if(section.parts.level))
-        .set_level_padding(LevelPadding::Off)
-        .set_location_level(shown_if(section.parts.place))
-        .build();
-    let lines = Lines { sink, line: Vec::new(), time: section.parts.time, lost: 0 };
-    Box::new(OneLineLog(WriteLogger::new(section.level, format, lines)))
+    let lines = Mutex::new(Lines { sink, lost: 0 });
+    Box::new(LineLog { format: section.format.clone(), level: section.level, lines })
 }
 
-/// Makes each message one line before it is formatted, so that the newline that ends it is the only one.
-struct OneLineLog(Box<WriteLogger<Lines>>);
+/// Makes each event one line.
+struct LineLog {
+    format: LogFormat,
+    level: LevelFilter,
+    lines: Mutex<Lines>,
+}
 
-impl Log for OneLineLog {
+impl Log for LineLog {
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        self.0.enabled(metadata)
+        metadata.level() <= self.level
     }
 
     fn log(&self, record: &Record<'_>) {
-        let mut line = Record::builder();
-        line.metadata(record.metadata().clone()).file(record.file()).line(record.line());
-        self.0.log(&line.args(format_args!("{}", OneLine(*record.args()))).build());
+        if self.enabled(record.metadata()) {
+            let mut line = line(&self.format, clock::now().wall, record);
+            line.push('\n');
+            // A thread that has panicked while it wrote has left a whole line or none.
+            self.lines.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
+        }
     }
 
     fn flush(&self) {}
+}
+
+fn line(format: &LogFormat, at: Wall, record: &Record<'_>) -> String {
+    let mut line = String::with_capacity(128);
+    for piece in format.pieces() {
+        match piece {
+            LogPiece::Literal(text) => line.push_str(text),
+            LogPiece::Part { part, width: 0, .. } => write_part(&mut line, *part, at, record),
+            LogPiece::Part { part, width, is_left } => {
+                let mut text = String::new();
+                write_part(&mut text, *part, at, record);
+                // Writing to a text cannot fail.
+                let _ = if *is_left { write!(line, "{text:<width$}") } else { write!(line, "{text:>width$}") };
+            }
+        }
+    }
+    line
+}
+
+fn write_part(line: &mut String, part: LogPart, at: Wall, record: &Record<'_>) {
+    let path = record.file().unwrap_or_default();
+    // Writing to a text cannot fail.
+    let _ = match part {
+        LogPart::Time => line.write_str(&utc(at)),
+        LogPart::Level => write!(line, "{}", record.level()),
+        LogPart::File => line.write_str(path.rsplit('/').next().unwrap_or_default()),
+        LogPart::Path => line.write_str(path),
+        LogPart::Line => write!(line, "{}", record.line().unwrap_or_default()),
+        LogPart::Module => line.write_str(record.target()),
+        LogPart::Process => write!(line, "{}", std::process::id()),
+        LogPart::Message => write!(line, "{}", OneLine(*record.args())),
+    };
 }
 
 enum Sink {
@@ -112,45 +142,26 @@ impl Sink {
     }
 }
 
-/// Collects what the formatter writes in pieces, and passes each line on whole, after its time.
+/// Where lines go, and how many did not get there.
 struct Lines {
     sink: Sink,
-    line: Vec<u8>,
-    time: bool,
     /// Lines that could not be written since the last one that could.
     lost: u64,
 }
 
 impl Lines {
-    fn end_line(&mut self) {
-        let time = if self.time { format!("{} ", utc(clock::now().wall)) } else { String::new() };
-        let mut text = Vec::with_capacity(time.len() + self.line.len());
-        if self.lost > 0 {
-            text.extend_from_slice(format!("{time}{} lines could not be written\n", self.lost).as_bytes());
-        }
-        text.extend_from_slice(time.as_bytes());
-        text.append(&mut self.line);
-        match self.sink.write_line(&text) {
+    /// Writes a whole line.
+    fn write(&mut self, line: &str) {
+        let written = if self.lost == 0 {
+            self.sink.write_line(line.as_bytes())
+        } else {
+            self.sink.write_line(format!("{} lines could not be written\n{line}", self.lost).as_bytes())
+        };
+        match written {
             Ok(()) => self.lost = 0,
-            // Nobody can be told that the log is full, except the log when it is not.
+            // The log itself is the only place to say that it is full, once it is not.
             Err(_) => self.lost = self.lost.saturating_add(1),
         }
-    }
-}
-
-impl Write for Lines {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        for piece in bytes.split_inclusive(|byte| *byte == b'\n') {
-            self.line.extend_from_slice(piece);
-            if piece.ends_with(b"\n") {
-                self.end_line();
-            }
-        }
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

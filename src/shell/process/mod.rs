@@ -36,7 +36,6 @@ pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use environment::{Environment, UnpassableVariable};
 pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
-pub(super) use procfs::boot_id;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};

@@ -13,6 +13,7 @@ use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
 
 use super::procfs::pid_of;
+use crate::shell::privacy::umask_of_tools;
 
 /// Bytes of the stack that a new process has until its exec. It calls some functions of the C library there, one after the
 /// other.
@@ -37,6 +38,8 @@ struct Birth<'a> {
     folder: c_int,
     stdio: [c_int; 3],
     unusual: &'a [c_int],
+    /// What it may not give to files, if that differs from ours.
+    umask: Option<libc::mode_t>,
     /// Why it came to nothing, or 0.
     error: c_int,
 }
@@ -59,6 +62,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         folder: new.folder.as_raw_fd(),
         stdio: new.stdio.map(|fd| fd.as_raw_fd()),
         unusual: unusual_dispositions(),
+        umask: umask_of_tools().map(|mode| mode.bits()),
         error: 0,
     };
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -112,6 +116,9 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         }
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
+        if let Some(mode) = birth.umask {
+            libc::umask(mode);
+        }
         let [stdin, stdout, stderr] = birth.stdio;
         libc::setpgid(0, 0) == 0
             && libc::dup2(stdin, 0) == 0

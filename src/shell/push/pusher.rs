@@ -26,7 +26,7 @@ const PEERS_PER_SOCKET: usize = 4;
 /// Addresses whose queues may be full at the same time, as far as memory goes.
 const FULL_QUEUES_MAX: usize = 16;
 
-/// The limits of a [`Pusher`]; `config.toml` says what each default is for.
+/// The limits of a [`Pusher`]; `defaults.toml` of the configuration says what each default is for.
 #[derive(Clone, Debug)]
 pub struct PushConfig {
     /// What we prove to receivers that want CURVE.

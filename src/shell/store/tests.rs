@@ -187,3 +187,18 @@ fn a_store_can_be_inspected_while_it_is_in_use() {
     assert_eq!(inspect(dir.path(), |record| seen.push(record)).unwrap(), 2);
     assert_eq!(seen, [task(1), task(2)]);
 }
+
+#[test]
+fn the_store_is_for_its_user_only_also_one_of_an_earlier_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let mode = |name: &str| std::fs::metadata(folder.path().join(name)).map(|found| found.mode() & 0o777).ok();
+    let files = ["tasks.sqlite", "tasks.sqlite-wal", "tasks.sqlite-shm"];
+    let store = Store::open(folder.path(), Durability::Process).unwrap();
+    assert_eq!(files.map(mode), [Some(0o600); 3]);
+    for name in files {
+        std::fs::set_permissions(folder.path().join(name), Permissions::from_mode(0o644)).unwrap();
+    }
+    let second = Store::open(folder.path(), Durability::Process).unwrap();
+    assert_eq!(files.map(mode), [Some(0o600); 3]);
+    drop((store, second));
+}

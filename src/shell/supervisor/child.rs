@@ -7,6 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 
 use rustix::process::{Pid, Signal};
 
+use crate::shell::privacy::as_started;
 use crate::shell::signals::with_clean_mask;
 
 /// A longer line is cut: what a child says is a ready line or the reason of its end.
@@ -29,7 +30,7 @@ impl ChildProcess {
     /// Starts a process in a group of its own, so that the terminal's Ctrl-C reaches the supervisor only.
     pub(super) fn start(command: &mut Command) -> io::Result<Self> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
-        let mut child = with_clean_mask(|| command.spawn())?;
+        let mut child = as_started(|| with_clean_mask(|| command.spawn()))?;
         let out = Lines::new(child.stdout.take().map(OwnedFd::from))?;
         let err = Lines::new(child.stderr.take().map(OwnedFd::from))?;
         Ok(Self { child, out, err, last_words: None })

@@ -22,6 +22,7 @@ use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::signals::Signals;
+use crate::shell::trust::{self, Part, Untrusted};
 
 pub(super) use start::GuestFolder;
 use start::{Endpoints, Starter};
@@ -46,6 +47,9 @@ pub enum SupervisorError {
     /// Another one runs here.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A folder is in the hands of others.
+    #[error(transparent)]
+    Folder(#[from] Untrusted),
     /// Nothing can be logged.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -70,6 +74,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
     raise_descriptor_limit()?;
+    trust::check(config, Part::Supervisor)?;
     let _lock = StateLock::acquire(&config.paths.state_dir, LOCK)?;
     logging::init(&config.log, Some(&log_file(config)))?;
     std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));

@@ -24,7 +24,7 @@ _END_LIMIT = 30
 
 
 def environment(**more):
-    """Ours, without what would change the service: the program refuses variables LLTS_* that it does not know."""
+    """Ours, without what would change the service."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("LLTS_")}
     kept.pop("CONTROLLER_ADDRESS", None)
     kept.update(more)

@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::protocol::info::CONTROLLER_ADDRESS;
+use crate::shell::privacy::as_started;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
+use crate::shell::trust;
 
 /// What the folder of a guest is called at the beginning: nothing else is ever removed.
 pub const GUEST_PREFIX: &str = "llts-run-";
@@ -64,11 +67,13 @@ impl Starter {
             Role::Agent(_) => command.args(["agent", "--name", &role.to_string()]),
         };
         command.env(MARK, &self.mark);
+        // That of the service in which a tool has started this one.
+        command.env_remove(CONTROLLER_ADDRESS);
         // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
         // leaves open.
         if let Some(Endpoints { controller, publisher }) = &self.endpoints {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
-                if let Some((_, port)) = endpoint.rsplit_once(':') {
+                if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
                     command.env(format!("LLTS_{key}"), port);
                 }
             }
@@ -107,7 +112,9 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
     if ended + left > 0 {
         log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
     }
-    let warnings = pack_tools(config);
+    // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
+    let mut warnings = as_started(|| pack_tools(config));
+    warnings.extend(trust::warnings(config));
     for warning in &warnings {
         log::warn!("{warning}");
     }

@@ -23,6 +23,7 @@ use super::manifest::Manifest;
 use super::pristine::Pristine;
 use super::{CacheError, Size};
 use crate::shell::tools::scratch::{self, Scratch};
+use crate::shell::trust;
 use crate::types::ToolName;
 
 const TEMP_PREFIX: &str = ".tmp-";
@@ -76,7 +77,7 @@ impl Store {
         DirBuilder::new().mode(0o700).recursive(true).create(&dir).map_err(io)?;
         let metadata = fs::metadata(&dir).map_err(io)?;
         // Whoever may write here decides what the agents run.
-        if metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+        if !trust::is_private(&metadata) {
             return Err(CacheError::Writable { dir });
         }
         let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").map_err(io)?;

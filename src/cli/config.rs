@@ -1,0 +1,65 @@
+//! `llts config`: what is configured, and where it was said.
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::Session;
+use super::exit::Failure;
+use super::output::note;
+use super::table::Table;
+use crate::config::{DEFAULTS, InForce};
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+Prints every key with its explanation and the value in force; a value that is not the default has a comment that says where it \
+was said and what the default is. What is printed is a configuration file itself.")]
+pub(super) struct ConfigArgs {
+    /// Only the keys that differ from the defaults, as a table
+    #[arg(long)]
+    diff: bool,
+    /// The defaults that are built into the program, whatever is configured
+    #[arg(long, conflicts_with = "diff")]
+    defaults: bool,
+}
+
+pub(super) fn run(session: &mut Session, args: &ConfigArgs) -> Result<u8, Failure> {
+    let Session { sources, out, .. } = session;
+    let mut keys = sources.in_force();
+    if args.diff {
+        keys.retain(|key| key.origin.is_some());
+    }
+    if args.defaults {
+        keys = keys.into_iter().map(|key| InForce { value: key.default.clone(), origin: None, ..key }).collect();
+    }
+    if out.is_json() {
+        let file = sources.file().filter(|_| !args.defaults);
+        out.value(&json!({ "file": file, "keys": keys.iter().map(value).collect::<Vec<_>>() }));
+    } else if args.defaults {
+        out.text(DEFAULTS);
+    } else if !args.diff {
+        out.text(&sources.annotated());
+    } else if keys.is_empty() {
+        note("all keys have their defaults");
+    } else {
+        out.table(&table(&keys));
+    }
+    Ok(0)
+}
+
+fn value(key: &InForce<'_>) -> Value {
+    json!({
+        "key": key.key,
+        "value": key.value,
+        "default": key.default,
+        "from": key.origin.map(ToString::to_string),
+    })
+}
+
+fn table(keys: &[InForce<'_>]) -> Table {
+    let mut table = Table::new(&["KEY", "VALUE", "DEFAULT", "FROM"]);
+    for InForce { key, value, default, origin } in keys {
+        let origin = origin.map(ToString::to_string).unwrap_or_default();
+        table.row([*key, &value.to_string(), &default.to_string(), &origin]);
+    }
+    table
+}

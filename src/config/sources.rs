@@ -1,0 +1,88 @@
+//! What is in force and where it was said, for people: see `llts config`.
+
+use std::path::{Path, PathBuf};
+
+use super::DEFAULTS;
+use super::error::Origin;
+use super::layers::{self, Setting, Settings};
+
+/// Keys whose values are not shown.
+const SECRET: [&str; 1] = ["prompt.SECRET"];
+
+/// What stands for a value that is not shown.
+const HIDDEN: &str = "…";
+
+/// All keys of a configuration with the values that hold.
+#[derive(Clone, Debug)]
+pub struct Sources {
+    file: Option<PathBuf>,
+    settings: Settings,
+    warnings: Vec<String>,
+}
+
+/// A key with the value that holds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InForce<'a> {
+    /// The key, that of a table as `table.KEY`.
+    pub key: &'a str,
+    /// What holds; a secret is hidden.
+    pub value: toml::Value,
+    /// What holds where nothing else is said.
+    pub default: toml::Value,
+    /// Where it was said; `None` for a default that holds.
+    pub origin: Option<&'a Origin>,
+}
+
+impl Sources {
+    pub(super) fn new(file: Option<&Path>, settings: Settings, warnings: Vec<String>) -> Self {
+        Self { file: file.map(Path::to_owned), settings, warnings }
+    }
+
+    /// What was passed over, each as a sentence.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
+
+    /// The file that was read over the defaults.
+    #[must_use]
+    pub fn file(&self) -> Option<&Path> {
+        self.file.as_deref()
+    }
+
+    /// Every key, in the order of the built-in file.
+    #[must_use]
+    pub fn in_force(&self) -> Vec<InForce<'_>> {
+        keys().into_iter().filter_map(|(key, _)| self.key(&key)).collect()
+    }
+
+    /// The built-in file with the values that hold in place of the defaults, each with a comment that says where it was said. It
+    /// is a configuration itself, but for what is hidden.
+    #[must_use]
+    pub fn annotated(&self) -> String {
+        let mut lines: Vec<String> = DEFAULTS.lines().map(str::to_owned).collect();
+        for (key, line) in keys() {
+            let Some(InForce { value, default, origin: Some(origin), .. }) = self.key(&key) else { continue };
+            let name = key.rsplit('.').next().unwrap_or(&key);
+            if let Some(text) = line.checked_sub(1).and_then(|index| lines.get_mut(index)) {
+                *text = format!("{name} = {value}  # {origin}; the default is {default}");
+            }
+        }
+        lines.push(String::new());
+        lines.join("\n")
+    }
+
+    fn key(&self, key: &str) -> Option<InForce<'_>> {
+        let (key, Setting { value, origin, default }) = self.settings.get_key_value(key)?;
+        let is_hidden = SECRET.contains(&key.as_str()) && value != default;
+        let value = if is_hidden { toml::Value::String(HIDDEN.to_owned()) } else { value.to_toml() };
+        let origin = (*origin != Origin::BuiltIn).then_some(origin);
+        Some(InForce { key, value, default: default.to_toml(), origin })
+    }
+}
+
+/// The keys of the built-in file, in its order, with their lines.
+fn keys() -> Vec<(String, usize)> {
+    let entries = layers::entries(DEFAULTS, None).unwrap_or_default();
+    entries.into_iter().map(|(key, _, line)| (key, line)).collect()
+}

@@ -1,0 +1,301 @@
+//! Which folders of the configuration are used: those that no other user owns or may write, as ssh(1) has it for its keys. Whoever
+//! writes there decides what the agents run, or reads what was submitted.
+//!
+//! | the folder, or one above it | |
+//! |---|---|
+//! | belongs to our user or to root | used |
+//! | belongs to the owner of the folder that root has started the service in | used, with a warning: see below |
+//! | belongs to another user | refused |
+//! | may be written by the group or by others | refused |
+//! | is above it, and may be written by others, but is sticky as `/tmp` is, or by a group that root has let in | used |
+//!
+//! A group with its owner as the only member is that owner: many systems make one for each user, and folders that it may write.
+//!
+//! Root in the folder of another user is the usual case of a container with a clone mounted in it. The configuration is read from
+//! that folder, and relative paths begin there, so its owner decides already what root runs.
+//!
+//! What does not exist is made with mode 700 by those who need it; then the folders above it are looked at.
+
+use std::fs::{self, Metadata};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+use nix::unistd::{Gid, Group, Uid, User};
+
+use crate::config::{Config, Exposure};
+
+/// The permission of others to write, of the group, and the bit that keeps them from touching what is not theirs.
+const OTHERS_WRITE: u32 = 0o002;
+const GROUP_WRITE: u32 = 0o020;
+const STICKY: u32 = 0o1000;
+
+/// A folder that is not used.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key} is {}, and {}: whoever writes there decides what runs here; say {remedy}, or name another folder", .folder.display(), .what)]
+pub struct Untrusted {
+    key: &'static str,
+    folder: PathBuf,
+    what: String,
+    remedy: String,
+}
+
+/// A part of the service, by what it uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// It has the store.
+    Controller,
+    /// It runs tools.
+    Agent,
+    /// It packs tools, and starts the others.
+    Supervisor,
+}
+
+/// Whose folders are used.
+#[derive(Debug)]
+struct Trust {
+    us: Uid,
+    /// The owner of the folder in which root has started us.
+    host: Option<Uid>,
+    /// Stands for owners outside of a user namespace, root above all.
+    outside: Option<Uid>,
+}
+
+/// Looks at the folders that a part of the service uses.
+///
+/// # Errors
+/// The first one that another user owns or may write.
+pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
+    let trust = Trust::of_this_process();
+    let paths = &config.paths;
+    let state = ("STATE_DIR", Some(paths.state_dir.as_path()));
+    let tools = ("AGENT_TOOLS_DIR", Some(paths.tools_dir.as_path()));
+    let work = ("AGENT_WORK_DIR", Some(paths.work_dir.as_path()));
+    let sources = ("TOOL_SOURCES_DIR", paths.tool_sources_dir.as_deref());
+    let used: &[_] = match part {
+        Part::Controller => &[state],
+        Part::Agent => &[state, tools, work],
+        Part::Supervisor => &[state, tools, work, sources],
+    };
+    used.iter().try_for_each(|(key, folder)| folder.map_or(Ok(()), |folder| trust.check(key, folder)))
+}
+
+/// Whether a folder of our own making is still ours alone.
+pub(super) fn is_private(metadata: &Metadata) -> bool {
+    let trust = Trust::of_this_process();
+    trust.is_trusted(metadata) && metadata.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
+}
+
+/// What an operator should know of a service that runs as this user, each as a sentence.
+#[must_use]
+pub fn warnings(config: &Config) -> Vec<String> {
+    let trust = Trust::of_this_process();
+    if !trust.us.is_root() {
+        return Vec::new();
+    }
+    let controller = &config.controller;
+    let ports: Vec<&str> =
+        [("CONTROLLER_REP_PORT", controller.requests), ("CONTROLLER_PUB_PORT", controller.broadcasts)]
+            .into_iter()
+            .filter_map(|(key, address)| address.map(|_| key))
+            .collect();
+    let exposed = matches!(config.exposure(), Exposure::Machine | Exposure::Network).then(|| {
+        let off: Vec<String> = ports.iter().map(|key| format!("{key} = \"off\"")).collect();
+        format!(
+            "llts runs as root with an open TCP port ({}): every user who reaches it runs the packed tools as root, or reads all \
+             parameters and results; say {}, which leaves the unix socket, or use keys (`llts keys`), or another user",
+            ports.join(", "),
+            off.join(" and ")
+        )
+    });
+    let hosted = trust
+        .host
+        .filter(|host| !host.is_root())
+        .map(|host| format!("llts runs as root in a folder of {}, who decides with it what root runs", name_of(host)));
+    exposed.into_iter().chain(hosted).collect()
+}
+
+impl Trust {
+    fn of_this_process() -> Self {
+        let us = Uid::effective();
+        let host = us.is_root().then(|| fs::metadata(".").ok()).flatten();
+        Self { us, host: host.map(|folder| Uid::from_raw(folder.uid())), outside: outside() }
+    }
+
+    fn is_trusted(&self, metadata: &Metadata) -> bool {
+        let owner = Uid::from_raw(metadata.uid());
+        owner == self.us || owner.is_root() || Some(owner) == self.host
+    }
+
+    fn check(&self, key: &'static str, folder: &Path) -> Result<(), Untrusted> {
+        let Ok(written) = std::path::absolute(folder) else { return Ok(()) };
+        // As it is written, and as links lead there: a folder with such a link decides, too.
+        let real = written.canonicalize().ok().filter(|real| *real != written);
+        for path in [Some(written), real].into_iter().flatten() {
+            for above in path.ancestors() {
+                // What does not exist, or may not be seen, is made or refused by those who need it.
+                let Ok(metadata) = fs::metadata(above) else { continue };
+                let fault = self.fault(above, &metadata, above == path);
+                if let Some((what, remedy)) = fault {
+                    return Err(Untrusted { key, folder: path.clone(), what, remedy });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What is wrong with a folder, and the command that mends it.
+    fn fault(&self, folder: &Path, metadata: &Metadata, is_itself: bool) -> Option<(String, String)> {
+        let (owner, mode) = (Uid::from_raw(metadata.uid()), metadata.mode());
+        let place = if is_itself { "it".to_owned() } else { folder.display().to_string() };
+        let quoted = quoted(folder);
+        if !self.is_trusted(metadata) && (is_itself || Some(owner) != self.outside) {
+            return Some((format!("{place} belongs to {}", name_of(owner)), format!("chown {} {quoted}", self.us)));
+        }
+        let is_shared = mode & GROUP_WRITE != 0 && (is_itself || !owner.is_root());
+        let by = if mode & OTHERS_WRITE != 0 {
+            "others"
+        } else if is_shared && (!is_private_group(owner, Gid::from_raw(metadata.gid())) || has_access_list(folder)) {
+            "its group"
+        } else {
+            return None;
+        };
+        // In a sticky folder others cannot touch ours. But they can put theirs beside it.
+        let remedy = match mode & STICKY {
+            0 => format!("chmod go-w {quoted}"),
+            _ if is_itself => format!("mkdir -m 700 {quoted}/llts and name that"),
+            _ => return None,
+        };
+        Some((format!("{place} may be written by {by} (mode {:o})", mode & 0o7777), remedy))
+    }
+}
+
+/// Whether the owner is the only member of a group, as far as this system tells.
+fn is_private_group(owner: Uid, group: Gid) -> bool {
+    let user = User::from_uid(owner).ok().flatten();
+    let found = Group::from_gid(group).ok().flatten();
+    let is_of_the_owner = owner.as_raw() == group.as_raw()
+        || user.as_ref().zip(found.as_ref()).is_some_and(|(user, group)| user.name == group.name);
+    let is_owner = |member: &String| user.as_ref().is_some_and(|user| user.name == *member);
+    is_of_the_owner && found.is_none_or(|found| found.mem.iter().all(is_owner))
+}
+
+/// An access list shows as the permissions of the group, whoever it lets in.
+fn has_access_list(folder: &Path) -> bool {
+    // Only its length is asked for.
+    rustix::fs::getxattr(folder, c"system.posix_acl_access", &mut [0_u8; 0]).is_ok()
+}
+
+/// The user that stands for all whom a user namespace does not know; `None` outside of one.
+fn outside() -> Option<Uid> {
+    let map = fs::read_to_string("/proc/self/uid_map").ok()?;
+    let knows_all = map.split_whitespace().eq(["0", "0", "4294967295"]);
+    let overflow = fs::read_to_string("/proc/sys/kernel/overflowuid").ok()?.trim().parse().ok()?;
+    (!knows_all).then(|| Uid::from_raw(overflow))
+}
+
+fn name_of(uid: Uid) -> String {
+    User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name)
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte));
+    if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt as _, symlink};
+
+    const OTHER: Uid = Uid::from_raw(4_000_000);
+
+    fn ours() -> Trust {
+        Trust { us: Uid::effective(), host: None, outside: None }
+    }
+
+    /// A folder of ours below another one of ours, both private.
+    fn nested() -> (tempfile::TempDir, PathBuf) {
+        let above = tempfile::tempdir().unwrap();
+        let folder = above.path().join("it");
+        fs::create_dir(&folder).unwrap();
+        chmod(&folder, 0o755);
+        (above, folder)
+    }
+
+    fn chmod(folder: &Path, mode: u32) {
+        fs::set_permissions(folder, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_others_may_write_is_refused_with_the_command_that_mends_it() {
+        let (above, folder) = nested();
+        let checked = |folder: &Path| ours().check("STATE_DIR", folder).map_err(|refused| refused.to_string());
+        assert_eq!(checked(&folder), Ok(()));
+        for mode in [0o777, 0o757] {
+            chmod(&folder, mode);
+            let path = folder.display();
+            let expected = format!(
+                "STATE_DIR is {path}, and it may be written by others (mode {mode:o}): whoever writes there decides what \
+                 runs here; say chmod go-w {path}, or name another folder"
+            );
+            assert_eq!(checked(&folder), Err(expected));
+        }
+        chmod(&folder, 0o1777);
+        let refused = checked(&folder).unwrap_err();
+        assert!(
+            refused.contains(&format!("say mkdir -m 700 {}/llts and name that, or", folder.display())),
+            "{refused}"
+        );
+        chmod(&folder, 0o700);
+        chmod(above.path(), 0o777);
+        let refused = checked(&folder).unwrap_err();
+        assert!(refused.contains(&format!("{} may be written by others", above.path().display())), "{refused}");
+        assert!(refused.contains(&format!("chmod go-w {}, or", above.path().display())), "{refused}");
+        assert!(checked(&folder.join("not/yet/made")).is_err());
+        chmod(above.path(), 0o1777);
+        assert_eq!(checked(&folder), Ok(()), "as below /tmp");
+        // A link leads out of a good folder into a bad one.
+        let (elsewhere, target) = nested();
+        chmod(elsewhere.path(), 0o777);
+        symlink(&target, folder.join("link")).unwrap();
+        assert!(checked(&folder.join("link")).is_err());
+    }
+
+    #[test]
+    fn a_group_is_let_in_only_if_it_is_its_owner() {
+        assert!(is_private_group(OTHER, Gid::from_raw(OTHER.as_raw())), "a number that is nobody else's");
+        assert!(!is_private_group(OTHER, Gid::from_raw(OTHER.as_raw() + 1)));
+        let (_above, folder) = nested();
+        chmod(&folder, 0o775);
+        let metadata = fs::metadata(&folder).unwrap();
+        let is_ours = is_private_group(Uid::effective(), Gid::from_raw(metadata.gid()));
+        assert_eq!(ours().fault(&folder, &metadata, true).is_none(), is_ours);
+    }
+
+    #[test]
+    fn what_belongs_to_another_user_is_refused_unless_root_stands_in_a_folder_of_his() {
+        let (_above, folder) = nested();
+        let mut trust = ours();
+        if trust.us.is_root() {
+            nix::unistd::chown(&folder, Some(OTHER), None).unwrap();
+        } else {
+            trust.us = OTHER;
+        }
+        let metadata = fs::metadata(&folder).unwrap();
+        let owner = Uid::from_raw(metadata.uid());
+        let (what, remedy) = trust.fault(&folder, &metadata, true).unwrap();
+        assert_eq!(what, format!("it belongs to {}", name_of(owner)));
+        assert_eq!(remedy, format!("chown {} {}", trust.us, folder.display()));
+        assert!(trust.fault(&folder, &metadata, false).is_some(), "also above");
+        assert_eq!(Trust { outside: Some(owner), ..trust }.fault(&folder, &metadata, false), None);
+        assert_eq!(Trust { host: Some(owner), ..ours() }.fault(&folder, &metadata, true), None);
+    }
+
+    #[test]
+    fn a_command_names_any_path_as_one_word() {
+        assert_eq!(quoted(Path::new("/a/b-c_1.d")), "/a/b-c_1.d");
+        assert_eq!(quoted(Path::new("/a b/it's")), "'/a b/it'\\''s'");
+    }
+}

@@ -1,0 +1,107 @@
+//! `llts config`; what the environment may say; which commands obey `--controller`, and which refuse it.
+
+use std::fs;
+
+use crate::place::{Place, eventually};
+
+#[test]
+fn what_is_configured_is_shown_with_where_it_was_said() {
+    let place = Place::new();
+    let shown = place.ok("config").out;
+    for line in [
+        "CONTROLLER_REP_PORT = 0  # config.toml:1; the default is 15555",
+        "LOG_DIR = \"log\"  # config.toml:6; the default is \".\"",
+        "AGENT_KILL_COUNT = 3",
+    ] {
+        assert!(shown.lines().any(|found| found == line), "{line} is not in\n{shown}");
+    }
+    assert_eq!(place.ok("config --defaults").out, fs::read_to_string("src/config/defaults.toml").unwrap());
+    let differences = place.ok("config --diff").out;
+    assert_eq!(differences.lines().count(), 7, "{differences}");
+    let words = |line: &str| differences.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
+    assert!(words("KEY VALUE DEFAULT FROM") && words("AGENT_KILL_INTERVAL 1000 3000 config.toml:5"), "{differences}");
+    let output = place.command("config --diff --output json").env("LLTS_PROMPT_PORT", "7").output().unwrap();
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["file"], "config.toml");
+    let keys = value["keys"].as_array().unwrap();
+    let port = keys.iter().find(|key| key["key"] == "prompt.PORT").unwrap();
+    assert_eq!((port["value"].as_i64(), port["default"].as_i64()), (Some(7), Some(34567)));
+    assert_eq!(port["from"], "environment variable LLTS_PROMPT_PORT");
+    // What is shown is a configuration, and says the same.
+    fs::write(place.path("shown.toml"), shown).unwrap();
+    let again = place.ok("config --diff --config shown.toml --output json").json();
+    let pairs = |value: &serde_json::Value| {
+        let keys = value["keys"].as_array().unwrap();
+        keys.iter().map(|key| (key["key"].clone(), key["value"].clone())).collect::<Vec<_>>()
+    };
+    let changed = pairs(&again).into_iter().filter(|(key, value)| {
+        let default = place_default(&place, key.as_str().unwrap());
+        default != *value
+    });
+    let expected = pairs(&place.ok("config --diff --output json").json());
+    assert_eq!(changed.collect::<Vec<_>>(), expected);
+}
+
+fn place_default(place: &Place, key: &str) -> serde_json::Value {
+    let defaults = place.ok("config --defaults --output json").json();
+    let keys = defaults["keys"].as_array().unwrap();
+    keys.iter().find(|found| found["key"] == key).map(|found| found["value"].clone()).unwrap()
+}
+
+#[test]
+fn a_foreign_variable_is_told_once_and_stops_nothing() {
+    let place = Place::new();
+    let up = place.spawn(place.command("up 1").env("LLTS_CONTROLER_IP", "x"));
+    let said = place.said(up);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let sentence =
+        "llts: the environment variable LLTS_CONTROLER_IP is no key and is ignored; the nearest is LLTS_CONTROLLER_IP";
+    assert_eq!(said.err.lines().filter(|line| *line == sentence).count(), 1, "{said:?}");
+    for log in crate::place::names(&place.path("log")) {
+        let text = fs::read_to_string(place.path("log").join(&log)).unwrap();
+        assert!(!text.contains("LLTS_CONTROLER_IP"), "{log}: {text}");
+    }
+    let said = place.said(place.spawn(place.command("stats --output json").env("LLTS_X", "1")));
+    assert!(said.code == Some(0) && said.json().is_object(), "{said:?}");
+}
+
+/// A service of this machine is never mistaken for the one that was named, nor the other way round.
+#[test]
+fn a_controller_that_is_named_is_obeyed_or_refused() {
+    let place = Place::new();
+    let controller = place.ok("up 1 --output json").json()["controller"].as_str().unwrap().to_owned();
+    for line in
+        ["down", "up 1", "controller", "store check", "tool check x", "keys new x", "config", "prompt status", "bench"]
+    {
+        for line in [format!("{line} --controller tcp://192.0.2.1:1"), format!("--controller tcp://192.0.2.1:1 {line}")]
+        {
+            let said = place.llts(&line);
+            assert_eq!((said.code, said.out.as_str()), (Some(2), ""), "{line}: {said:?}");
+            assert!(said.err.contains("--controller tcp://192.0.2.1:1 has no meaning here"), "{line}: {said:?}");
+        }
+    }
+    assert_eq!(place.ok("agents --output json").json()["total"], 1, "the service here goes on");
+    // The variable is for those who talk to a controller: a tool has it.
+    let named = |line: &str| place.said(place.spawn(place.command(line).env("CONTROLLER_ADDRESS", &controller)));
+    assert_eq!(named("config --defaults").code, Some(0));
+    assert_eq!(named("stats").code, Some(0));
+    let elsewhere = Place::new();
+    let far = elsewhere.command(&format!("agent --name far --controller {controller}")).spawn().unwrap();
+    let by_variable = elsewhere.command("agent --name farther").env("CONTROLLER_ADDRESS", &controller).spawn().unwrap();
+    eventually("both agents are here", || {
+        let agents = place.agents();
+        ["far", "farther"].iter().all(|name| agents.iter().any(|agent| agent["__AGENT_ID__"] == *name))
+    });
+    for mut agent in [far, by_variable] {
+        rustix::process::kill_process(rustix::process::Pid::from_child(&agent), rustix::process::Signal::TERM).unwrap();
+        assert!(agent.wait().unwrap().success());
+    }
+    let said = elsewhere.llts("agent --controller tcp://localhost:1");
+    assert!(said.code == Some(2) && said.err.contains("write tcp://IP:PORT"), "{said:?}");
+    // A service that a tool starts is one of its own.
+    let up = elsewhere.spawn(elsewhere.command("up 1").env("CONTROLLER_ADDRESS", &controller));
+    assert_eq!(elsewhere.said(up).code, Some(0));
+    assert_eq!((place.agents().len(), elsewhere.agents().len()), (1, 1));
+    assert_eq!(named("down").code, Some(0));
+    place.is_clean();
+}
