@@ -504,7 +504,7 @@ fn a_reused_pid_is_not_signalled() {
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
         let record = RunRecord { run: Some(reused), ..record_of_dead_agent(0) };
-        leave(&records, &record);
+        leave(folder.path(), &record);
         assert!(!record.is_same_process());
         let swept = sweep(&records);
         assert_eq!((swept.len(), swept[0].killed, swept[0].left), (1, 0, 0));
@@ -523,10 +523,16 @@ fn sweep(records: &RunRecords) -> Vec<Swept> {
 }
 
 /// Writes a record as its agent would, and leaves it as an agent that was killed.
-fn leave(records: &RunRecords, record: &RunRecord) {
+fn leave(folder: &Path, record: &RunRecord) {
+    let records = RunRecords::open(folder).expect("a folder of ours");
     let mut file = records.of(record.agent, record.session).expect("a folder of ours");
     file.write(record).expect("a file of ours");
-    std::mem::forget(file);
+    let path = folder.join(format!("{}-{}-{:x}.run", record.agent.pid, record.agent.start_time, record.session.0));
+    let kept = path.with_extension("kept");
+    fs::copy(&path, &kept).expect("it is there");
+    // Its lock goes with it, and so does the file.
+    drop(file);
+    fs::rename(kept, path).expect("it is there");
 }
 
 fn record_of_dead_agent(round: u32) -> RunRecord {
@@ -566,8 +572,8 @@ fn the_run_of_a_dead_agent_is_swept() {
         let records = RunRecords::open(folder.path()).unwrap();
         let stale = RunRecord { run: Some(old.id()), ..record_of_dead_agent(0) };
         let live = RunRecord { run: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
-        leave(&records, &stale);
-        leave(&records, &live);
+        leave(folder.path(), &stale);
+        leave(folder.path(), &live);
 
         let swept = sweep(&records);
         assert_eq!(swept.len(), 1);
@@ -577,7 +583,7 @@ fn the_run_of_a_dead_agent_is_swept() {
         assert_eq!(records.list().unwrap(), [live]);
         assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
 
-        leave(&records, &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
+        leave(folder.path(), &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
         assert_eq!(sweep(&records)[0].killed, 4);
         assert_eq!(wait(&mut new).exit, ExitCode(-9));
     });
@@ -597,7 +603,7 @@ fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
             let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
             let unmarked = ProcessId::of(pid).unwrap();
             wait(&mut child);
-            leave(&records, &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
+            leave(folder.path(), &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
             assert_eq!(sweep(&records)[0].killed, killed, "{script}");
             assert_eq!(unmarked.is_alive(), killed == 0);
             if killed == 0 {
@@ -616,8 +622,8 @@ fn a_sweep_spares_itself_and_its_ancestors() {
         assert_eq!(tool.line(), "ready");
         // Our own environment has this entry as well.
         let (name, value) = cookie_entry();
-        let (killed, left) = sweep_by_cookie(&Cookie::new([format!("{name}={value}")]));
-        assert_eq!((killed, left), (1, 0));
+        let ended = sweep_by_cookie(&Cookie::new([format!("{name}={value}")]));
+        assert_eq!((ended.killed, ended.left.len()), (1, 0));
         assert_eq!(wait(&mut child).exit, ExitCode(-9));
         assert!(!tool.has_output());
     });

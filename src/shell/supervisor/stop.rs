@@ -137,7 +137,8 @@ fn end_remains(state_dir: &Path) -> Stopped {
 
 /// Ends all processes of earlier services of this STATE_DIR: how many have ended, and how many have not.
 pub(super) fn sweep(state_dir: &Path) -> (u32, u32) {
-    sweep_by_cookie(&Cookie::new([format!("{MARK}={}", mark(state_dir))]))
+    let ended = sweep_by_cookie(&Cookie::new([format!("{MARK}={}", mark(state_dir))]));
+    (ended.killed, u32::try_from(ended.left.len()).unwrap_or(u32::MAX))
 }
 
 /// The value of the mark: the same for every way to write the folder.

@@ -3,22 +3,30 @@
 //! It has two slots of one line each, written in turns. A line begins with the checksum of what follows, so that a slot that
 //! was torn, because its writer was killed or is just writing, is known for that; the other one then says what held before.
 //! Of two whole slots the one with the higher number counts.
+//!
+//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and shows the
+//! environment of the agent until then: so the lock is free only when the agent is dead and what it was starting can be found.
 
 use std::borrow::Cow;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, RunRecord, remove_file};
+use crate::shell::clock;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
-use crate::shell::process::sweep::Cookie;
+use crate::shell::process::sweep::{Cookie, death_deadline};
 use crate::types::{Round, Session};
 
 /// What a slot takes, with blanks at the end: about three times of what a record needs, and both fit into one page.
 const SLOT_BYTES: usize = 1024;
+
+/// Between two looks at a lock that is held by a program which is being started.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often a file of which neither slot is whole is read again: its agent may write faster than we read.
 const READS_MAX: u32 = 16;
@@ -36,14 +44,11 @@ pub struct RecordFile {
 
 /// What a record file says.
 #[derive(Debug)]
-pub(super) enum Read {
-    /// Its agent has this run.
-    Run(Box<RunRecord>),
-    /// Its agent has no run.
-    Idle {
-        /// That agent.
-        agent: ProcessId,
-    },
+pub(super) struct Recorded {
+    /// Whose it is.
+    pub(super) agent: ProcessId,
+    /// The run that it has.
+    pub(super) run: Option<RunRecord>,
 }
 
 /// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
@@ -97,6 +102,11 @@ impl RecordFile {
         self.put(None)
     }
 
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn put(&mut self, run: Option<StoredRun<'_>>) -> Result<(), RecordError> {
         let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
         let sequence = self.sequence + 1;
@@ -126,7 +136,23 @@ impl Drop for RecordFile {
 fn make(path: &Path) -> Result<File, RecordError> {
     let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
     // One that is there is of an earlier boot.
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    // Where files have no locks, the number and the start time of the agent must do.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+/// Whether a dead agent, and a program that it was just starting, have let go of its record. Waits up to a second.
+pub(super) fn is_let_go(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return true };
+    let deadline = death_deadline();
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if clock::now().mono >= deadline {
+            return false;
+        }
+        std::thread::park_timeout(LOOK_PAUSE);
+    }
+    true
 }
 
 fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
@@ -148,12 +174,12 @@ fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// When the file is gone, or its agent lives and has not written it yet.
-pub(super) fn read(path: &Path) -> io::Result<Option<Read>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<Recorded>> {
     let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
     for _ in 0..READS_MAX {
         let bytes = fs::read(path)?;
         if let Some(stored) = newest(&bytes) {
-            return Ok(stored.into_read());
+            return Ok(stored.into_recorded());
         }
         if !writer_lives {
             return Ok(None);
@@ -197,23 +223,24 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
 impl Stored<'_> {
     /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
     /// process than to kill another one.
-    fn into_read(self) -> Option<Read> {
+    fn into_recorded(self) -> Option<Recorded> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;
-        let Some(stored) = self.run else { return Some(Read::Idle { agent }) };
+        let Some(stored) = self.run else { return Some(Recorded { agent, run: None }) };
         let run = match (stored.pid, stored.start_time) {
             (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
             (None, None) => None,
             (Some(_), _) | (None, Some(_)) => return None,
         };
-        Some(Read::Run(Box::new(RunRecord {
+        let run = RunRecord {
             task: stored.task.parse().ok()?,
             round: Round(stored.round),
             run,
             agent,
             session: Session(self.session),
             cookie: Cookie::new(stored.cookie.into_owned()),
-        })))
+        };
+        Some(Recorded { agent, run: Some(run) })
     }
 }
 
