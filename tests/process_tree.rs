@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use llts::shell::process::{
-    ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Swept,
-    Tree, any_left, become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
+    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
+    Swept, Tree, any_left, become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,6 +24,7 @@ struct Tool {
     stdout: OwnedFd,
     stderr: File,
     output: File,
+    brand: Option<Brand>,
 }
 
 impl Tool {
@@ -39,7 +40,14 @@ impl Tool {
         let (name, value) = cookie_entry();
         let environment = environment(&[(&name, &value), ("PATH", "/usr/local/bin:/usr/bin:/bin")]);
         let stderr = File::create(folder.path().join("stderr")).expect("a new file");
-        Self { folder, environment, stdout: stdout.into(), stderr, output: File::from(OwnedFd::from(output)) }
+        Self {
+            folder,
+            environment,
+            stdout: stdout.into(),
+            stderr,
+            output: File::from(OwnedFd::from(output)),
+            brand: None,
+        }
     }
 
     fn write(&self, name: &str, content: &str) {
@@ -61,6 +69,7 @@ impl Tool {
             stdin: nothing.as_fd(),
             stdout: self.stdout.as_fd(),
             stderr: self.stderr.as_fd(),
+            brand: self.brand,
         })
     }
 
@@ -626,5 +635,32 @@ fn a_sweep_spares_itself_and_its_ancestors() {
         assert_eq!((ended.killed, ended.left.len()), (1, 0));
         assert_eq!(wait(&mut child).exit, ExitCode(-9));
         assert!(!tool.has_output());
+    });
+}
+
+/// A8: a process that has neither our environment nor our group and session, and whose parents are gone, as a daemon has.
+#[test]
+fn what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent() {
+    alone("what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent", || {
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let escape = "(env -i setsid sh -c 'echo $$; exec sleep 300' &) ; exit 0";
+        let start = |brand| {
+            let tool = Tool { brand, ..Tool::new(escape) };
+            let mut child = tool.start();
+            let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
+            wait(&mut child);
+            (child.id(), ProcessId::of(pid).unwrap())
+        };
+        let [ours, anothers] = [(); 2].map(|()| Brand::fresh().expect("no tool runs this test"));
+        let ((run, escaped), (_, of_another), (_, of_nobody)) = (start(Some(ours)), start(Some(anothers)), start(None));
+        let record = record_of_dead_agent(0);
+        let cookie = record.cookie.clone().branded(Some(ours));
+        leave(folder.path(), &RunRecord { run: Some(run), cookie, ..record });
+        assert_eq!(sweep(&records).iter().map(|swept| (swept.killed, swept.left)).collect::<Vec<_>>(), [(1, 0)]);
+        assert!(!escaped.is_alive() && of_another.is_alive() && of_nobody.is_alive());
+        for stranger in [of_another, of_nobody] {
+            rustix::process::kill_process(stranger.pid, rustix::process::Signal::KILL).unwrap();
+        }
     });
 }

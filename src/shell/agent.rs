@@ -30,7 +30,7 @@ use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
 use guarding::Guarding;
-pub use leftovers::sweep_after_death;
+pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
 use session::Sessions;
 

@@ -169,6 +169,11 @@ impl Pinned {
         self.stat.id()
     }
 
+    /// Whether it was alive when it was pinned.
+    pub(super) const fn is_alive(&self) -> bool {
+        self.stat.alive
+    }
+
     /// Waits for its end until then at the latest; whether it has ended.
     pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
         let remaining = deadline.since(clock::now().mono);

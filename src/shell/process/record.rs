@@ -11,6 +11,7 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::cgroup::{self, Cgroup};
 use super::procfs::ProcessId;
 use super::sweep::{self, Cookie, Ended, Swept};
 use crate::types::{Round, Session, TaskId};
@@ -92,7 +93,7 @@ impl RunRecords {
     }
 
     /// Ends the runs of all agents that are dead, and removes their records. A run whose agent lives is not touched, and a
-    /// record whose processes could not all be ended stays. Waits up to a second for each run that it kills.
+    /// record whose processes could not all be ended stays. Waits up to a second or two for each run that it kills.
     ///
     /// A record is read when its agent is known to be dead, which writes no more: what is ended and dropped is what it said last.
     ///
@@ -105,12 +106,13 @@ impl RunRecords {
         let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
         let lock = File::open(&self.folder).map_err(failed)?;
         lock.lock().map_err(failed)?;
+        let immune = sweep::ourselves_and_ancestors();
         let mut all = Ended::default();
         for path in self.files()? {
             let Some(recorded) = last_words(&path) else { continue };
-            let mut ended = Ended::default();
+            let mut ended = recorded.cgroup.as_ref().map(|cgroup| cgroup.end(&immune)).unwrap_or_default();
             if let Some(record) = &recorded.run {
-                ended = sweep::end_run(&record.cookie, record.run);
+                ended += sweep::end_run(&record.cookie, record.run);
                 // Asked anew: while this run was being ended, the task may have been given to a living agent.
                 let is_of_another = |other: &RunRecord| other.task == record.task && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
@@ -118,11 +120,25 @@ impl RunRecords {
                 clean_up(&Swept { task: record.task, round: record.round, killed: ended.killed, left, superseded });
             }
             if ended.left.is_empty() {
+                recorded.cgroup.inspect(Cgroup::remove);
                 drop_file(&path);
             }
             all += ended;
         }
         Ok(all)
+    }
+
+    /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one: the guard of an agent,
+    /// which ends what is in there.
+    ///
+    /// # Errors
+    /// When it must stay inside. A sweep spares it all the same.
+    pub fn step_out(&self) -> Result<(), RecordError> {
+        cgroup::step_out(&self.folder).map_err(|error| RecordError {
+            action: "leave the cgroup of",
+            path: self.folder.clone(),
+            error,
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 
+use super::brand::Brand;
 use super::hunt::{Hunt, Pinned};
 use super::procfs::{self, ProcessId, Stat};
 use crate::shell::clock;
@@ -16,30 +17,45 @@ use crate::types::{Mono, Round, TaskId};
 /// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The entries of the environment that mark all processes of one run, each as `NAME=value`.
+/// What marks all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
-/// All of them must be there: the id of the task alone would also match the next round of it, which may run on the same host
-/// under another agent. So name the task and the round.
+/// All of the entries must be there: the id of the task alone would also match the next round of it, which may run on the same
+/// host under another agent. So name the task and the round. The brand alone is enough, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cookie(Vec<String>);
+pub struct Cookie {
+    entries: Vec<String>,
+    brand: Option<Brand>,
+}
 
 impl Cookie {
     /// A mark made of these entries. Without any entry, it matches nobody.
     #[must_use]
     pub fn new(entries: impl IntoIterator<Item = String>) -> Self {
-        Self(entries.into_iter().collect())
+        Self { entries: entries.into_iter().collect(), brand: None }
+    }
+
+    /// The same, and this brand.
+    #[must_use]
+    pub fn branded(self, brand: Option<Brand>) -> Self {
+        Self { brand, ..self }
     }
 
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> &[String] {
-        &self.0
+        &self.entries
+    }
+
+    /// The brand, if there is one.
+    #[must_use]
+    pub const fn brand(&self) -> Option<Brand> {
+        self.brand
     }
 
     /// Whether an environment, as `/proc/<pid>/environ` shows it, has this mark.
     fn marks(&self, environment: &[u8]) -> bool {
         let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
-        !self.0.is_empty() && !environment.is_empty() && self.0.iter().all(has)
+        !self.entries.is_empty() && !environment.is_empty() && self.entries.iter().all(has)
     }
 }
 
@@ -106,6 +122,9 @@ impl Marks<'_> {
         if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
             return Some(true);
         }
+        if !stat.kernel && self.cookie.brand.is_some_and(|brand| brand.is_on(stat.pid)) {
+            return Some(true);
+        }
         let marked = self.cookie.marks(&procfs::environment(stat)?);
         self.group_is_ours |= marked && in_group;
         Some(marked)
@@ -113,7 +132,7 @@ impl Marks<'_> {
 }
 
 /// The caller may itself run inside of a task: a tool may start a service of its own.
-fn ourselves_and_ancestors() -> Vec<Pid> {
+pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     let mut line = Vec::new();
     let mut next = Some(rustix::process::getpid());
     while let Some(pid) = next.filter(|pid| !line.contains(pid)) {

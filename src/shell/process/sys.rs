@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
 
+use super::brand::Brand;
 use super::procfs::pid_of;
 
 /// Bytes of the stack that a new process has until its exec. It calls some functions of the C library there, one after the
@@ -27,6 +28,7 @@ pub(super) struct NewProcess<'a> {
     pub(super) folder: BorrowedFd<'a>,
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    pub(super) brand: Option<Brand>,
 }
 
 /// What a new process needs between its birth and its exec, when it must not ask for memory.
@@ -37,6 +39,8 @@ struct Birth<'a> {
     folder: c_int,
     stdio: [c_int; 3],
     unusual: &'a [c_int],
+    /// Its `RLIMIT_RTTIME`, if it gets one.
+    brand: Option<libc::rlimit>,
     /// Why it came to nothing, or 0.
     error: c_int,
 }
@@ -59,6 +63,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         folder: new.folder.as_raw_fd(),
         stdio: new.stdio.map(|fd| fd.as_raw_fd()),
         unusual: unusual_dispositions(),
+        brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
         error: 0,
     };
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -112,6 +117,10 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         }
         let mut none = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(none.as_mut_ptr());
+        if let Some(brand) = &birth.brand {
+            // A program without it is still known by its environment.
+            libc::setrlimit(libc::RLIMIT_RTTIME, brand);
+        }
         let [stdin, stdout, stderr] = birth.stdio;
         libc::setpgid(0, 0) == 0
             && libc::dup2(stdin, 0) == 0

@@ -18,6 +18,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{RecordError, RunRecord, remove_file};
 use crate::shell::clock;
+use crate::shell::process::brand::Brand;
+use crate::shell::process::cgroup::Cgroup;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
 use crate::shell::process::sweep::{Cookie, death_deadline};
 use crate::types::{Round, Session};
@@ -38,6 +40,8 @@ pub struct RecordFile {
     file: File,
     agent: ProcessId,
     session: Session,
+    /// Where the agent and its tools are, if they have a cgroup of their own.
+    cgroup: Option<Cgroup>,
     /// How many lines have been written.
     sequence: u64,
 }
@@ -47,6 +51,8 @@ pub struct RecordFile {
 pub(super) struct Recorded {
     /// Whose it is.
     pub(super) agent: ProcessId,
+    /// Where that agent and its tools are.
+    pub(super) cgroup: Option<Cgroup>,
     /// The run that it has.
     pub(super) run: Option<RunRecord>,
 }
@@ -60,6 +66,9 @@ struct Stored<'a> {
     agent_start_time: u64,
     session: u64,
     boot_id: Cow<'a, str>,
+    /// The cgroup in which the agent was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cgroup_base: Option<Cow<'a, str>>,
     run: Option<StoredRun<'a>>,
 }
 
@@ -70,6 +79,8 @@ struct StoredRun<'a> {
     pid: Option<i32>,
     start_time: Option<u64>,
     cookie: Cow<'a, [String]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    brand: Option<u64>,
 }
 
 impl RecordFile {
@@ -77,7 +88,7 @@ impl RecordFile {
         // The session, because agents in different containers may have the same number.
         let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, session.0));
         let file = make(&path)?;
-        let mut this = Self { path, file, agent, session, sequence: 0 };
+        let mut this = Self { path, file, agent, session, cgroup: None, sequence: 0 };
         this.clear()?;
         Ok(this)
     }
@@ -102,6 +113,23 @@ impl RecordFile {
         self.put(None)
     }
 
+    /// Moves this process, which must be the agent, into a cgroup of its own, below the one in which it was started. Dropping the
+    /// record moves it back.
+    ///
+    /// # Errors
+    /// When there is no cgroup version 2, or none may be made.
+    pub fn confine(&mut self) -> io::Result<()> {
+        let cgroup = Cgroup::of_ours(&self.path)?;
+        // Recorded first, so that it can be found whenever the agent dies.
+        self.cgroup = Some(cgroup.clone());
+        let joined = self.clear().map_err(io::Error::other).and_then(|()| cgroup.join());
+        if joined.is_err() {
+            self.cgroup = None;
+            let _ = self.clear();
+        }
+        joined
+    }
+
     #[cfg(test)]
     pub(super) fn path(&self) -> &Path {
         &self.path
@@ -116,6 +144,7 @@ impl RecordFile {
             agent_start_time: self.agent.start_time,
             session: self.session.0,
             boot_id: procfs::boot_id().into(),
+            cgroup_base: self.cgroup.as_ref().map(|cgroup| cgroup.base().into()),
             run,
         };
         let slot = slot(&stored).map_err(failed)?;
@@ -127,6 +156,11 @@ impl RecordFile {
 
 impl Drop for RecordFile {
     fn drop(&mut self) {
+        if let Some(Err(error)) = self.cgroup.as_ref().map(Cgroup::leave) {
+            // The next start removes both.
+            log::warn!("cannot leave the cgroup of this agent: {error}");
+            return;
+        }
         if let Err(error) = remove_file(&self.path) {
             log::warn!("{error}");
         }
@@ -179,7 +213,7 @@ pub(super) fn read(path: &Path) -> io::Result<Option<Recorded>> {
     for _ in 0..READS_MAX {
         let bytes = fs::read(path)?;
         if let Some(stored) = newest(&bytes) {
-            return Ok(stored.into_recorded());
+            return Ok(stored.into_recorded(path));
         }
         if !writer_lives {
             return Ok(None);
@@ -216,6 +250,7 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
             pid: record.run.map(|run| run.pid.as_raw_nonzero().get()),
             start_time: record.run.map(|run| run.start_time),
             cookie: record.cookie.entries().into(),
+            brand: record.cookie.brand().map(Brand::number),
         }
     }
 }
@@ -223,10 +258,11 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
 impl Stored<'_> {
     /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
     /// process than to kill another one.
-    fn into_recorded(self) -> Option<Recorded> {
+    fn into_recorded(self, path: &Path) -> Option<Recorded> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;
-        let Some(stored) = self.run else { return Some(Recorded { agent, run: None }) };
+        let cgroup = self.cgroup_base.and_then(|base| Cgroup::at(&base, path));
+        let Some(stored) = self.run else { return Some(Recorded { agent, cgroup, run: None }) };
         let run = match (stored.pid, stored.start_time) {
             (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
             (None, None) => None,
@@ -238,9 +274,9 @@ impl Stored<'_> {
             run,
             agent,
             session: Session(self.session),
-            cookie: Cookie::new(stored.cookie.into_owned()),
+            cookie: Cookie::new(stored.cookie.into_owned()).branded(stored.brand.and_then(Brand::of)),
         };
-        Some(Recorded { agent, run: Some(run) })
+        Some(Recorded { agent, cgroup, run: Some(run) })
     }
 }
 

@@ -95,6 +95,7 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         agent_start_time: own().start_time,
         session: 9,
         boot_id: procfs::boot_id().into(),
+        cgroup_base: None,
         run,
     };
     let check = |stored: &Stored| {
