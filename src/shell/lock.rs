@@ -112,6 +112,18 @@ impl StateLock {
         Err(LockError::Held { what: what.to_owned(), pid: None, path })
     }
 
+    /// The same, but waits for whoever has it, as long as that takes.
+    ///
+    /// # Errors
+    /// When the folder or the file cannot be created, opened or written.
+    pub fn wait(dir: &Path, what: &str) -> Result<Self, LockError> {
+        let path = lock_file(dir, what);
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        let mut file = open(&path, true).map_err(failed)?;
+        file.lock().and_then(|()| introduce(&mut file)).map_err(failed)?;
+        Ok(Self { file })
+    }
+
     /// Who holds the lock; `None` when nobody does, or it cannot be looked at.
     #[must_use]
     pub fn holder(dir: &Path, what: &str) -> Option<Holder> {

@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod deaths;
 mod keys;
 mod operators;
 mod place;

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::shell::process::Ended;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -103,15 +104,27 @@ fn endpoints(line: &str) -> Option<Endpoints> {
 
 /// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
 pub(super) fn prepare(config: &Config) -> Vec<String> {
-    let (ended, left) = stop::sweep(&config.paths.state_dir);
-    if ended + left > 0 {
-        log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
-    }
+    end_remains(config, "an earlier service was killed");
     let warnings = pack_tools(config);
     for warning in &warnings {
         log::warn!("{warning}");
     }
     warnings
+}
+
+/// Ends what a service of this STATE_DIR has left; whether nothing of it lives.
+pub(super) fn end_remains(config: &Config, why: &str) -> bool {
+    match stop::sweep(config) {
+        Ok(Ended { killed: 0, left }) if left.is_empty() => true,
+        Ok(Ended { killed, left }) => {
+            log::warn!("{why}: ended {killed} of its processes, {} are left", left.len());
+            left.is_empty()
+        }
+        Err(error) => {
+            log::error!("{why}: {error}");
+            false
+        }
+    }
 }
 
 /// Packs the sources of tools whose archive is missing or different.
