@@ -117,7 +117,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
-    let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
+    let prefixes = [publish::prefix(kind::TASK_KILL)];
     transport::connect(config, &prefixes)
 }
 
