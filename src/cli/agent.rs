@@ -5,7 +5,7 @@ use clap::Args;
 use super::Session;
 use super::controller::logged;
 use super::exit::Failure;
-use crate::shell::agent;
+use crate::shell::agent::{self, Name};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::supervisor;
@@ -13,7 +13,7 @@ use crate::types::{AgentId, InvalidAgentId};
 
 #[derive(Args, Debug)]
 pub(super) struct AgentArgs {
-    /// Its id; it names its log file, too. Without one it makes up an id and logs to stderr
+    /// Its id; it names its log file, too. Without one it makes up an id, and logs to stderr unless AGENT_LOG_FILE is set
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<AgentId>,
 }
@@ -24,7 +24,10 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     let config = &session.config;
-    let file = args.name.as_ref().map(|name| config.log.agent_file(name));
+    let name = args.name.clone().map_or_else(Name::made_up, Name::Given);
+    // One that was started by hand and has no name logs to its terminal, unless somebody has asked for a file.
+    let has_file = args.name.is_some() || config.log.agent_name_is_set;
+    let file = has_file.then(|| config.log.agent_file(name.id()));
     match logging::init(&config.log, file.as_deref()) {
         // Two agents of one name share the log; the lock of the name tells so better.
         Err(LogError::InUse(_)) | Ok(()) => {}
@@ -35,6 +38,6 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         true => None,
         false => Some(GuardPlan::new(session.config_file()).map_err(Failure::failed)?),
     };
-    agent::run(config, args.name.clone(), guard).map_err(logged)?;
+    agent::run(config, &name, guard).map_err(logged)?;
     Ok(0)
 }

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::error::{ConfigError, shown};
+use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
 use crate::types::{Label, Labels, SECONDS_MAX};
 
@@ -22,6 +22,11 @@ impl Reader {
     /// Keys that no section has asked for: a line in config.toml that does nothing.
     pub(super) fn unread(&self) -> Vec<&str> {
         self.0.keys().map(String::as_str).collect()
+    }
+
+    /// Whether somebody has set a key that was not read yet, be it to its default.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn))
     }
 
     fn take(&mut self, key: &'static str) -> Setting {

@@ -60,26 +60,46 @@ pub enum AgentError {
     Rejected(String),
 }
 
-/// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
-fn fresh_name() -> AgentId {
-    let id = TaskId::new(clock::now().wall, rand::random()).to_string();
-    // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
-    AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
+/// What an agent is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// By whoever started it. One process at a time has such a name, and the next one takes its place.
+    Given(AgentId),
+    /// By itself, for one life.
+    MadeUp(AgentId),
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so. One without a supervisor gets a `guard`.
+impl Name {
+    /// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
+    #[must_use]
+    pub fn made_up() -> Self {
+        let id = TaskId::new(clock::now().wall, rand::random()).to_string();
+        // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
+        Self::MadeUp(AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}")))
+    }
+
+    /// The id.
+    #[must_use]
+    pub const fn id(&self) -> &AgentId {
+        match self {
+            Self::Given(id) | Self::MadeUp(id) => id,
+        }
+    }
+}
+
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller refuses it. One without a supervisor gets a `guard`.
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is not wanted.
-pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
     // Before the agent adopts what detaches from it.
     let guarding = Guarding::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
-    let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
-    let name = name.unwrap_or_else(fresh_name);
+    let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name)?;
+    let name = name.id();
     let session = sessions.present;
     let ip = own_address(config.controller.ip);
     let runner = Runner::start(config, session, ip)?;
@@ -101,7 +121,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
-    let sender = Sender { agent: name, session };
+    let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now());
     let agent = Agent { link, sender, slot, runner, guarding };
     let (ending, guarding) = agent.serve(&mut signals);
