@@ -9,8 +9,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use llts::shell::process::{
-    ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan, Swept,
-    Tree, any_left, become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
+    Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
+    Swept, Tree, any_left, become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -24,6 +24,7 @@ struct Tool {
     stdout: OwnedFd,
     stderr: File,
     output: File,
+    brand: Option<Brand>,
 }
 
 impl Tool {
@@ -39,7 +40,14 @@ impl Tool {
         let (name, value) = cookie_entry();
         let environment = environment(&[(&name, &value), ("PATH", "/usr/local/bin:/usr/bin:/bin")]);
         let stderr = File::create(folder.path().join("stderr")).expect("a new file");
-        Self { folder, environment, stdout: stdout.into(), stderr, output: File::from(OwnedFd::from(output)) }
+        Self {
+            folder,
+            environment,
+            stdout: stdout.into(),
+            stderr,
+            output: File::from(OwnedFd::from(output)),
+            brand: None,
+        }
     }
 
     fn write(&self, name: &str, content: &str) {
@@ -61,6 +69,7 @@ impl Tool {
             stdin: nothing.as_fd(),
             stdout: self.stdout.as_fd(),
             stderr: self.stderr.as_fd(),
+            brand: self.brand,
         })
     }
 
@@ -504,7 +513,7 @@ fn a_reused_pid_is_not_signalled() {
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
         let record = RunRecord { run: Some(reused), ..record_of_dead_agent(0) };
-        leave(&records, &record);
+        leave(folder.path(), &record);
         assert!(!record.is_same_process());
         let swept = sweep(&records);
         assert_eq!((swept.len(), swept[0].killed, swept[0].left), (1, 0, 0));
@@ -523,10 +532,16 @@ fn sweep(records: &RunRecords) -> Vec<Swept> {
 }
 
 /// Writes a record as its agent would, and leaves it as an agent that was killed.
-fn leave(records: &RunRecords, record: &RunRecord) {
+fn leave(folder: &Path, record: &RunRecord) {
+    let records = RunRecords::open(folder).expect("a folder of ours");
     let mut file = records.of(record.agent, record.session).expect("a folder of ours");
     file.write(record).expect("a file of ours");
-    std::mem::forget(file);
+    let path = folder.join(format!("{}-{}-{:x}.run", record.agent.pid, record.agent.start_time, record.session.0));
+    let kept = path.with_extension("kept");
+    fs::copy(&path, &kept).expect("it is there");
+    // Its lock goes with it, and so does the file.
+    drop(file);
+    fs::rename(kept, path).expect("it is there");
 }
 
 fn record_of_dead_agent(round: u32) -> RunRecord {
@@ -566,8 +581,8 @@ fn the_run_of_a_dead_agent_is_swept() {
         let records = RunRecords::open(folder.path()).unwrap();
         let stale = RunRecord { run: Some(old.id()), ..record_of_dead_agent(0) };
         let live = RunRecord { run: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
-        leave(&records, &stale);
-        leave(&records, &live);
+        leave(folder.path(), &stale);
+        leave(folder.path(), &live);
 
         let swept = sweep(&records);
         assert_eq!(swept.len(), 1);
@@ -577,7 +592,7 @@ fn the_run_of_a_dead_agent_is_swept() {
         assert_eq!(records.list().unwrap(), [live]);
         assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
 
-        leave(&records, &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
+        leave(folder.path(), &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
         assert_eq!(sweep(&records)[0].killed, 4);
         assert_eq!(wait(&mut new).exit, ExitCode(-9));
     });
@@ -597,7 +612,7 @@ fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
             let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
             let unmarked = ProcessId::of(pid).unwrap();
             wait(&mut child);
-            leave(&records, &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
+            leave(folder.path(), &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
             assert_eq!(sweep(&records)[0].killed, killed, "{script}");
             assert_eq!(unmarked.is_alive(), killed == 0);
             if killed == 0 {
@@ -616,9 +631,36 @@ fn a_sweep_spares_itself_and_its_ancestors() {
         assert_eq!(tool.line(), "ready");
         // Our own environment has this entry as well.
         let (name, value) = cookie_entry();
-        let (killed, left) = sweep_by_cookie(&Cookie::new([format!("{name}={value}")]));
-        assert_eq!((killed, left), (1, 0));
+        let ended = sweep_by_cookie(&Cookie::new([format!("{name}={value}")]));
+        assert_eq!((ended.killed, ended.left.len()), (1, 0));
         assert_eq!(wait(&mut child).exit, ExitCode(-9));
         assert!(!tool.has_output());
+    });
+}
+
+/// A8: a process that has neither our environment nor our group and session, and whose parents are gone, as a daemon has.
+#[test]
+fn what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent() {
+    alone("what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent", || {
+        let folder = tempfile::tempdir().unwrap();
+        let records = RunRecords::open(folder.path()).unwrap();
+        let escape = "(env -i setsid sh -c 'echo $$; exec sleep 300' &) ; exit 0";
+        let start = |brand| {
+            let tool = Tool { brand, ..Tool::new(escape) };
+            let mut child = tool.start();
+            let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
+            wait(&mut child);
+            (child.id(), ProcessId::of(pid).unwrap())
+        };
+        let [ours, anothers] = [(); 2].map(|()| Brand::fresh().expect("no tool runs this test"));
+        let ((run, escaped), (_, of_another), (_, of_nobody)) = (start(Some(ours)), start(Some(anothers)), start(None));
+        let record = record_of_dead_agent(0);
+        let cookie = record.cookie.clone().branded(Some(ours));
+        leave(folder.path(), &RunRecord { run: Some(run), cookie, ..record });
+        assert_eq!(sweep(&records).iter().map(|swept| (swept.killed, swept.left)).collect::<Vec<_>>(), [(1, 0)]);
+        assert!(!escaped.is_alive() && of_another.is_alive() && of_nobody.is_alive());
+        for stranger in [of_another, of_nobody] {
+            rustix::process::kill_process(stranger.pid, rustix::process::Signal::KILL).unwrap();
+        }
     });
 }

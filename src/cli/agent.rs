@@ -5,7 +5,7 @@ use clap::Args;
 use super::Session;
 use super::controller::logged;
 use super::exit::Failure;
-use crate::shell::agent;
+use crate::shell::agent::{self, Name};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
@@ -17,7 +17,7 @@ use crate::types::{AgentId, InvalidAgentId};
 With --controller tcp://IP:PORT, broadcasts come from the same address at CONTROLLER_PUB_PORT of the configuration; a kill reaches \
 an agent also without them, with its next heartbeat.")]
 pub(super) struct AgentArgs {
-    /// Its id; it names its log file, too. Without one it makes up an id and logs to stderr
+    /// Its id; it names its log file, too. Without one it makes up an id, and logs to stderr unless AGENT_LOG_FILE is set
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<AgentId>,
 }
@@ -35,7 +35,10 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         }
         _ => session.config.clone(),
     };
-    let file = args.name.as_ref().map(|name| config.log.agent_file(name));
+    let name = args.name.clone().map_or_else(Name::made_up, Name::Given);
+    // One that was started by hand and has no name logs to its terminal, unless somebody has asked for a file.
+    let has_file = args.name.is_some() || config.log.agent_name_is_set;
+    let file = has_file.then(|| config.log.agent_file(name.id()));
     match logging::init(&config.log, file.as_deref()) {
         // Two agents of one name share the log; the lock of the name tells so better.
         Err(LogError::InUse(_)) | Ok(()) => {}
@@ -46,6 +49,6 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         true => None,
         false => Some(GuardPlan::new(Session::program()?, session.config_file())),
     };
-    agent::run(config, args.name.clone(), guard).map_err(logged)?;
+    agent::run(config, &name, guard).map_err(logged)?;
     Ok(0)
 }

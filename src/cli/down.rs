@@ -11,14 +11,20 @@ use crate::shell::supervisor::{Stopped, stop};
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     let stopped = stop(&session.config).map_err(Failure::failed)?;
     let state_dir = session.config.paths.state_dir.display();
-    let (pid, sentence) = match stopped {
-        Stopped::Service(pid) => (Some(pid), format!("stopped the service (process {pid})")),
-        Stopped::Remains(ended) => (None, format!("the supervisor was gone; ended {ended} processes that it had left")),
-        Stopped::Nothing => (None, format!("no service runs in {state_dir} (STATE_DIR)")),
+    let is_nothing = stopped == Stopped::default();
+    let sentence = match stopped {
+        Stopped { supervisor: Some(pid), remains: 0 } => format!("stopped the service (process {pid})"),
+        Stopped { supervisor: Some(pid), remains } => {
+            format!("stopped the service (process {pid}); ended {remains} processes that it had left")
+        }
+        Stopped { supervisor: None, remains: 0 } => format!("no service runs in {state_dir} (STATE_DIR)"),
+        Stopped { supervisor: None, remains } => {
+            format!("the supervisor was gone; ended {remains} processes that it had left")
+        }
     };
     if session.out.is_json() {
-        session.out.value(&json!({ "stopped": stopped != Stopped::Nothing, "pid": pid }));
-    } else if stopped == Stopped::Nothing {
+        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor }));
+    } else if is_nothing {
         note(&sentence);
     } else {
         session.out.line(sentence);

@@ -31,9 +31,14 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next one of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
+    if args.guest.is_none()
+        && let Err(error) = agent::step_out(&session.config)
+    {
+        log::warn!("{error}");
+    }
     if guard::watch(process, std::io::stdin()) == Watched::Died {
         match &args.guest {
-            None => agent::sweep_after_death(&session.config).map_err(Failure::failed)?,
+            None => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
             Some(folder) => supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?,
         }
     }

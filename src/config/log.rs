@@ -20,6 +20,8 @@ pub struct LogSection {
     pub controller_name: PathBuf,
     /// The file name of an agent's log, without its id.
     pub agent_name: PathBuf,
+    /// Whether a configuration or the environment has set that name.
+    pub agent_name_is_set: bool,
     /// The least severe level that is logged.
     pub level: LevelFilter,
     /// What a line consists of.
@@ -33,6 +35,7 @@ impl LogSection {
         Ok(Self {
             dir: reader.path("LOG_DIR")?,
             controller_name: reader.path("CONTROLLER_LOG_FILE")?,
+            agent_name_is_set: reader.is_set("AGENT_LOG_FILE"),
             agent_name: reader.path("AGENT_LOG_FILE")?,
             level: reader.parsed("LOG_LEVEL", "off, error, warn, info, debug or trace", |text| text.parse().ok())?,
             format: reader.parsed(

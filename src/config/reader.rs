@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::error::{ConfigError, shown};
+use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
 use crate::types::{Label, Labels, SECONDS_MAX};
 
@@ -22,6 +22,11 @@ impl Reader {
     /// Refuses a built-in file with a key that no section has asked for: a line that does nothing.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         self.0.into_keys().next().map_or(Ok(()), |key| Err(ConfigError::UnreadDefault(key)))
+    }
+
+    /// Whether somebody has set a key that was not read yet, be it to its default.
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.0.get(key).is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn))
     }
 
     fn take(&mut self, key: &'static str) -> Result<Setting, ConfigError> {

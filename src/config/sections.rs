@@ -231,6 +231,8 @@ pub struct AgentSection {
     pub straggler_grace: Duration,
     /// How long a stopping agent waits until its last result is confirmed.
     pub stop_timeout: Duration,
+    /// Whether an agent lives with its tools in a cgroup of its own, where it may make one.
+    pub cgroup: bool,
     /// `RLIMIT_NPROC` of a tool; `None` sets none.
     pub processes_max: Option<u64>,
     /// The longest pause between two attempts to reach the controller.
@@ -258,6 +260,11 @@ impl AgentSection {
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
             stop_timeout: reader.millis("AGENT_STOP_TIMEOUT", 0..=HOUR)?,
+            cgroup: reader.parsed("AGENT_CGROUP", "\"auto\" or \"off\"", |text| match text {
+                "auto" => Some(true),
+                "off" => Some(false),
+                _ => None,
+            })?,
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.
             reconnect_interval_max: reader.millis("AGENT_RECONNECT_INTERVAL_MAX", 100..=HOUR)?,

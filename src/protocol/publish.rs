@@ -12,8 +12,6 @@ pub enum Published {
     Inform,
     /// Whoever runs this round of this task shall end it. A later one may follow, and may overtake this message.
     Kill(TaskId, Round),
-    /// This agent shall stop; without an id, all of them.
-    Stop(Option<String>),
 }
 
 /// Writes a message.
@@ -26,13 +24,6 @@ pub fn encode(message: &Published) -> Vec<u8> {
             let mut writer = ObjectWriter::typed(&mut out, kind::TASK_KILL);
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
-            writer
-        }
-        Published::Stop(agent) => {
-            let mut writer = ObjectWriter::typed(&mut out, kind::AGENT_STOP);
-            if let Some(agent) = agent {
-                writer.text(words::AGENT_ID, agent);
-            }
             writer
         }
     };
@@ -61,7 +52,6 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
             let round = u32::try_from(fields.get(words::ROUND)?.as_u64()?).ok()?;
             Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?, Round(round)))
         }
-        kind::AGENT_STOP => Some(Published::Stop(text(words::AGENT_ID).map(str::to_owned))),
         _ => None,
     }
 }
@@ -90,12 +80,7 @@ mod tests {
     #[test]
     fn what_is_published_reads_back() {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
-        for message in [
-            Published::Inform,
-            Published::Kill(task, Round(3)),
-            Published::Stop(None),
-            Published::Stop(Some("a".into())),
-        ] {
+        for message in [Published::Inform, Published::Kill(task, Round(3))] {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
         assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(kind::TASK_KILL).as_bytes()));

@@ -42,8 +42,6 @@ pub mod kind {
     pub const TASK_REPORT: &str = "TASK/INTERNAL/REPORT";
     /// Published: a task waits and nobody was parked for it.
     pub const TASK_INFORM: &str = "TASK/INFORM";
-    /// Published: an agent, or all of them, shall stop.
-    pub const AGENT_STOP: &str = "AGENT/STOP";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
     /// The reply to a frame of which not even the type could be read.

@@ -31,7 +31,7 @@ use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
 use guarding::Guarding;
-pub use leftovers::sweep_after_death;
+pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
 use session::Sessions;
 
@@ -64,18 +64,38 @@ pub enum AgentError {
     Rejected(String),
 }
 
-/// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
-fn fresh_name() -> AgentId {
-    let id = TaskId::new(clock::now().wall, rand::random()).to_string();
-    // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
-    AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}"))
+/// What an agent is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Name {
+    /// By whoever started it. One process at a time has such a name, and the next one takes its place.
+    Given(AgentId),
+    /// By itself, for one life.
+    MadeUp(AgentId),
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller says so. One without a supervisor gets a `guard`.
+impl Name {
+    /// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
+    #[must_use]
+    pub fn made_up() -> Self {
+        let id = TaskId::new(clock::now().wall, rand::random()).to_string();
+        // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
+        Self::MadeUp(AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}")))
+    }
+
+    /// The id.
+    #[must_use]
+    pub const fn id(&self) -> &AgentId {
+        match self {
+            Self::Given(id) | Self::MadeUp(id) => id,
+        }
+    }
+}
+
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller refuses it. One without a supervisor gets a `guard`.
 ///
 /// # Errors
 /// [`AgentError`], when it cannot start or is not wanted.
-pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
+pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
     // Before the agent adopts what detaches from it.
@@ -83,8 +103,8 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     trust::check(config, Part::Agent)?;
-    let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name.as_ref())?;
-    let name = name.unwrap_or_else(fresh_name);
+    let sessions = Sessions::begin(&config.paths.state_dir.join("agents"), name)?;
+    let name = name.id();
     let session = sessions.present;
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
     let runner = Runner::start(config, session, ip)?;
@@ -106,7 +126,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
-    let sender = Sender { agent: name, session };
+    let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now());
     let agent = Agent { link, sender, slot, runner, guarding };
     let (ending, guarding) = agent.serve(&mut signals);
@@ -122,7 +142,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
-    let prefixes = [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)];
+    let prefixes = [publish::prefix(kind::TASK_KILL)];
     transport::connect(config, &prefixes)
 }
 

@@ -87,8 +87,10 @@ impl HostPlan {
         match result {
             Ok((up, launched)) => Ok(Host { up, folder, launched, guard }),
             Err(error) => {
-                remove(&folder);
-                guard.release();
+                if let LaunchError::Start(_) = error {
+                    remove(&folder);
+                }
+                release(guard, &folder);
                 Err(error.into())
             }
         }
@@ -111,8 +113,7 @@ impl Host {
     /// Stops the service and waits until nothing is left of it.
     pub fn end(self, signals: &mut Signals) {
         if self.launched.end(signals) {
-            remove(&self.folder);
-            self.guard.release();
+            release(self.guard, &self.folder);
         }
     }
 }
@@ -149,7 +150,14 @@ fn make_folder() -> io::Result<PathBuf> {
     Ok(folder)
 }
 
-/// Mostly the supervisor has removed it.
+/// The supervisor removes the folder when nothing of the service is left. While it is there, its guard has something to do.
+fn release(guard: Guard, folder: &Path) {
+    if !folder.exists() {
+        guard.release();
+    }
+}
+
+/// For a service that was not started.
 fn remove(folder: &Path) {
     let _ = fs::remove_dir_all(folder);
 }

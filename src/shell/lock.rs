@@ -5,11 +5,23 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
+use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::shell::clock;
 use crate::shell::logging::utc;
+use crate::types::Mono;
+
+/// How long a holder that was killed may take to die. It holds the lock until the kernel has torn it down.
+const DEATH_MAX: Duration = Duration::from_secs(5);
+
+/// How long a holder that shows no sign of its end is waited for: a signal that was sent just now may not have reached it.
+const SIGNAL_MAX: Duration = Duration::from_millis(100);
 
 /// How often a busy lock without a live holder in its text is looked at again: the holder is about to write its name, or
 /// it is another process that looks, which takes microseconds.
@@ -66,15 +78,21 @@ pub enum LockError {
 }
 
 impl StateLock {
-    /// Takes the lock `<dir>/<what>.lock` without waiting; creates `dir` (0700) if it is missing.
+    /// Takes the lock `<dir>/<what>.lock`; creates `dir` (0700) if it is missing. Waits for a holder that is dying, and for a
+    /// tenth of a second for any other.
     ///
     /// # Errors
     /// [`LockError::Held`] when another process, or another `StateLock`, has it.
     pub fn acquire(dir: &Path, what: &str) -> Result<Self, LockError> {
+        Self::acquire_within(dir, what, SIGNAL_MAX)
+    }
+
+    fn acquire_within(dir: &Path, what: &str, patience: Duration) -> Result<Self, LockError> {
         let path = lock_file(dir, what);
         let failed = |source| LockError::Io { path: path.clone(), source };
         DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed)?;
         let mut file = open(&path, true).map_err(failed)?;
+        let begin = clock::now().mono;
         for _ in 0..LOOKS_MAX {
             match file.try_lock() {
                 Ok(()) => {
@@ -84,12 +102,26 @@ impl StateLock {
                 Err(fs::TryLockError::Error(source)) => return Err(failed(source)),
                 Err(fs::TryLockError::WouldBlock) => {}
             }
-            if let Some(pid) = living_writer(&path) {
+            if let Some(pid) = living_writer(&path)
+                && !ends_soon(pid, begin, patience)
+            {
                 return Err(LockError::Held { what: what.to_owned(), pid: Some(pid), path });
             }
             std::thread::yield_now();
         }
         Err(LockError::Held { what: what.to_owned(), pid: None, path })
+    }
+
+    /// The same, but waits for whoever has it, as long as that takes.
+    ///
+    /// # Errors
+    /// When the folder or the file cannot be created, opened or written.
+    pub fn wait(dir: &Path, what: &str) -> Result<Self, LockError> {
+        let path = lock_file(dir, what);
+        let failed = |source| LockError::Io { path: path.clone(), source };
+        let mut file = open(&path, true).map_err(failed)?;
+        file.lock().and_then(|()| introduce(&mut file)).map_err(failed)?;
+        Ok(Self { file })
     }
 
     /// Who holds the lock; `None` when nobody does, or it cannot be looked at.
@@ -137,6 +169,40 @@ fn living_writer(path: &Path) -> Option<u32> {
     let pid = word("pid")?.parse().ok()?;
     let start: u64 = word("start_ticks")?.parse().ok()?;
     (word("boot_id")? == boot_id() && start_ticks(pid) == Some(start)).then_some(pid)
+}
+
+/// Whether a holder has ended, after it was waited for. One that has ended may still have to be reaped, or a program that it was
+/// starting may have the lock for a moment: then it is looked at again.
+fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
+    if pid == std::process::id() {
+        return false;
+    }
+    let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
+    // It was started, or has ended, since its name was read.
+    let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else { return true };
+    loop {
+        let max = if is_dying(pid) { DEATH_MAX } else { patience };
+        let left = (begin + max).since(clock::now().mono);
+        let slice = PollTimeout::try_from(left.min(SIGNAL_MAX)).unwrap_or(PollTimeout::ZERO);
+        if poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], slice) == Ok(1) {
+            return true;
+        }
+        if left.is_zero() {
+            return false;
+        }
+    }
+}
+
+/// Whether a process was killed, as far as the kernel shows: it is on its way out, or SIGKILL is on its way to it.
+fn is_dying(pid: u32) -> bool {
+    const PF_EXITING: u64 = 0x4;
+    const SIGKILL: u64 = 1 << 8;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let flags = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(6)?.parse::<u64>().ok());
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let pending = |name| status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix(name)?.trim(), 16).ok());
+    flags.is_some_and(|flags| flags & PF_EXITING != 0)
+        || ["SigPnd:", "ShdPnd:"].into_iter().filter_map(pending).any(|signals| signals & SIGKILL != 0)
 }
 
 /// When a process started, in clock ticks since the boot: field 22 of its `stat`, whose second field may contain anything.

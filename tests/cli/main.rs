@@ -3,6 +3,7 @@
 mod bench;
 mod commands;
 mod config;
+mod deaths;
 mod keys;
 mod operators;
 mod place;

@@ -97,6 +97,37 @@ fn a_controller_that_is_killed_comes_back_on_its_ports() {
     place.ok(&format!("stats --controller {endpoint}"));
 }
 
+/// Document, 4.3: the key names the log of every agent; one without a name that stands in a terminal logs there unless it is set.
+#[test]
+fn an_agent_without_a_name_logs_to_the_file_that_was_set() {
+    let place = Place::new();
+    let mut controller = place.start("controller");
+    eventually("the controller answers", || {
+        said_in_logs(&place, "controller ready") + said_in_logs(&place, "rep tcp") > 0
+    });
+    for set in [false, true] {
+        let mut command = place.command("agent");
+        if set {
+            command.env("LLTS_AGENT_LOG_FILE", "agent.log");
+        }
+        let agent = place.spawn(&mut command);
+        let logs = || names(&place.path("log")).into_iter().filter(|name| name.starts_with("agent.log.AGENT_")).count();
+        eventually("it runs", || {
+            set == (logs() > 0) && place.processes().iter().any(|(_, line)| line.contains(" guard "))
+        });
+        // Its loop obeys the signal whenever it comes.
+        signal(agent.id().cast_signed(), Signal::TERM);
+        let said = place.said(agent);
+        assert_eq!(
+            (said.code, said.err.contains("agent AGENT_"), logs()),
+            (Some(0), !set, usize::from(set)),
+            "{said:?}"
+        );
+    }
+    controller.kill().unwrap();
+    controller.wait().unwrap();
+}
+
 /// How often a log of the place says this.
 fn said_in_logs(place: &Place, text: &str) -> usize {
     let logs = names(&place.path("log")).into_iter().map(|name| place.path("log").join(name));

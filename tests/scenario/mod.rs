@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use llts::shell::process::{Cookie, sweep_by_cookie};
+use llts::shell::process::{Cookie, Ended, sweep_by_cookie};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
@@ -76,7 +76,7 @@ fn run_outer(name: &str, mut command: Command) {
     assert!(ended && status.success(), "scenario {name}: {status}, ended by itself: {ended}\n{output}");
     // A name that selects no test would pass as well.
     assert!(marker.exists(), "scenario {name} did not run\n{output}");
-    assert_eq!(left_behind, (0, 0), "scenario {name} left processes behind (killed, left)\n{output}");
+    assert_eq!(left_behind, Ended::default(), "scenario {name} left processes behind\n{output}");
 }
 
 fn read(path: &Path) -> String {

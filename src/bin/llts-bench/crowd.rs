@@ -26,8 +26,8 @@ use llts::shell::transport;
 use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
 
 /// What an agent subscribes to.
-fn prefixes() -> [String; 2] {
-    [publish::prefix(kind::TASK_KILL), publish::prefix(kind::AGENT_STOP)]
+fn prefixes() -> [String; 1] {
+    [publish::prefix(kind::TASK_KILL)]
 }
 
 /// Agents of this service in a process of their own, all of them registered.

@@ -277,11 +277,6 @@ impl Slot {
                     self.early_kills.pop_front();
                 }
             }
-            Published::Stop(agent) => {
-                if agent.is_none_or(|agent| agent == self.settings.agent.as_str()) {
-                    self.handle_stop(now);
-                }
-            }
         }
     }
 

@@ -483,9 +483,7 @@ fn a_controller_that_comes_back_in_time_gets_the_result_of_a_stopping_agent() {
 #[test]
 fn an_idle_agent_leaves_at_once_also_without_a_controller() {
     let mut host = Host::idle();
-    host.slot.handle_published(host.now, Published::Stop(Some("b".to_owned())));
-    assert_eq!(host.settle(), [], "another agent is meant");
-    host.slot.handle_published(host.now, Published::Stop(None));
+    host.slot.handle_stop(host.now);
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
     assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unheard)]);
 }

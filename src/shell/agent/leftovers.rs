@@ -1,19 +1,24 @@
 //! What dead agents have left on this host: processes and work folders of runs that nobody looks after.
 
+use std::fs;
+
 use super::AgentError;
-use super::process::RunRecords;
+use super::process::{Ended, RunRecords};
 use crate::config::Config;
 use crate::shell::workspace::{Remover, Workspace};
 
+/// The folder of the run records, in STATE_DIR.
+const RECORDS: &str = "runs";
+
 /// The records of the runs of all agents of this host.
 pub(super) fn records(config: &Config) -> Result<RunRecords, AgentError> {
-    Ok(RunRecords::open(config.paths.state_dir.join("runs"))?)
+    Ok(RunRecords::open(config.paths.state_dir.join(RECORDS))?)
 }
 
 /// Ends the runs of dead agents, and removes their folders and records.
-pub(super) fn sweep(records: &RunRecords, workspace: &Workspace, remover: &Remover) -> Result<(), AgentError> {
+pub(super) fn sweep(records: &RunRecords, workspace: &Workspace, remover: &Remover) -> Result<Ended, AgentError> {
     let mut discarded = Ok(());
-    records.sweep(|swept| {
+    let ended = records.sweep(|swept| {
         log::warn!("round {} of task {} had lost its agent: {swept:?}", swept.round, swept.task);
         if swept.superseded {
             return;
@@ -23,17 +28,32 @@ pub(super) fn sweep(records: &RunRecords, workspace: &Workspace, remover: &Remov
             Err(error) => discarded = Err(error),
         }
     })?;
-    Ok(discarded?)
+    discarded?;
+    Ok(ended)
 }
 
-/// The duty of a guard whose agent was killed. Does nothing when that agent had no run.
+/// Ends what dead agents of this STATE_DIR have left: the duty of a guard whose agent was killed, and of whoever ends a
+/// service. Does nothing where no agent is known.
 ///
 /// # Errors
 /// [`AgentError`], when a folder cannot be used.
-pub fn sweep_after_death(config: &Config) -> Result<(), AgentError> {
+pub fn sweep_after_death(config: &Config) -> Result<Ended, AgentError> {
+    let is_empty =
+        fs::read_dir(config.paths.state_dir.join(RECORDS)).map_or(true, |mut entries| entries.next().is_none());
+    if is_empty {
+        return Ok(Ended::default());
+    }
     let workspace = Workspace::open(&config.paths.work_dir)?;
     let remover = Remover::start(&workspace)?;
     let swept = sweep(&records(config)?, &workspace, &remover);
     remover.finish();
     swept
+}
+
+/// Moves a guard out of the cgroup of its agent, if it was born there.
+///
+/// # Errors
+/// [`AgentError`], when it must stay inside: it is spared, but so is the cgroup.
+pub fn step_out(config: &Config) -> Result<(), AgentError> {
+    Ok(records(config)?.step_out()?)
 }

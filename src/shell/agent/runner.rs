@@ -17,8 +17,8 @@ use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError, SpawnPlan,
-    Tree,
+    self, Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError,
+    SpawnPlan, Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
@@ -48,6 +48,8 @@ pub(super) struct Runner {
     nothing: File,
     agent: ProcessId,
     session: Session,
+    /// What all processes of its runs are known by, whatever they do to their environment.
+    brand: Option<Brand>,
     run: Option<Run>,
 }
 
@@ -90,7 +92,14 @@ impl Runner {
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let environment = inherited(config)?;
         let nothing = File::open("/dev/null")?;
-        let record = records.of(agent, session)?;
+        let mut record = records.of(agent, session)?;
+        if config.agent.cgroup
+            && let Err(error) = record.confine()
+        {
+            log::info!(
+                "this agent has no cgroup of its own: {error}; what it leaves if it is killed is found by its marks"
+            );
+        }
         let config = config.agent.clone();
         Ok(Self {
             config,
@@ -105,6 +114,7 @@ impl Runner {
             nothing,
             agent,
             session,
+            brand: Brand::fresh(),
             run: None,
         })
     }
@@ -198,6 +208,7 @@ impl Runner {
             stdin: self.nothing.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
+            brand: self.brand,
         };
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,
@@ -220,7 +231,7 @@ impl Runner {
             run,
             agent: self.agent,
             session: self.session,
-            cookie: Cookie::new(info::cookie(job.task, job.round)),
+            cookie: Cookie::new(info::cookie(job.task, job.round)).branded(self.brand),
         }
     }
 

@@ -7,8 +7,9 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::Name;
 use crate::shell::lock::{LockError, StateLock};
-use crate::types::{AgentId, Session};
+use crate::types::Session;
 
 /// The sessions of one name, for as long as this process uses it.
 pub(super) struct Sessions {
@@ -24,10 +25,10 @@ impl Sessions {
     ///
     /// # Errors
     /// When another process uses the name, or the file cannot be written.
-    pub(super) fn begin(dir: &Path, name: Option<&AgentId>) -> Result<Self, LockError> {
+    pub(super) fn begin(dir: &Path, name: &Name) -> Result<Self, LockError> {
         // JSON keeps whole numbers exact up to 2^53; 0 is an agent without a session.
         let present = Session((rand::random::<u64>() >> 11).max(1));
-        let Some(name) = name else { return Ok(Self { present, before: None, file: None }) };
+        let Name::Given(name) = name else { return Ok(Self { present, before: None, file: None }) };
         let lock = StateLock::acquire(dir, name.as_str())?;
         let path = dir.join(format!("{name}.session"));
         let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).map(Session);

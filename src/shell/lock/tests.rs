@@ -103,3 +103,38 @@ fn folder_and_file_are_private_and_a_link_is_not_followed() {
     assert_eq!(fs::read_to_string(&victim).expect("there"), "precious");
     assert_eq!(StateLock::holder(&folder.path().join("missing"), "controller"), None);
 }
+
+/// The copy of this test program that has the lock until it is killed.
+fn holder_to_be_killed(folder: &Path) -> std::process::Child {
+    let name = std::thread::current().name().expect("the test's name").to_owned();
+    let mut holder = Command::new(std::env::current_exe().expect("this program"));
+    holder.args(["--exact", &name, "--nocapture"]).env(SECOND, folder).stdin(Stdio::piped()).stdout(Stdio::null());
+    let holder = holder.spawn().expect("started");
+    while StateLock::holder(folder, "service") != Some(Holder { pid: Some(holder.id()) }) {
+        std::thread::yield_now();
+    }
+    holder
+}
+
+#[test]
+fn a_holder_that_dies_is_waited_for() {
+    if let Some(folder) = std::env::var_os(SECOND) {
+        let _lock = StateLock::acquire(Path::new(&folder), "service").expect("free");
+        // Until it is killed, or the test has ended.
+        let _ = io::stdin().read(&mut [0]);
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut holder = holder_to_be_killed(folder.path());
+    assert!(!is_dying(holder.id()) && !is_dying(std::process::id()));
+    let (sender, acquired) = std::sync::mpsc::channel();
+    let path = folder.path().to_owned();
+    std::thread::spawn(move || sender.send(StateLock::acquire_within(&path, "service", Duration::from_secs(60))));
+    assert!(acquired.recv_timeout(Duration::from_millis(50)).is_err(), "it is held");
+    holder.kill().expect("it is ours");
+    let lock = acquired.recv_timeout(Duration::from_secs(60)).expect("an answer");
+    assert!(lock.is_ok(), "{lock:?}");
+    // Not reaped: its number and its start time are still there.
+    assert!(is_dying(holder.id()) && living_writer(&lock_file(folder.path(), "service")) != Some(holder.id()));
+    holder.wait().expect("it was killed");
+}

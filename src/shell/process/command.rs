@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, Mode, OFlags};
 use rustix::io::Errno;
 
+use super::brand::Brand;
 use super::child::RunningChild;
 use super::environment::Environment;
 use super::spawn::start;
@@ -40,6 +41,8 @@ pub struct CommandPlan<'a> {
     pub stdout: File,
     /// Where its standard error goes.
     pub stderr: File,
+    /// What it, and all that it starts, shall be known by.
+    pub brand: Option<Brand>,
 }
 
 /// Why a command was not found or not started.
@@ -141,6 +144,7 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandErro
         environment: &environment,
         folder: folder.as_fd(),
         stdio: [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()],
+        brand: plan.brand,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => {

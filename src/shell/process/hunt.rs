@@ -6,12 +6,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::procfs::{ProcessId, Stat, visit_all};
+use crate::shell::clock;
+use crate::types::Mono;
 
 /// Scans of one call. Each finds what was started during the one before it; a tree that still grows after so many is not
 /// outrun in this call, but most of it is stopped by then, and the next call goes on.
@@ -162,21 +165,30 @@ impl Pinned {
         if stat.id() == id { Ok(Self { pidfd, stat }) } else { Err(Gone) }
     }
 
+    pub(super) const fn id(&self) -> ProcessId {
+        self.stat.id()
+    }
+
+    /// Whether it was alive when it was pinned.
+    pub(super) const fn is_alive(&self) -> bool {
+        self.stat.alive
+    }
+
+    /// Waits for its end until then at the latest; whether it has ended.
+    pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
+        let remaining = deadline.since(clock::now().mono);
+        let timeout = PollTimeout::try_from(remaining).unwrap_or(PollTimeout::ZERO);
+        poll(&mut [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)], timeout) == Ok(1)
+    }
+
     /// Whether the signal was refused.
-    fn signal(&self, signal: Option<Signal>) -> Result<bool, Gone> {
+    pub(super) fn signal(&self, signal: Option<Signal>) -> Result<bool, Gone> {
         let Some(signal) = signal else { return Ok(false) };
         match rustix::process::pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) => Ok(false),
             Err(Errno::SRCH) => Err(Gone),
             Err(_) => Ok(true),
         }
-    }
-}
-
-/// Readable when the process has ended.
-impl AsFd for Pinned {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.pidfd.as_fd()
     }
 }
 

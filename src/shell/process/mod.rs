@@ -18,7 +18,19 @@
 //! only, it is cleared by a set-user-id exec, and setting it needs code between fork and exec, which forces the slow `fork`.
 //! A run outlives its agent only until the supervisor adopts it, or the guard of an agent without one sweeps it by its
 //! [`RunRecord`]. What even that misses, such as when both were killed, the next start sweeps.
+//!
+//! # How a sweep knows the processes of a run
+//!
+//! | by | a process gets rid of it by |
+//! |---|---|
+//! | the cgroup of the dead agent, where one can be made | moving to another cgroup, which takes rights there |
+//! | the [`Brand`] among its resource limits | raising a hard limit, which takes `CAP_SYS_RESOURCE`, or lowering `RLIMIT_RTTIME` |
+//! | the task and round in the environment that it was started with | clearing or overwriting it |
+//! | the group and the session of run.sh | `setsid` |
+//! | descent from any such process | the end of its parent |
 
+mod brand;
+mod cgroup;
 mod child;
 mod command;
 mod environment;
@@ -31,6 +43,7 @@ mod sweep;
 mod sys;
 mod tree;
 
+pub use brand::Brand;
 pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use environment::{Environment, UnpassableVariable};
@@ -38,7 +51,7 @@ pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
-pub use sweep::{Cookie, Swept, sweep_by_cookie};
+pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};
 pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};
 
 pub(super) use procfs::boot_id;

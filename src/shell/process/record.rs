@@ -11,12 +11,13 @@ use std::io;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use super::cgroup::{self, Cgroup};
 use super::procfs::ProcessId;
-use super::sweep::{self, Cookie, Swept};
+use super::sweep::{self, Cookie, Ended, Swept};
 use crate::types::{Round, Session, TaskId};
 
-use file::Read;
 pub use file::RecordFile;
+use file::Recorded;
 
 /// One run, as it is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -78,48 +79,66 @@ impl RunRecords {
     /// When the folder cannot be read.
     pub fn list(&self) -> Result<Vec<RunRecord>, RecordError> {
         let files = self.files()?.into_iter();
-        Ok(files.filter_map(|(_, read)| if let Read::Run(record) = read { Some(*record) } else { None }).collect())
+        Ok(files.filter_map(|path| read_or_drop(&path)?.run).collect())
     }
 
-    fn files(&self) -> Result<Vec<(PathBuf, Read)>, RecordError> {
+    fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
         let failed = |error| RecordError { action: "read", path: self.folder.clone(), error };
         let mut paths = fs::read_dir(&self.folder)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
             .map_err(failed)?;
         // By name, so that what is done about them does not depend on the file system.
         paths.sort();
-        Ok(paths.into_iter().filter_map(read_or_drop).collect())
+        Ok(paths)
     }
 
     /// Ends the runs of all agents that are dead, and removes their records. A run whose agent lives is not touched, and a
-    /// record whose processes could not all be ended stays. Waits up to a second for each run that it kills.
+    /// record whose processes could not all be ended stays. Waits up to a second or two for each run that it kills.
+    ///
+    /// A record is read when its agent is known to be dead, which writes no more: what is ended and dropped is what it said last.
     ///
     /// `clean_up` hears of each run before its record goes. One sweep of a folder waits for the other: what an agent that has
     /// swept does next, such as taking the next round of a task, happens behind the back of no other sweep.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept)) -> Result<(), RecordError> {
+    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept)) -> Result<Ended, RecordError> {
         let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
         let lock = File::open(&self.folder).map_err(failed)?;
         lock.lock().map_err(failed)?;
-        for (path, read) in self.files()? {
-            match read {
-                Read::Run(record) if !record.agent.is_alive() => {
-                    let (killed, left) = sweep::end_run(&record.cookie, record.run);
-                    // Asked anew: while this run was being ended, the task may have been given to a living agent.
-                    let is_of_another = |other: &RunRecord| other.task == record.task && other.agent.is_alive();
-                    let superseded = self.list()?.iter().any(is_of_another);
-                    clean_up(&Swept { task: record.task, round: record.round, killed, left, superseded });
-                    if left == 0 {
-                        drop_file(&path);
-                    }
-                }
-                Read::Idle { agent } if !agent.is_alive() => drop_file(&path),
-                Read::Run(_) | Read::Idle { .. } => {}
+        let immune = sweep::ourselves_and_ancestors();
+        let mut all = Ended::default();
+        for path in self.files()? {
+            let Some(recorded) = last_words(&path) else { continue };
+            let mut ended = recorded.cgroup.as_ref().map(|cgroup| cgroup.end(&immune)).unwrap_or_default();
+            if let Some(record) = &recorded.run {
+                ended += sweep::end_run(&record.cookie, record.run);
+                // Asked anew: while this run was being ended, the task may have been given to a living agent.
+                let is_of_another = |other: &RunRecord| other.task == record.task && other.agent.is_alive();
+                let superseded = self.list()?.iter().any(is_of_another);
+                let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
+                clean_up(&Swept { task: record.task, round: record.round, killed: ended.killed, left, superseded });
             }
+            if ended.left.is_empty() {
+                recorded.cgroup.inspect(Cgroup::remove);
+                drop_file(&path);
+            }
+            all += ended;
         }
-        Ok(())
+        Ok(all)
+    }
+
+    /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one: the guard of an agent,
+    /// which ends what is in there.
+    ///
+    /// # Errors
+    /// When it must stay inside. A sweep spares it all the same.
+    pub fn step_out(&self) -> Result<(), RecordError> {
+        cgroup::step_out(&self.folder).map_err(|error| RecordError {
+            action: "leave the cgroup of",
+            path: self.folder.clone(),
+            error,
+        })
     }
 }
 
@@ -131,12 +150,19 @@ impl RunRecord {
     }
 }
 
-fn read_or_drop(path: PathBuf) -> Option<(PathBuf, Read)> {
-    match file::read(&path) {
-        Ok(Some(read)) => Some((path, read)),
+/// What a dead agent has recorded last; `None` while it lives, or a program that it was starting cannot be found yet.
+fn last_words(path: &Path) -> Option<Recorded> {
+    let agent = read_or_drop(path)?.agent;
+    // Read anew after its death: it may have finished one run and begun another since it was read.
+    (!agent.is_alive() && file::is_let_go(path)).then(|| read_or_drop(path)).flatten()
+}
+
+fn read_or_drop(path: &Path) -> Option<Recorded> {
+    match file::read(path) {
+        Ok(Some(recorded)) => Some(recorded),
         Ok(None) => {
             log::info!("removing {}: a record of an earlier boot, or none at all", path.display());
-            drop_file(&path);
+            drop_file(path);
             None
         }
         // An agent that stops removes its record, and one that starts makes it.

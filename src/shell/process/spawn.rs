@@ -7,6 +7,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit};
 
+use super::brand::Brand;
 use super::child::RunningChild;
 use super::environment::Environment;
 use super::procfs::Ticks;
@@ -34,6 +35,8 @@ pub struct SpawnPlan<'a> {
     pub stdout: BorrowedFd<'a>,
     /// Where its standard error goes.
     pub stderr: BorrowedFd<'a>,
+    /// What it, and all that it starts, shall be known by.
+    pub brand: Option<Brand>,
 }
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
@@ -112,6 +115,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         environment: &environment,
         folder: plan.folder,
         stdio,
+        brand: plan.brand,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),

@@ -3,44 +3,75 @@
 //! Unlike [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts its run, init
 //! does. So nothing here rests on ancestry alone.
 
-use std::os::fd::AsFd;
+use std::ops::AddAssign;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, Signal};
 
+use super::brand::Brand;
 use super::hunt::{Hunt, Pinned};
 use super::procfs::{self, ProcessId, Stat};
 use crate::shell::clock;
-use crate::types::{Round, TaskId};
+use crate::types::{Mono, Round, TaskId};
 
 /// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The entries of the environment that mark all processes of one run, each as `NAME=value`.
+/// What marks all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
-/// All of them must be there: the id of the task alone would also match the next round of it, which may run on the same host
-/// under another agent. So name the task and the round.
+/// All of the entries must be there: the id of the task alone would also match the next round of it, which may run on the same
+/// host under another agent. So name the task and the round. The brand alone is enough, too.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Cookie(Vec<String>);
+pub struct Cookie {
+    entries: Vec<String>,
+    brand: Option<Brand>,
+}
 
 impl Cookie {
     /// A mark made of these entries. Without any entry, it matches nobody.
     #[must_use]
     pub fn new(entries: impl IntoIterator<Item = String>) -> Self {
-        Self(entries.into_iter().collect())
+        Self { entries: entries.into_iter().collect(), brand: None }
+    }
+
+    /// The same, and this brand.
+    #[must_use]
+    pub fn branded(self, brand: Option<Brand>) -> Self {
+        Self { brand, ..self }
     }
 
     /// The entries.
     #[must_use]
     pub fn entries(&self) -> &[String] {
-        &self.0
+        &self.entries
+    }
+
+    /// The brand, if there is one.
+    #[must_use]
+    pub const fn brand(&self) -> Option<Brand> {
+        self.brand
     }
 
     /// Whether an environment, as `/proc/<pid>/environ` shows it, has this mark.
     fn marks(&self, environment: &[u8]) -> bool {
         let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
-        !self.0.is_empty() && !environment.is_empty() && self.0.iter().all(has)
+        !self.entries.is_empty() && !environment.is_empty() && self.entries.iter().all(has)
+    }
+}
+
+/// What a sweep has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Processes that still run: of another user, or in an uninterruptible wait.
+    pub left: Vec<ProcessId>,
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, other: Self) {
+        self.killed += other.killed;
+        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
     }
 }
 
@@ -59,14 +90,14 @@ pub struct Swept {
     pub superseded: bool,
 }
 
-/// Ends every process that carries the mark, and all that descends from one. Returns how many were killed and how many are
-/// left. Never touches the caller or one of its ancestors. Waits up to a second for the dying.
-pub fn sweep_by_cookie(cookie: &Cookie) -> (u32, u32) {
+/// Ends every process that carries the mark, and all that descends from one. Never touches the caller or one of its ancestors. Waits up to a second for the dying.
+#[must_use]
+pub fn sweep_by_cookie(cookie: &Cookie) -> Ended {
     end_run(cookie, None)
 }
 
 /// The same, also by the identity of run.sh and by its group and session, in case the environment was cleared.
-pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> (u32, u32) {
+pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
     let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
     let mut hunt = Hunt::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
     // Stop before kill: when a parent dies, its children go to init and their descent is lost.
@@ -74,7 +105,7 @@ pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> (u32, u32) {
     hunt.signal_all(Signal::KILL);
     let members: Vec<ProcessId> = hunt.members().collect();
     let left = wait_for_end(&members);
-    (u32::try_from(members.len()).unwrap_or(u32::MAX).saturating_sub(left), left)
+    Ended { killed: u32::try_from(members.len() - left.len()).unwrap_or(u32::MAX), left }
 }
 
 struct Marks<'a> {
@@ -91,6 +122,9 @@ impl Marks<'_> {
         if self.root == Some(stat.id()) || (in_group && self.group_is_ours) {
             return Some(true);
         }
+        if !stat.kernel && self.cookie.brand.is_some_and(|brand| brand.is_on(stat.pid)) {
+            return Some(true);
+        }
         let marked = self.cookie.marks(&procfs::environment(stat)?);
         self.group_is_ours |= marked && in_group;
         Some(marked)
@@ -98,7 +132,7 @@ impl Marks<'_> {
 }
 
 /// The caller may itself run inside of a task: a tool may start a service of its own.
-fn ourselves_and_ancestors() -> Vec<Pid> {
+pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     let mut line = Vec::new();
     let mut next = Some(rustix::process::getpid());
     while let Some(pid) = next.filter(|pid| !line.contains(pid)) {
@@ -108,16 +142,16 @@ fn ourselves_and_ancestors() -> Vec<Pid> {
     line
 }
 
-fn wait_for_end(processes: &[ProcessId]) -> u32 {
-    let deadline = clock::now().mono + DEATH_TIMEOUT;
-    let mut left = 0;
-    for pinned in processes.iter().filter_map(|&id| Pinned::open(id).ok()) {
-        let remaining = deadline.since(clock::now().mono);
-        let timeout = PollTimeout::try_from(remaining).unwrap_or(PollTimeout::ZERO);
-        let ended = poll(&mut [PollFd::new(pinned.as_fd(), PollFlags::POLLIN)], timeout);
-        left += u32::from(ended != Ok(1));
-    }
-    left
+/// Those that have not ended in time.
+fn wait_for_end(processes: &[ProcessId]) -> Vec<ProcessId> {
+    let deadline = death_deadline();
+    let pinned = processes.iter().filter_map(|&id| Pinned::open(id).ok());
+    pinned.filter(|process| !process.wait_for_end(deadline)).map(|process| process.id()).collect()
+}
+
+/// Until when what is killed now is waited for.
+pub(super) fn death_deadline() -> Mono {
+    clock::now().mono + DEATH_TIMEOUT
 }
 
 #[cfg(test)]

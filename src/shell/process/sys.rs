@@ -12,6 +12,7 @@ use std::sync::LazyLock;
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
 
+use super::brand::Brand;
 use super::procfs::pid_of;
 use crate::shell::privacy::umask_of_tools;
 
@@ -28,6 +29,7 @@ pub(super) struct NewProcess<'a> {
     pub(super) folder: BorrowedFd<'a>,
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    pub(super) brand: Option<Brand>,
 }
 
 /// What a new process needs between its birth and its exec, when it must not ask for memory.
@@ -40,6 +42,8 @@ struct Birth<'a> {
     unusual: &'a [c_int],
     /// What it may not give to files, if that differs from ours.
     umask: Option<libc::mode_t>,
+    /// Its `RLIMIT_RTTIME`, if it gets one.
+    brand: Option<libc::rlimit>,
     /// Why it came to nothing, or 0.
     error: c_int,
 }
@@ -63,6 +67,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         stdio: new.stdio.map(|fd| fd.as_raw_fd()),
         unusual: unusual_dispositions(),
         umask: umask_of_tools().map(|mode| mode.bits()),
+        brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
         error: 0,
     };
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -118,6 +123,10 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
         libc::sigemptyset(none.as_mut_ptr());
         if let Some(mode) = birth.umask {
             libc::umask(mode);
+        }
+        if let Some(brand) = &birth.brand {
+            // A program without it is still known by its environment.
+            libc::setrlimit(libc::RLIMIT_RTTIME, brand);
         }
         let [stdin, stdout, stderr] = birth.stdio;
         libc::setpgid(0, 0) == 0

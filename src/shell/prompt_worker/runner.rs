@@ -16,8 +16,8 @@ use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, ChildExit, Command, CommandPlan, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild,
-    Tree,
+    self, Brand, ChildExit, Command, CommandPlan, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord,
+    RunningChild, Tree,
 };
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
 
@@ -52,6 +52,8 @@ pub(super) struct Runner {
     own: ProcessId,
     /// While there is a run.
     record: Option<RecordFile>,
+    /// What all processes of its commands are known by, whatever they do to their environment.
+    brand: Option<Brand>,
     run: Option<Run>,
 }
 
@@ -77,7 +79,8 @@ impl Runner {
         runs.sweep();
         runs.remove_strays();
         runs.remove_dead_realms();
-        Ok(Self { root: root.to_owned(), command, durable, runs, own, record: None, run: None })
+        let (root, brand) = (root.to_owned(), Brand::fresh());
+        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None })
     }
 
     /// Starts the command for a prompt.
@@ -139,12 +142,13 @@ impl Runner {
             stdin: File::open(&path).map_err(failed)?,
             stdout: File::create_new(folder.join(OUT)).map_err(failed)?,
             stderr: File::create_new(folder.join(ERR)).map_err(failed)?,
+            brand: self.brand,
         };
         process::spawn_command(&plan).map_err(|error| error.to_string())
     }
 
     fn record_of(&self, id: TaskId, run: Option<ProcessId>) -> RunRecord {
-        let cookie = Cookie::new([format!("{MARK}={id}")]);
+        let cookie = Cookie::new([format!("{MARK}={id}")]).branded(self.brand);
         RunRecord { task: id, round: Round(0), run, agent: self.own, session: SESSION, cookie }
     }
 

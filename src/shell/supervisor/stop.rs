@@ -1,5 +1,10 @@
 //! Ends the service of a STATE_DIR, also what is left of one whose supervisor was killed.
+//!
+//! The end of the supervisor proves nothing: it may have been killed a moment ago, or while it was stopping. So the service has
+//! stopped only when nobody holds its lock, and a sweep under that lock has found nothing that lives: first the controller and
+//! the agents, by the mark of the service, then, now that their agents are dead, the runs, by their records.
 
+use std::fs;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
@@ -11,22 +16,31 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use super::turn::GuestFolder;
 use super::{LOCK, MARK, holder, service, stop_max};
 use crate::config::Config;
+use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
-use crate::shell::lock::{Holder, StateLock};
-use crate::shell::process::{Cookie, sweep_by_cookie};
+use crate::shell::lock::{Holder, LockError, StateLock};
+use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
+
+/// The lock of whoever stops a service. Its holder also takes the lock of the service for a moment; without this one, a second
+/// `llts down` would take the first for the supervisor.
+const STOP_LOCK: &str = "service-stop";
+
+/// How many supervisors are stopped, each started while the one before it was being stopped, until that is given up.
+const SUPERVISORS_MAX: u32 = 10;
 
 /// How long the end of the service is waited for at the least.
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
 
-/// What was done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// Nothing ran here.
-    Nothing,
-    /// The supervisor with this number has ended, and all that it ran.
-    Service(u32),
-    /// The supervisor was gone; this many processes that it had left were ended.
-    Remains(u32),
+/// How long processes that were killed may take to end.
+const DEATHS_MAX: Duration = Duration::from_secs(10);
+
+/// What was done. The default is that nothing ran here.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stopped {
+    /// The supervisor with this number was told to end, and has ended.
+    pub supervisor: Option<u32>,
+    /// This many processes of the service were left without a supervisor, and were ended.
+    pub remains: u32,
 }
 
 /// Why a service could not be stopped.
@@ -51,97 +65,136 @@ pub enum StopError {
         /// How long it was waited for.
         patience: Duration,
     },
+    /// Nobody can say what runs here, or it is started again and again.
+    #[error(transparent)]
+    Lock(#[from] LockError),
+    /// The runs of dead agents cannot be looked at.
+    #[error("cannot end what the agents of this service have left: {0}")]
+    Runs(#[from] AgentError),
+    /// Processes that SIGKILL has not ended.
+    #[error("{} processes of this service do not end: {}; run `llts down` again when they can, as their user or as root", .0.len(), list(.0))]
+    Left(Vec<ProcessId>),
 }
 
-/// Asks the supervisor to end and waits until it has.
+/// Asks the supervisor to end, waits until it has, and ends what it has left, if anything. Nothing of the service lives then.
 ///
 /// # Errors
 /// [`StopError`]
 pub fn stop(config: &Config) -> Result<Stopped, StopError> {
-    let state_dir = &config.paths.state_dir;
-    let Some(found) = holder(state_dir) else { return Ok(end_remains(state_dir)) };
-    let (pid, pidfd) = match pin(state_dir, found)? {
-        Pinned::Gone(pid) => return Ok(Stopped::Service(pid)),
-        Pinned::Running(pid, pidfd) => (pid, pidfd),
+    let ask = |pid, pidfd: &OwnedFd| match pidfd_send_signal(pidfd, Signal::TERM) {
+        // One that is stopped cannot act on it.
+        Ok(()) => pidfd_send_signal(pidfd, Signal::CONT).or(Ok(())),
+        Err(Errno::SRCH) => Ok(()),
+        Err(cause) => Err(StopError::Refused { pid, cause }),
     };
-    match pidfd_send_signal(&pidfd, Signal::TERM) {
-        Ok(()) | Err(Errno::SRCH) => {}
-        Err(cause) => return Err(StopError::Refused { pid, cause }),
-    }
-    wait_for_end(config, pid, &pidfd)
+    end(config, ask)
 }
 
 /// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
-/// too, all that is left of the service is ended. Removes the folder of the service.
+/// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
 ///
 /// # Errors
-/// [`StopError`], when the supervisor does not end: then the folder stays.
+/// [`StopError`], when something of it still lives: then the folder stays.
 pub fn end_guest(config: &Config, folder: &Path) -> Result<(), StopError> {
-    let state_dir = &config.paths.state_dir;
-    if let Some(found) = holder(state_dir)
-        && let Pinned::Running(pid, pidfd) = pin(state_dir, found)?
-    {
-        wait_for_end(config, pid, &pidfd)?;
-    }
-    if let Stopped::Remains(ended) = end_remains(state_dir) {
-        log::warn!("a hosted service was killed: ended {ended} of its processes");
+    let stopped = end(config, |_, _| Ok(()))?;
+    if stopped.remains > 0 {
+        log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
     }
     drop(GuestFolder::new(folder));
     Ok(())
 }
 
-/// A supervisor, as its lock names it.
-enum Pinned {
-    Running(u32, OwnedFd),
-    Gone(u32),
+fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
+    let state_dir = &config.paths.state_dir;
+    let mut supervisor = None;
+    if !state_dir.try_exists().map_err(|source| LockError::Io { path: state_dir.clone(), source })? {
+        return Ok(Stopped::default());
+    }
+    let _stop = StateLock::wait(state_dir, STOP_LOCK)?;
+    let mut supervisors = 0..SUPERVISORS_MAX;
+    let _lock = loop {
+        if let Some(found) = holder(state_dir)
+            && let Some((pid, pidfd)) = pin(state_dir, found)?
+        {
+            ask(pid, &pidfd)?;
+            wait_for_end(config, pid, &pidfd)?;
+            supervisor = Some(pid);
+        }
+        match StateLock::acquire(state_dir, LOCK) {
+            // Another one was started meanwhile.
+            Err(LockError::Held { .. }) if supervisors.next().is_some() => {}
+            acquired => break acquired?,
+        }
+    };
+    let remains = end_all(config)?;
+    // One that was killed has left it.
+    let _ = service::remove(state_dir);
+    Ok(Stopped { supervisor, remains })
 }
 
-fn pin(state_dir: &Path, found: Holder) -> Result<Pinned, StopError> {
+/// The supervisor that its lock names; `None` when it is gone.
+fn pin(state_dir: &Path, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
     let pid = found.pid.ok_or(StopError::Unseen)?;
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
     match pidfd_open(raw, PidfdFlags::empty()) {
         // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
-        Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Pinned::Running(pid, pidfd)),
-        Ok(_) | Err(Errno::SRCH) => Ok(Pinned::Gone(pid)),
+        Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Some((pid, pidfd))),
+        Ok(_) | Err(Errno::SRCH) => Ok(None),
         Err(cause) => Err(StopError::Refused { pid, cause }),
     }
 }
 
-fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<Stopped, StopError> {
+fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<(), StopError> {
     let patience = PATIENCE_MIN.max(2 * stop_max(config) + Duration::from_secs(10));
     let until = clock::now().mono + patience;
     loop {
         let left = until.since(clock::now().mono);
         let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
         match poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(1..) => return Ok(Stopped::Service(pid)),
+            Ok(1..) => return Ok(()),
             _ if left.is_zero() => return Err(StopError::StillThere { pid, patience }),
             _ => {}
         }
     }
 }
 
-/// Ends what is left of a service whose supervisor was killed. Under its lock, so that it meets no start.
-fn end_remains(state_dir: &Path) -> Stopped {
-    if !state_dir.is_dir() {
-        return Stopped::Nothing;
+/// Ends all that is left, and tries that for a while: a process may be held up in the kernel. How many have ended.
+fn end_all(config: &Config) -> Result<u32, StopError> {
+    let until = clock::now().mono + DEATHS_MAX;
+    let mut killed = 0;
+    loop {
+        // It waits for those that it kills: this is no busy loop.
+        let ended = sweep(config)?;
+        killed += ended.killed;
+        match ended.left {
+            left if left.is_empty() => return Ok(killed),
+            left if clock::now().mono >= until => return Err(StopError::Left(left)),
+            _ => {}
+        }
     }
-    let Ok(_lock) = StateLock::acquire(state_dir, LOCK) else { return Stopped::Nothing };
-    let (ended, left) = sweep(state_dir);
-    // What could not be ended is found again by the next start.
-    if left == 0 {
-        let _ = service::remove(state_dir);
-    }
-    if ended == 0 { Stopped::Nothing } else { Stopped::Remains(ended) }
 }
 
-/// Ends all processes of earlier services of this STATE_DIR: how many have ended, and how many have not.
-pub(super) fn sweep(state_dir: &Path) -> (u32, u32) {
-    sweep_by_cookie(&Cookie::new([format!("{MARK}={}", mark(state_dir))]))
+/// Ends all processes of earlier services of this STATE_DIR. Call it under the lock of the service, so that it meets no start.
+///
+/// # Errors
+/// When the runs cannot be looked at. What belongs to the service itself is ended by then.
+pub(super) fn sweep(config: &Config) -> Result<Ended, AgentError> {
+    let mark = mark(&config.paths.state_dir);
+    let mut ended = sweep_by_cookie(&Cookie::new([format!("{MARK}={mark}")]));
+    ended += agent::sweep_after_death(config)?;
+    Ok(ended)
 }
 
 /// The value of the mark: the same for every way to write the folder.
 pub(super) fn mark(state_dir: &Path) -> String {
     let path = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
     path.to_string_lossy().into_owned()
+}
+
+/// Processes, for people: `12 (sleep), 13 (sh)`.
+fn list(processes: &[ProcessId]) -> String {
+    let name = |process: &ProcessId| fs::read_to_string(format!("/proc/{process}/comm")).unwrap_or_default();
+    let all: Vec<String> =
+        processes.iter().map(|process| format!("{process} ({})", name(process).trim_end())).collect();
+    all.join(", ")
 }

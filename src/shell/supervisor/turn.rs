@@ -70,7 +70,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         // EPERM: it leads a session already.
         let _ = nix::unistd::setsid();
     }
-    let _folder = options.guest.as_deref().map(GuestFolder::new);
+    let folder = options.guest.as_deref().map(GuestFolder::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
     raise_descriptor_limit()?;
@@ -97,7 +97,12 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         agents: options.agents,
         report,
     };
-    supervisor.run()
+    let result = supervisor.run();
+    if !start::end_remains(config, "this service has left processes") {
+        // Whoever ends them finds them by the records in there.
+        std::mem::forget(folder);
+    }
+    result
 }
 
 struct Supervisor<'a, F> {

@@ -3,22 +3,32 @@
 //! It has two slots of one line each, written in turns. A line begins with the checksum of what follows, so that a slot that
 //! was torn, because its writer was killed or is just writing, is known for that; the other one then says what held before.
 //! Of two whole slots the one with the higher number counts.
+//!
+//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and shows the
+//! environment of the agent until then: so the lock is free only when the agent is dead and what it was starting can be found.
 
 use std::borrow::Cow;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use super::{RecordError, RunRecord, remove_file};
+use crate::shell::clock;
+use crate::shell::process::brand::Brand;
+use crate::shell::process::cgroup::Cgroup;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
-use crate::shell::process::sweep::Cookie;
+use crate::shell::process::sweep::{Cookie, death_deadline};
 use crate::types::{Round, Session};
 
 /// What a slot takes, with blanks at the end: about three times of what a record needs, and both fit into one page.
 const SLOT_BYTES: usize = 1024;
+
+/// Between two looks at a lock that is held by a program which is being started.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// How often a file of which neither slot is whole is read again: its agent may write faster than we read.
 const READS_MAX: u32 = 16;
@@ -30,20 +40,21 @@ pub struct RecordFile {
     file: File,
     agent: ProcessId,
     session: Session,
+    /// Where the agent and its tools are, if they have a cgroup of their own.
+    cgroup: Option<Cgroup>,
     /// How many lines have been written.
     sequence: u64,
 }
 
 /// What a record file says.
 #[derive(Debug)]
-pub(super) enum Read {
-    /// Its agent has this run.
-    Run(Box<RunRecord>),
-    /// Its agent has no run.
-    Idle {
-        /// That agent.
-        agent: ProcessId,
-    },
+pub(super) struct Recorded {
+    /// Whose it is.
+    pub(super) agent: ProcessId,
+    /// Where that agent and its tools are.
+    pub(super) cgroup: Option<Cgroup>,
+    /// The run that it has.
+    pub(super) run: Option<RunRecord>,
 }
 
 /// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
@@ -55,6 +66,9 @@ struct Stored<'a> {
     agent_start_time: u64,
     session: u64,
     boot_id: Cow<'a, str>,
+    /// The cgroup in which the agent was started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    cgroup_base: Option<Cow<'a, str>>,
     run: Option<StoredRun<'a>>,
 }
 
@@ -65,6 +79,8 @@ struct StoredRun<'a> {
     pid: Option<i32>,
     start_time: Option<u64>,
     cookie: Cow<'a, [String]>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    brand: Option<u64>,
 }
 
 impl RecordFile {
@@ -72,7 +88,7 @@ impl RecordFile {
         // The session, because agents in different containers may have the same number.
         let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, session.0));
         let file = make(&path)?;
-        let mut this = Self { path, file, agent, session, sequence: 0 };
+        let mut this = Self { path, file, agent, session, cgroup: None, sequence: 0 };
         this.clear()?;
         Ok(this)
     }
@@ -97,6 +113,28 @@ impl RecordFile {
         self.put(None)
     }
 
+    /// Moves this process, which must be the agent, into a cgroup of its own, below the one in which it was started. Dropping the
+    /// record moves it back.
+    ///
+    /// # Errors
+    /// When there is no cgroup version 2, or none may be made.
+    pub fn confine(&mut self) -> io::Result<()> {
+        let cgroup = Cgroup::of_ours(&self.path)?;
+        // Recorded first, so that it can be found whenever the agent dies.
+        self.cgroup = Some(cgroup.clone());
+        let joined = self.clear().map_err(io::Error::other).and_then(|()| cgroup.join());
+        if joined.is_err() {
+            self.cgroup = None;
+            let _ = self.clear();
+        }
+        joined
+    }
+
+    #[cfg(test)]
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     fn put(&mut self, run: Option<StoredRun<'_>>) -> Result<(), RecordError> {
         let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
         let sequence = self.sequence + 1;
@@ -106,6 +144,7 @@ impl RecordFile {
             agent_start_time: self.agent.start_time,
             session: self.session.0,
             boot_id: procfs::boot_id().into(),
+            cgroup_base: self.cgroup.as_ref().map(|cgroup| cgroup.base().into()),
             run,
         };
         let slot = slot(&stored).map_err(failed)?;
@@ -117,6 +156,11 @@ impl RecordFile {
 
 impl Drop for RecordFile {
     fn drop(&mut self) {
+        if let Some(Err(error)) = self.cgroup.as_ref().map(Cgroup::leave) {
+            // The next start removes both.
+            log::warn!("cannot leave the cgroup of this agent: {error}");
+            return;
+        }
         if let Err(error) = remove_file(&self.path) {
             log::warn!("{error}");
         }
@@ -126,7 +170,23 @@ impl Drop for RecordFile {
 fn make(path: &Path) -> Result<File, RecordError> {
     let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
     // One that is there is of an earlier boot.
-    OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)
+    let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    // Where files have no locks, the number and the start time of the agent must do.
+    let _ = file.try_lock();
+    Ok(file)
+}
+
+/// Whether a dead agent, and a program that it was just starting, have let go of its record. Waits up to a second.
+pub(super) fn is_let_go(path: &Path) -> bool {
+    let Ok(file) = File::open(path) else { return true };
+    let deadline = death_deadline();
+    while matches!(file.try_lock(), Err(TryLockError::WouldBlock)) {
+        if clock::now().mono >= deadline {
+            return false;
+        }
+        std::thread::park_timeout(LOOK_PAUSE);
+    }
+    true
 }
 
 fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
@@ -148,12 +208,12 @@ fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// When the file is gone, or its agent lives and has not written it yet.
-pub(super) fn read(path: &Path) -> io::Result<Option<Read>> {
+pub(super) fn read(path: &Path) -> io::Result<Option<Recorded>> {
     let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
     for _ in 0..READS_MAX {
         let bytes = fs::read(path)?;
         if let Some(stored) = newest(&bytes) {
-            return Ok(stored.into_read());
+            return Ok(stored.into_recorded(path));
         }
         if !writer_lives {
             return Ok(None);
@@ -190,6 +250,7 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
             pid: record.run.map(|run| run.pid.as_raw_nonzero().get()),
             start_time: record.run.map(|run| run.start_time),
             cookie: record.cookie.entries().into(),
+            brand: record.cookie.brand().map(Brand::number),
         }
     }
 }
@@ -197,23 +258,25 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
 impl Stored<'_> {
     /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
     /// process than to kill another one.
-    fn into_read(self) -> Option<Read> {
+    fn into_recorded(self, path: &Path) -> Option<Recorded> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;
-        let Some(stored) = self.run else { return Some(Read::Idle { agent }) };
+        let cgroup = self.cgroup_base.and_then(|base| Cgroup::at(&base, path));
+        let Some(stored) = self.run else { return Some(Recorded { agent, cgroup, run: None }) };
         let run = match (stored.pid, stored.start_time) {
             (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
             (None, None) => None,
             (Some(_), _) | (None, Some(_)) => return None,
         };
-        Some(Read::Run(Box::new(RunRecord {
+        let run = RunRecord {
             task: stored.task.parse().ok()?,
             round: Round(stored.round),
             run,
             agent,
             session: Session(self.session),
-            cookie: Cookie::new(stored.cookie.into_owned()),
-        })))
+            cookie: Cookie::new(stored.cookie.into_owned()).branded(stored.brand.and_then(Brand::of)),
+        };
+        Some(Recorded { agent, cgroup, run: Some(run) })
     }
 }
 

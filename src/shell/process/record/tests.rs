@@ -27,7 +27,15 @@ fn dead(round: u32) -> RunRecord {
 fn leave(records: &RunRecords, record: &RunRecord) {
     let mut file = records.of(record.agent, record.session).unwrap();
     file.write(record).unwrap();
-    std::mem::forget(file);
+    abandon(&records.folder, file);
+}
+
+/// Its lock goes with the agent, and the file stays.
+fn abandon(folder: &Path, file: RecordFile) {
+    let (path, kept) = (file.path().to_owned(), folder.with_extension("kept"));
+    fs::copy(&path, &kept).unwrap();
+    drop(file);
+    fs::rename(kept, path).unwrap();
 }
 
 fn count(folder: &Path) -> usize {
@@ -82,7 +90,7 @@ fn what_a_living_agent_has_is_not_swept() {
 fn an_agent_that_died_without_a_run_leaves_nothing_to_sweep() {
     let folder = tempfile::tempdir().unwrap();
     let records = RunRecords::open(folder.path()).unwrap();
-    std::mem::forget(records.of(dead(0).agent, Session(9)).unwrap());
+    abandon(folder.path(), records.of(dead(0).agent, Session(9)).unwrap());
     records.sweep(|swept| panic!("{swept:?}")).unwrap();
     assert_eq!(count(folder.path()), 0);
 }
@@ -104,4 +112,54 @@ fn a_sweep_sees_the_next_round_of_what_it_ends() {
     records.sweep(clean_up).unwrap();
     assert_eq!(seen, [(0, false), (1, true)]);
     assert_eq!(records.list().unwrap(), [record(2)]);
+}
+
+/// Agents that are killed close together: the second one dies while the run of the first one is being ended, in another run than
+/// the one that it had when the sweep began.
+#[test]
+fn what_is_swept_is_what_a_dead_agent_has_said_last() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = RunRecords::open(folder.path().join("runs")).unwrap();
+    for earlier in [None, Some(1)] {
+        let mut agent = std::process::Command::new("sleep").arg("600").spawn().unwrap();
+        let id = ProcessId::of(rustix::process::Pid::from_child(&agent)).unwrap();
+        // By name, the record of the first one comes first.
+        let first = RunRecord { agent: ProcessId { pid: rustix::process::Pid::INIT, start_time: u64::MAX }, ..dead(0) };
+        leave(&records, &first);
+        let of_agent = |round| RunRecord { agent: id, ..dead(round) };
+        let mut file = records.of(id, Session(9)).unwrap();
+        earlier.into_iter().for_each(|round| file.write(&of_agent(round)).unwrap());
+        let (mut file, mut seen) = (Some(file), Vec::new());
+        let clean_up = |swept: &Swept| {
+            seen.push(swept.round.0);
+            if let Some(mut file) = file.take() {
+                file.write(&of_agent(2)).unwrap();
+                abandon(&records.folder, file);
+                agent.kill().unwrap();
+                agent.wait().unwrap();
+            }
+        };
+        records.sweep(clean_up).unwrap();
+        assert_eq!(seen, [0, 2], "{earlier:?}");
+        assert_eq!(count(&records.folder), 0);
+    }
+}
+
+/// Until its exec, a program that an agent was starting when it was killed cannot be told from the agent.
+#[test]
+fn a_program_that_a_dead_agent_was_starting_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let records = RunRecords::open(folder.path().join("runs")).unwrap();
+    leave(&records, &dead(0));
+    let path = records.files().unwrap().remove(0);
+    let until_its_exec = File::open(path).unwrap();
+    until_its_exec.lock().unwrap();
+    let (sender, swept) = std::sync::mpsc::channel();
+    std::thread::scope(|scope| {
+        scope.spawn(|| records.sweep(|run| sender.send(run.round.0).unwrap()).unwrap());
+        assert!(swept.recv_timeout(std::time::Duration::from_millis(50)).is_err(), "it cannot be found yet");
+        drop(until_its_exec);
+        assert_eq!(swept.recv_timeout(std::time::Duration::from_secs(60)), Ok(0));
+    });
+    assert_eq!(count(&records.folder), 0);
 }

@@ -11,6 +11,7 @@ use super::Options;
 use crate::config::{Config, NetworkSection};
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
+use crate::shell::process::Ended;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -108,10 +109,7 @@ fn endpoints(line: &str) -> Option<Endpoints> {
 
 /// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
 pub(super) fn prepare(config: &Config) -> Vec<String> {
-    let (ended, left) = stop::sweep(&config.paths.state_dir);
-    if ended + left > 0 {
-        log::warn!("an earlier service was killed: ended {ended} of its processes, {left} are left");
-    }
+    end_remains(config, "an earlier service was killed");
     // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
     warnings.extend(trust::warnings(config));
@@ -119,6 +117,21 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
         log::warn!("{warning}");
     }
     warnings
+}
+
+/// Ends what a service of this STATE_DIR has left; whether nothing of it lives.
+pub(super) fn end_remains(config: &Config, why: &str) -> bool {
+    match stop::sweep(config) {
+        Ok(Ended { killed: 0, left }) if left.is_empty() => true,
+        Ok(Ended { killed, left }) => {
+            log::warn!("{why}: ended {killed} of its processes, {} are left", left.len());
+            left.is_empty()
+        }
+        Err(error) => {
+            log::error!("{why}: {error}");
+            false
+        }
+    }
 }
 
 /// Packs the sources of tools whose archive is missing or different.

@@ -20,13 +20,9 @@ fn record(round: u32) -> RunRecord {
 }
 
 fn run(path: &Path) -> Option<u32> {
-    match read(path).unwrap().expect("a record") {
-        Read::Run(record) => Some(record.round.0),
-        Read::Idle { agent } => {
-            assert_eq!(agent, own());
-            None
-        }
-    }
+    let recorded = read(path).unwrap().expect("a record");
+    assert_eq!(recorded.agent, own());
+    recorded.run.map(|run| run.round.0)
 }
 
 /// Its writer was killed after any number of bytes: what held before holds still.
@@ -74,12 +70,12 @@ fn a_reader_beside_the_writer_sees_whole_records() {
         let mut last = 0;
         while !writer.is_finished() {
             match read(&path) {
-                Ok(Some(Read::Run(read))) => {
-                    assert_eq!(*read, record(read.round.0));
+                Ok(Some(Recorded { run: Some(read), .. })) => {
+                    assert_eq!(read, record(read.round.0));
                     assert!(read.round.0 >= last);
                     last = read.round.0;
                 }
-                Ok(Some(Read::Idle { .. })) => assert_eq!(last, 0),
+                Ok(Some(Recorded { run: None, .. })) => assert_eq!(last, 0),
                 Ok(None) => panic!("it would be removed"),
                 Err(error) => assert_eq!(error.kind(), io::ErrorKind::WouldBlock),
             }
@@ -99,6 +95,7 @@ fn records_of_another_boot_and_broken_ones_are_none() {
         agent_start_time: own().start_time,
         session: 9,
         boot_id: procfs::boot_id().into(),
+        cgroup_base: None,
         run,
     };
     let check = |stored: &Stored| {

@@ -1,0 +1,252 @@
+//! Promise 4 when parts of a service are killed, in any order: `llts down` says that it has stopped when nothing of it lives.
+
+use std::fs;
+use std::path::PathBuf;
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::place::{Place, Said, eventually, names, signal};
+
+/// Leaves a process in its own group, one in a session of its own, and one that nothing of its environment gives away either.
+const CLINGING: &str = "\
+sleep 1000 &
+echo $! >> $PLACE/pids
+setsid sh -c 'echo $$ >> $PLACE/pids; exec sleep 1000' &
+(env -i PLACE=$PLACE setsid sh -c 'echo $$ >> $PLACE/pids; exec env -i sleep 1000' &)
+trap '' TERM
+while :; do sleep 0.1; done";
+
+/// How a service knows what its dead agents have left.
+const WAYS: [&str; 2] = ["AGENT_CGROUP = \"auto\"", "AGENT_CGROUP = \"off\""];
+
+/// A place where the clinging tool can be run.
+struct Clinging {
+    place: Place,
+    /// The folder of the cgroups of its agents, once they are there and have any.
+    cgroups: Option<PathBuf>,
+}
+
+impl Clinging {
+    fn new(setting: &str) -> Self {
+        let place = Place::new();
+        let config = fs::read_to_string(place.path("config.toml")).unwrap();
+        fs::write(place.path("config.toml"), format!("{config}{setting}\n")).unwrap();
+        place.tool("clinging", CLINGING);
+        Self { place, cgroups: None }
+    }
+
+    /// Two agents, one of which runs the tool.
+    fn up(setting: &str) -> Self {
+        let mut this = Self::new(setting);
+        this.place.ok("up 2");
+        this.place.ok("submit clinging");
+        this.stands();
+        this
+    }
+
+    /// Waits until the tool has started all of its processes.
+    fn stands(&mut self) {
+        eventually("the tool stands", || self.pids().len() >= 3);
+        self.cgroups = cgroups(self.place.process("agent --name agent-1"));
+    }
+
+    fn pids(&self) -> Vec<i32> {
+        let text = fs::read_to_string(self.place.path("pids")).unwrap_or_default();
+        // A line is whole when it has its end.
+        text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
+    }
+
+    /// Kills all processes whose command line ends so, the supervisor first: it would bring the others back.
+    fn kill(&self, parts: &[&str]) {
+        let pids: Vec<i32> = parts.iter().map(|part| self.place.process(part)).collect();
+        pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
+    }
+
+    /// Whether nothing that was started here lives, known by its environment or not, and no cgroup is left.
+    #[track_caller]
+    fn is_gone(&self, when: &str) {
+        assert_eq!(self.place.processes(), [], "{when}");
+        let alive: Vec<i32> = self.pids().into_iter().filter(|pid| is_alive(*pid)).collect();
+        assert_eq!(alive, [0; 0], "{when}: of {:?}", self.pids());
+        assert!(self.cgroups.iter().all(|folder| !folder.exists()), "{when}: {:?}", self.cgroups);
+        assert_eq!(names(&self.place.path("state/runs")), [""; 0], "{when}");
+    }
+}
+
+impl Drop for Clinging {
+    fn drop(&mut self) {
+        for pid in self.pids().into_iter().filter(|pid| is_alive(*pid)) {
+            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+        }
+    }
+}
+
+/// Whether this process of a tool sleeps on.
+fn is_alive(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
+}
+
+/// The folder of the cgroups of a service, if this agent of it has one.
+fn cgroups(agent: i32) -> Option<PathBuf> {
+    let own = fs::read_to_string(format!("/proc/{agent}/cgroup")).ok()?;
+    let path = own.lines().find_map(|line| line.strip_prefix("0::"))?;
+    let service = std::path::Path::new(path).parent().filter(|_| path.contains("/llts-"))?;
+    let mounts = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let mount = mounts.lines().find(|line| line.contains(" - cgroup2 "))?.split(' ').nth(4)?;
+    Some(PathBuf::from(mount).join(service.strip_prefix("/").ok()?))
+}
+
+#[track_caller]
+fn ended(said: &Said) {
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("ended"), "{said:?}");
+}
+
+const SUPERVISOR: &str = "--agents 2";
+const CONTROLLER: &str = " controller";
+const AGENTS: [&str; 2] = ["agent --name agent-1", "agent --name agent-2"];
+
+/// Everything but one, and really everything. `down` comes at once: some may still be dying.
+#[test]
+fn down_ends_what_was_left_by_any_that_were_killed() {
+    let all = [SUPERVISOR, CONTROLLER, AGENTS[0], AGENTS[1]];
+    for (way, survivors) in
+        [(WAYS[0], &[None, Some(AGENTS[0]), Some(AGENTS[1])][..]), (WAYS[1], &[None, Some(CONTROLLER)])]
+    {
+        for survivor in survivors {
+            let clinging = Clinging::up(way);
+            let killed: Vec<&str> = all.into_iter().filter(|part| Some(*part) != *survivor).collect();
+            clinging.kill(&killed);
+            ended(&clinging.place.ok("down"));
+            clinging.is_gone(&format!("{way}, all were killed but {survivor:?}"));
+            let again = clinging.place.ok("down");
+            assert!(again.out.is_empty() && again.err.contains("no service runs"), "{again:?}");
+        }
+    }
+}
+
+#[test]
+fn down_ends_what_a_supervisor_leaves_that_is_killed_meanwhile() {
+    let clinging = Clinging::up(WAYS[0]);
+    let supervisor = clinging.place.process(SUPERVISOR);
+    let down = clinging.place.start("down");
+    // The tool is deaf to SIGTERM, so that its agent cannot have ended yet.
+    let log = clinging.place.path("log/supervisor.log");
+    eventually("it is stopping", || fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGTERM: stopping")));
+    signal(supervisor, Signal::KILL);
+    let said = clinging.place.said(down);
+    ended(&said);
+    assert!(said.out.contains(&format!("(process {supervisor})")), "{said:?}");
+    clinging.is_gone("the supervisor was killed during `down`");
+}
+
+#[test]
+fn down_wakes_a_supervisor_that_was_stopped() {
+    let clinging = Clinging::up(WAYS[0]);
+    signal(clinging.place.process(SUPERVISOR), Signal::STOP);
+    clinging.place.ok("down");
+    clinging.is_gone("the supervisor had been stopped");
+}
+
+/// The second one must not take the first one for a supervisor.
+#[test]
+fn two_may_say_down_at_once() {
+    let clinging = Clinging::up(WAYS[0]);
+    clinging.kill(&[SUPERVISOR, CONTROLLER]);
+    let both = [clinging.place.start("down"), clinging.place.start("down")].map(|down| clinging.place.said(down));
+    assert!(both.iter().all(|said| said.code == Some(0)), "{both:?}");
+    assert_eq!(both.iter().filter(|said| said.out.contains("ended")).count(), 1, "{both:?}");
+    clinging.is_gone("both have said so");
+}
+
+#[test]
+fn down_of_another_user_does_not_say_that_nothing_runs() {
+    use std::os::unix::process::CommandExt as _;
+    let place = Place::new();
+    place.ok("up 1");
+    let mut down = place.command("down");
+    if rustix::process::geteuid().is_root() {
+        // It must be able to read the configuration.
+        let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+        fs::set_permissions(place.path(""), open).unwrap();
+        down.uid(65534).gid(65534);
+        let said = place.said(place.spawn(&mut down));
+        assert!(said.code == Some(1) && said.err.contains("service") && said.out.is_empty(), "{said:?}");
+    }
+    place.ok("agents");
+}
+
+/// Promise 4: what even supervisors and guards miss is ended by the next start.
+#[test]
+fn the_next_start_ends_what_was_left_when_all_were_killed() {
+    for way in WAYS {
+        let clinging = Clinging::up(way);
+        let before = clinging.pids();
+        clinging.kill(&[SUPERVISOR, CONTROLLER, AGENTS[0], AGENTS[1]]);
+        clinging.place.ok("up 2");
+        assert_eq!(before.iter().filter(|pid| is_alive(**pid)).count(), 0, "{way}: {before:?}");
+        clinging.place.ok("down");
+        clinging.is_gone(way);
+    }
+}
+
+/// A hosted service has no next start: its guard must do.
+#[test]
+fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed() {
+    for way in WAYS {
+        let mut clinging = Clinging::new(way);
+        clinging.place.ok("tool pack tools/clinging");
+        let mut run = clinging.place.start("run clinging");
+        clinging.stands();
+        let own = clinging.place.processes();
+        let parts = own.iter().filter(|(_, line)| line.contains("llts ") && !line.contains(" guard "));
+        parts.for_each(|(pid, _)| signal(*pid, Signal::KILL));
+        run.wait().unwrap();
+        eventually("the guard has ended", || clinging.place.processes().is_empty());
+        clinging.is_gone(way);
+        assert_eq!(names(&clinging.place.path("tmp")), [""; 0], "{way}");
+    }
+}
+
+/// It sheds the brand as well, by lowering that limit: only its cgroup is left to know it by.
+#[test]
+fn what_sheds_every_mark_is_ended_by_its_cgroup_where_there_is_one() {
+    let mut clinging = Clinging::new(WAYS[0]);
+    let shed =
+        "(env -i PLACE=$PLACE setsid bash -c 'ulimit -R 1000000; echo $$ >> $PLACE/pids; exec env -i sleep 1000' &)";
+    clinging.place.tool("shedding", &format!("{shed}\n{shed}\n{shed}\nsleep 1000"));
+    clinging.place.ok("up 2");
+    clinging.place.ok("submit shedding");
+    clinging.stands();
+    clinging.kill(&[SUPERVISOR, CONTROLLER, AGENTS[0], AGENTS[1]]);
+    ended(&clinging.place.ok("down"));
+    if clinging.cgroups.is_some() {
+        clinging.is_gone("all were killed");
+    } else {
+        assert_eq!(
+            clinging.pids().iter().filter(|pid| is_alive(**pid)).count(),
+            3,
+            "is there another way to know them?"
+        );
+    }
+}
+
+/// An agent takes its cgroup along when it leaves.
+#[test]
+fn a_service_that_ends_in_peace_leaves_no_cgroup() {
+    let clinging = Clinging::up(WAYS[0]);
+    let place = &clinging.place;
+    // Each agent has one of its own, and the supervisor none.
+    let own = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let [first, second] = AGENTS.map(|agent| own(place.process(agent)));
+    if clinging.cgroups.is_some() {
+        assert_ne!(first, second);
+        assert!(!own(place.process(SUPERVISOR)).contains("/llts-") && own(clinging.pids()[2]).contains("/llts-"));
+    }
+    let victim = place.process(AGENTS[0]);
+    signal(victim, Signal::KILL);
+    let is_another = |(pid, line): &(i32, String)| *pid != victim && line.trim_end().ends_with(AGENTS[0]);
+    eventually("another agent", || place.processes().iter().any(is_another));
+    place.ok("down");
+    clinging.is_gone("down");
+}
