@@ -205,6 +205,9 @@ struct PubPort {
 const SUBSCRIPTION_BYTES_MAX: usize = 256;
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
+/// Subscriptions that are looked at in one turn: a peer may send them without end.
+const SUBSCRIPTIONS_PER_TURN: usize = 1024;
+
 impl PubPort {
     fn bind(context: &Context, endpoint: &str, watchable: String, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::XPUB, limits, endpoint)?;
@@ -214,7 +217,8 @@ impl PubPort {
 
     /// Notes what is asked for.
     fn receive(&mut self) {
-        while let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) {
+        for _ in 0..SUBSCRIPTIONS_PER_TURN {
+            let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) else { break };
             match frame.split_first() {
                 Some((1, prefix))
                     if prefix.len() <= SUBSCRIPTION_BYTES_MAX && self.subscriptions.len() < SUBSCRIPTIONS_MAX =>

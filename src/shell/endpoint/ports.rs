@@ -55,7 +55,8 @@ pub struct OwnPorts {
     subscriptions_max: usize,
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
-    is_watched: bool,
+    /// Subscribers that may ask for such a message.
+    watchers: usize,
 }
 
 impl OwnPorts {
@@ -99,7 +100,7 @@ impl OwnPorts {
             subscriptions: 0,
             subscriptions_max: settings.subscriptions_max,
             watchable,
-            is_watched: false,
+            watchers: 0,
         })
     }
 
@@ -144,11 +145,14 @@ impl OwnPorts {
 
     fn change(&mut self, peer: PeerId, change: impl FnOnce(&mut Subscriptions)) {
         let Some(asked) = self.subscribers.get_mut(peer) else { return };
-        let before = asked.len();
-        change(asked);
-        self.subscriptions = self.subscriptions - before + asked.len();
         let watchable = self.watchable.as_bytes();
-        self.is_watched = self.subscribers.values().any(|asked| asked.may_match(watchable));
+        let counts = |asked: &Subscriptions| (asked.len(), usize::from(asked.may_match(watchable)));
+        // A stranger decides how often this is done: it must not look at what the other subscribers have.
+        let (len, watches) = counts(asked);
+        change(asked);
+        let (len_after, watches_after) = counts(asked);
+        self.subscriptions = self.subscriptions - len + len_after;
+        self.watchers = self.watchers - watches + watches_after;
     }
 }
 
@@ -207,7 +211,7 @@ impl Ports for OwnPorts {
     }
 
     fn is_watched(&self) -> bool {
-        self.is_watched
+        self.watchers > 0
     }
 
     fn flush(&mut self) {

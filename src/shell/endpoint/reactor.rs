@@ -45,6 +45,12 @@ const CHUNK_BYTES: usize = 16_384;
 /// Chunks that are read in one turn, of all peers together: whatever they send, timers and other descriptors are not far.
 const CHUNKS_PER_TURN: usize = 64;
 
+/// Bytes that are read in one turn. A chunk may hold thousands of commands that bring no event, such as PING.
+const BYTES_PER_TURN: usize = 16 * CHUNK_BYTES;
+
+/// Events of one turn. A subscription has three bytes at least, so what was read in a turn may hold a hundred thousand of them.
+const EVENTS_PER_TURN: usize = 1024;
+
 /// Keys of listeners for the poller; those of peers have a small number in their lower half.
 const LISTENER_KEY: u64 = u64::MAX - 1000;
 
@@ -83,6 +89,8 @@ pub struct Endpoint {
     pub(super) timers: BTreeSet<(Mono, PeerId)>,
     pub(super) closed: VecDeque<Arrival>,
     chunks_left: usize,
+    bytes_left: usize,
+    events_left: usize,
     input: Box<[u8]>,
     /// Whose bytes `input` holds, and which of them are not read so far.
     reading: Option<(PeerId, Range<usize>)>,
@@ -105,6 +113,8 @@ impl Endpoint {
             timers: BTreeSet::new(),
             closed: VecDeque::new(),
             chunks_left: CHUNKS_PER_TURN,
+            bytes_left: BYTES_PER_TURN,
+            events_left: EVENTS_PER_TURN,
             input: vec![0; CHUNK_BYTES].into_boxed_slice(),
             reading: None,
         })
@@ -164,7 +174,8 @@ impl Endpoint {
         }
         self.accept();
         self.handle_timeout();
-        self.chunks_left = CHUNKS_PER_TURN;
+        (self.chunks_left, self.bytes_left) = (CHUNKS_PER_TURN, BYTES_PER_TURN);
+        self.events_left = EVENTS_PER_TURN;
         ready
     }
 
@@ -196,10 +207,14 @@ impl Endpoint {
         }
     }
 
-    /// What a peer has done; `None` when nobody has anything more to say in this turn.
+    /// What a peer has done; `None` when nobody has anything more to say in this turn, or the turn has been long enough.
     pub fn poll_event(&mut self) -> Option<Arrival> {
         loop {
+            if self.events_left == 0 {
+                return None;
+            }
             if let Some(closed) = self.closed.pop_front() {
+                self.events_left -= 1;
                 return Some(closed);
             }
             let (id, bytes) = match self.reading.take() {
@@ -216,6 +231,7 @@ impl Endpoint {
                 Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
+                    self.events_left -= 1;
                     self.held.moved(&mut peer.share);
                     self.reading = Some((id, rest));
                     self.mark_unsent(id);
@@ -234,6 +250,7 @@ impl Endpoint {
     /// Reads a chunk of the next peer that has one.
     fn read(&mut self) -> Option<(PeerId, Range<usize>)> {
         while self.chunks_left > 0
+            && self.bytes_left > 0
             && let Some(id) = self.ready.pop_front()
         {
             let Some(peer) = self.peers.get_mut(id) else { continue };
@@ -245,6 +262,7 @@ impl Endpoint {
             match peer.read(&mut self.input) {
                 Chunk::Bytes(count) => {
                     self.chunks_left -= 1;
+                    self.bytes_left = self.bytes_left.saturating_sub(count);
                     // Less than was asked for: the kernel has no more, and will tell when it has.
                     if count == self.input.len() || peer.has_ended {
                         self.mark_ready(id);
