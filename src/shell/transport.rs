@@ -66,6 +66,13 @@ pub trait Ports {
     /// The next request, if there is one: first a frame that names the peer, then what it sent.
     fn receive(&mut self) -> Option<Vec<Vec<u8>>>;
 
+    /// The next peer that has gone: it sends nothing more and takes no answer. Its requests have all been received. A transport
+    /// that cannot tell never says so.
+    fn poll_closed(&mut self) -> Option<Vec<u8>>;
+
+    /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
+    fn keep(&mut self, peer: &[u8]);
+
     /// Answers: the frames of a request up to its delimiter, then the body.
     ///
     /// # Errors

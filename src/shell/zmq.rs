@@ -124,6 +124,13 @@ impl Ports for ZmqPorts {
         self.requests.receive()
     }
 
+    fn poll_closed(&mut self) -> Option<Vec<u8>> {
+        // libzmq does not say so of a ROUTER. What is parked is forgotten when its time is over.
+        None
+    }
+
+    fn keep(&mut self, _: &[u8]) {}
+
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
         self.requests.send(frames)
     }

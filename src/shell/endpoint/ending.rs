@@ -15,6 +15,13 @@ impl Endpoint {
         }
     }
 
+    /// From here on, a connection gives way to no newcomer.
+    pub fn keep(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.is_kept = true;
+        }
+    }
+
     /// Closes a connection that is not needed any more.
     pub fn close(&mut self, id: PeerId) {
         self.remove(id);

@@ -16,6 +16,8 @@ pub(super) struct Peer {
     pub(super) tag: Tag,
     /// Of its machine, if it came in by a listener.
     pub(super) address: Option<IpAddr>,
+    /// Its owner says that it gives way to no newcomer.
+    pub(super) is_kept: bool,
     /// Stands in the list of those to be read.
     pub(super) is_ready: bool,
     /// Stands in the list of those to be written to.
@@ -52,6 +54,7 @@ impl Peer {
             connection,
             tag,
             address,
+            is_kept: false,
             is_ready: false,
             is_unsent: false,
             write_by: None,

@@ -1,5 +1,6 @@
 //! The controller's two ports on one [`Endpoint`].
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -55,6 +56,8 @@ pub struct OwnPorts {
     subscriptions_max: usize,
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
+    /// Peers of requests that have gone, and whose owner has not been told.
+    closed: VecDeque<PeerId>,
     /// Subscribers that may ask for such a message.
     watchers: usize,
 }
@@ -100,6 +103,7 @@ impl OwnPorts {
             subscriptions: 0,
             subscriptions_max: settings.subscriptions_max,
             watchable,
+            closed: VecDeque::new(),
             watchers: 0,
         })
     }
@@ -124,7 +128,8 @@ impl OwnPorts {
                 self.change(peer, |asked| *asked = Subscriptions::default());
                 self.subscribers.remove(peer);
             }
-            What::Event(Event::Opened(_) | Event::Message(_)) | What::Closed => {}
+            What::Closed => self.closed.push_back(peer),
+            What::Event(Event::Opened(_) | Event::Message(_)) => {}
         }
         None
     }
@@ -189,6 +194,16 @@ impl Ports for OwnPorts {
             }
         }
         None
+    }
+
+    fn poll_closed(&mut self) -> Option<Vec<u8>> {
+        self.closed.pop_front().map(PeerId::to_bytes)
+    }
+
+    fn keep(&mut self, peer: &[u8]) {
+        if let Some(peer) = PeerId::from_bytes(peer) {
+            self.endpoint.keep(peer);
+        }
     }
 
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
