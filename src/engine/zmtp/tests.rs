@@ -463,7 +463,7 @@ fn a_key_is_written_as_others_write_it() {
     for text in
         ["", "x", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI\"", "~~~~~"]
     {
-        assert_eq!(PublicKey::parse(text), Err(BadKey), "{text}");
+        assert_eq!(PublicKey::parse(text), Err(BadKey::NotZ85), "{text}");
     }
 }
 

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::time::Duration;
 
 use super::peer::Peer;
-use super::reactor::{Endpoint, PeerId};
+use super::reactor::{Endpoint, KEYS_KEY, PeerId};
 use super::stream::{Listener, Stream};
 use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
@@ -18,6 +18,9 @@ const ACCEPTS_PER_TURN: usize = 64;
 
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
+
+/// How often the keys are looked at without news of them: what happens on another machine is no news here.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How many connections there may be, and what they may cost together.
 #[derive(Clone, Copy, Debug)]
@@ -51,6 +54,10 @@ pub(super) struct Accepting {
     resumes_at: Option<Mono>,
     /// Who may come in to the listeners with CURVE.
     keys: Option<KeyFolder>,
+    /// Something has happened to the keys.
+    keys_have_news: bool,
+    /// When to look at the keys without news of them.
+    look_at: Mono,
     pub(super) counts: Counts,
 }
 
@@ -72,6 +79,8 @@ impl Accepting {
             handshakes: VecDeque::new(),
             resumes_at: None,
             keys: None,
+            keys_have_news: false,
+            look_at: Mono::from_nanos(0),
             counts,
         }
     }
@@ -94,8 +103,13 @@ impl Accepting {
         self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
     }
 
-    pub(super) const fn resumes_at(&self) -> Option<Mono> {
-        self.resumes_at
+    /// When there is something to do although there is no news.
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        self.resumes_at.into_iter().chain(self.keys.as_ref().map(|_| self.look_at)).min()
+    }
+
+    pub(super) const fn keys_changed(&mut self) {
+        self.keys_have_news = true;
     }
 
     pub(super) fn left(&mut self, address: Option<IpAddr>) {
@@ -130,7 +144,6 @@ impl Endpoint {
             return;
         }
         self.accepting.resumes_at = None;
-        self.look_at_keys();
         for tag in 0..self.accepting.listeners.len() {
             for _ in 0..ACCEPTS_PER_TURN {
                 if !self.accepting.listeners[tag].has_callers || !self.has_place() {
@@ -154,14 +167,23 @@ impl Endpoint {
         }
     }
 
-    /// Has the keys looked after whenever somebody comes in.
+    /// Lets in whose key is there, and nobody whose key has gone, from a second after it came or went at the latest.
     pub fn watch_keys(&mut self, keys: KeyFolder) {
+        let watched = keys.news().map(|news| self.poller.add(news, KEYS_KEY, false));
+        if let Some(Err(error)) = watched {
+            log::info!("cannot wait for news of the keys: {error}; they are looked at every {LOOK_INTERVAL:?}");
+        }
         self.accepting.keys = Some(keys);
     }
 
     /// Ends the connections of those whose key is not there any more.
-    fn look_at_keys(&mut self) {
+    pub(super) fn look_at_keys(&mut self) {
+        let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
+        if !std::mem::take(&mut self.accepting.keys_have_news) && now < self.accepting.look_at {
+            return;
+        }
+        self.accepting.look_at = now + LOOK_INTERVAL;
         if !folder.look(clock::now().wall) {
             return;
         }
@@ -182,7 +204,8 @@ impl Endpoint {
     /// Ends a connection whose key has been taken away.
     pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
-        log::info!("a connection ends: its key {key} has been taken away");
+        let from = self.peers.get(id).map(Peer::place).unwrap_or_default();
+        log::info!("a connection {from} ends: its key {key} has been taken away");
         self.cut(id, &Cut::Unauthorised(key));
     }
 

@@ -66,6 +66,11 @@ impl Peer {
         }
     }
 
+    /// Where it comes from, for a log.
+    pub(super) fn place(&self) -> String {
+        self.address.map_or_else(|| "of this machine's socket".to_owned(), |ip| format!("of {ip}"))
+    }
+
     pub(super) fn read(&self, buffer: &mut [u8]) -> Chunk {
         match self.stream.read(buffer) {
             Ok(0) => Chunk::Over(None),

@@ -108,7 +108,7 @@ impl OwnPorts {
         })
     }
 
-    /// Has the keys looked after whenever somebody comes in: see [`Endpoint::watch_keys`].
+    /// Lets in those whose keys are in the folder at each moment: see [`Endpoint::watch_keys`].
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         self.endpoint.watch_keys(keys);
     }

@@ -54,6 +54,9 @@ const EVENTS_PER_TURN: usize = 1024;
 /// Keys of listeners for the poller; those of peers have a small number in their lower half.
 const LISTENER_KEY: u64 = u64::MAX - 1000;
 
+/// That of the news of the keys.
+pub(super) const KEYS_KEY: u64 = LISTENER_KEY - 1;
+
 /// Something that a peer has done.
 #[derive(Debug)]
 pub struct Arrival {
@@ -165,13 +168,14 @@ impl Endpoint {
         let at = if self.has_work() {
             Some(now)
         } else {
-            deadline.into_iter().chain(timer).chain(self.accepting.resumes_at()).min()
+            deadline.into_iter().chain(timer).chain(self.accepting.poll_timeout()).min()
         };
         let (ready, news) = self.poller.wait(fds, at.map(|at| at.since(now)));
         self.now = clock::now().mono;
         for news in news {
             self.note(news);
         }
+        self.look_at_keys();
         self.accept();
         self.handle_timeout();
         (self.chunks_left, self.bytes_left) = (CHUNKS_PER_TURN, BYTES_PER_TURN);
@@ -185,6 +189,9 @@ impl Endpoint {
     }
 
     fn note(&mut self, news: Ready) {
+        if news.key == KEYS_KEY {
+            return self.accepting.keys_changed();
+        }
         if let Some(tag) = news.key.checked_sub(LISTENER_KEY).and_then(|tag| usize::try_from(tag).ok()) {
             return self.accepting.called(tag);
         }
