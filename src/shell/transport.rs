@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, LocalSocket, Transport};
 use crate::engine::zmtp::{KeyPair, Limits, Security};
@@ -112,6 +112,9 @@ pub trait Link {
     /// The next broadcast, if there is one.
     fn receive_broadcast(&mut self) -> Option<Vec<u8>>;
 
+    /// Why the controller has turned us away, once for each attempt to connect.
+    fn take_denial(&mut self) -> Option<Denial>;
+
     /// Connects anew: the old connection has been silent for too long.
     ///
     /// # Errors
@@ -179,12 +182,12 @@ pub fn agent_endpoint(config: &Config) -> String {
     }
 }
 
-/// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
+/// Begins to connect a client to the controller there; `None` for an endpoint that only libzmq can use, such as the name of a host.
 ///
 /// # Errors
 /// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
-pub fn secured_client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
-    if config.network.curve_client.is_none() {
+pub fn client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
+    if config.network.curve_client.is_none() && Address::parse(endpoint).is_err() {
         return Ok(None);
     }
     Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use super::endpoint::Denial;
 use super::transport::{Link, Ports, SocketError, Unsendable};
 use crate::config::LimitsSection;
 use crate::types::Mono;
@@ -326,6 +327,11 @@ impl Link for ZmqLink {
 
     fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.recv_bytes(zmq::DONTWAIT).ok()
+    }
+
+    fn take_denial(&mut self) -> Option<Denial> {
+        // It has no keys, and libzmq does not tell what the other side says of that.
+        None
     }
 
     fn reconnect(&mut self) -> Result<(), SocketError> {

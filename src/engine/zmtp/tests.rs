@@ -507,6 +507,47 @@ fn wrong_keys_do_not_get_in() {
     assert_eq!(cut, Some(Cut::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
 }
 
+/// RFC 26: the server looks at each field of a HELLO.
+#[test]
+fn a_malformed_hello_is_refused() {
+    let hello = |change: fn(&mut Vec<u8>)| {
+        let (server, client) = keys();
+        let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+        feed(&mut server, &take(&mut client));
+        feed(&mut client, &take(&mut server));
+        let mut hello = take(&mut client);
+        assert!(hello.starts_with(b"\x04\xC8\x05HELLO\x01\x00"), "the head of a frame, and version 1.0");
+        change(&mut hello);
+        (feed(&mut server, &hello).1, take(&mut server).is_empty())
+    };
+    assert_eq!(hello(|_| {}), (None, false), "it is welcome");
+    let changes: [fn(&mut Vec<u8>); 4] = [
+        |hello| hello[8] = 2,
+        |hello| hello[9] = 9,
+        |hello| hello[50] = 1,
+        |hello| {
+            hello.pop();
+            hello[1] -= 1;
+        },
+    ];
+    for change in changes {
+        let (cut, is_silent) = hello(change);
+        assert!(matches!(cut, Some(Cut::Protocol(_))) && is_silent, "{cut:?}");
+    }
+}
+
+/// What the client makes of a server that closes: after the first command of CURVE, and at no other time.
+#[test]
+fn a_close_instead_of_a_welcome_tells_of_another_key() {
+    let (server, client) = keys();
+    let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+    assert_eq!(client.meaning_of_end(), None, "it may be crowded");
+    feed(&mut client, &take(&mut server));
+    assert_eq!(client.meaning_of_end(), Some(Cut::Unanswered));
+    converse(&mut client, &mut server);
+    assert_eq!((client.meaning_of_end(), server.meaning_of_end()), (None, None));
+}
+
 #[test]
 fn boxes_are_bounded_and_not_taken_twice() {
     let open = || {

@@ -124,11 +124,11 @@ impl OwnPorts {
             }
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
-            What::Closed if tag == BROADCASTS => {
+            What::Closed(_) if tag == BROADCASTS => {
                 self.change(peer, |asked| *asked = Subscriptions::default());
                 self.subscribers.remove(peer);
             }
-            What::Closed => self.closed.push_back(peer),
+            What::Closed(_) => self.closed.push_back(peer),
             What::Event(Event::Opened(_) | Event::Message(_)) => {}
         }
         None

@@ -13,7 +13,7 @@ use super::held::Held;
 use super::peer::{Chunk, Peer};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
-use crate::engine::zmtp::{Connection, Event, Settings};
+use crate::engine::zmtp::{Connection, Cut, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
 
@@ -73,8 +73,8 @@ pub struct Arrival {
 pub enum What {
     /// It said something.
     Event(Event),
-    /// It has gone, or was cut. Nothing follows.
-    Closed,
+    /// It has gone, or was cut; the reason, where one is known. Nothing follows.
+    Closed(Option<Cut>),
 }
 
 /// Listeners and peers; see the [module](super).
@@ -142,7 +142,7 @@ impl Endpoint {
     pub fn connect(&mut self, address: &Address, settings: Settings, tag: Tag) -> io::Result<PeerId> {
         self.now = clock::now().mono;
         let connection = Connection::new(self.now, settings, rand::random());
-        let mut peer = Peer::new(Stream::connect(address)?, connection, tag, None);
+        let mut peer = Peer::new(self.now, Stream::connect(address)?, connection, tag, None);
         // It is writable when it is there.
         peer.is_blocked = true;
         self.insert(peer)
@@ -178,6 +178,9 @@ impl Endpoint {
         self.look_at_keys();
         self.accept();
         self.handle_timeout();
+        if let Some(line) = self.accepting.refusals.handle_timeout(self.now) {
+            log::warn!("{line}");
+        }
         (self.chunks_left, self.bytes_left) = (CHUNKS_PER_TURN, BYTES_PER_TURN);
         self.events_left = EVENTS_PER_TURN;
         ready
@@ -240,6 +243,7 @@ impl Endpoint {
                     let tag = peer.tag;
                     self.events_left -= 1;
                     self.held.moved(&mut peer.share);
+                    peer.note(self.now, &event);
                     self.reading = Some((id, rest));
                     self.mark_unsent(id);
                     return Some(Arrival { peer: id, tag, what: What::Event(event) });
@@ -279,7 +283,8 @@ impl Endpoint {
                 Chunk::Nothing => {}
                 Chunk::Over(error) => {
                     log::debug!("a peer is gone: {}", error.map_or("it closed".to_owned(), |error| error.to_string()));
-                    self.remove(id);
+                    let why = peer.connection.meaning_of_end();
+                    self.remove(id, why);
                 }
             }
         }
