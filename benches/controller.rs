@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use divan::counter::ItemsCount;
-use llts::engine::controller::{Answer, Controller, Effect, Settings, Ticket};
+use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket};
 use llts::protocol::agent::{self, ToAgent};
 use llts::protocol::client::{self, Submission};
 use llts::protocol::json::FieldLimits;
@@ -66,7 +66,7 @@ impl World {
     fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let now = self.now();
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = Ticket { connection: ConnectionId(0), number: self.tickets };
         let (kind, message) = request::parse(body, &self.rules).expect("a good message");
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),

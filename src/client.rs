@@ -1,6 +1,7 @@
 //! The Rust client: what the command line, the tests and other programs use to talk to a controller.
 //!
-//! [`Client::connect`] opens a REQ socket of libzmq, [`Client::secured`] a connection with CURVE; each call sends one request and waits for its reply. [`Client::wait`] parks its
+//! [`Client::connect`] opens a REQ socket of libzmq, [`Client::secured`] a connection of our own with the keys of the configuration, if
+//! there are any; each call sends one request and waits for its reply. [`Client::wait`] parks its
 //! request at the controller until a task has finished, so that nobody polls. What the messages look like is
 //! [`crate::protocol::client`]'s concern.
 
@@ -14,7 +15,7 @@ use crate::config::Config;
 use crate::protocol::client::{self as wire, AgentRow, Listing, ReplyError, Selector, Submission, TaskView};
 use crate::protocol::words;
 use crate::shell::clock;
-use crate::shell::endpoint::{Outcome, Requester};
+use crate::shell::endpoint::{Denial, Outcome, Requester};
 use crate::shell::transport::{self, SocketError};
 use crate::types::{Fields, Mono, Phase, Scalar};
 
@@ -43,6 +44,14 @@ pub enum ClientError {
         endpoint: String,
         /// How long the reply was waited for.
         waited: Duration,
+    },
+    /// It is there, and their keys do not fit.
+    #[error("cannot talk to the controller at {endpoint}: {denial}")]
+    Denied {
+        /// Where it is.
+        endpoint: String,
+        /// What is wrong.
+        denial: Denial,
     },
     /// The controller refused the request, or what answered is no controller.
     #[error(transparent)]
@@ -148,7 +157,7 @@ impl Client {
     /// As [`Self::connect`], and when the keys cannot be read.
     pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
         let reply_timeout = config.client.reply_timeout;
-        match transport::secured_client(config, endpoint)? {
+        match transport::client(config, endpoint)? {
             Some(requester) => Ok(Self::of(Socket::Own(Box::new(RefCell::new(requester))), endpoint, reply_timeout)),
             None => Self::connect(endpoint, reply_timeout),
         }
@@ -286,6 +295,7 @@ impl Client {
             Socket::Zmq(socket) => self.exchange_by_zmq(socket, body, until, interrupt),
             Socket::Own(requester) => match requester.borrow_mut().exchange(body, until, interrupt) {
                 Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
+                Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
                 Outcome::Silence => Ok(Exchange::Silence),
                 Outcome::Interrupted => Ok(Exchange::Interrupted),
             },

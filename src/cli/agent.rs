@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::Session;
 use super::controller::logged;
-use super::exit::Failure;
-use crate::shell::agent::{self, Name};
+use super::exit::{self, Failure};
+use crate::shell::agent::{self, AgentError, Name};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
@@ -49,6 +49,9 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         true => None,
         false => Some(GuardPlan::new(Session::program()?, session.config_file())),
     };
-    agent::run(config, &name, guard).map_err(logged)?;
+    agent::run(config, &name, guard).map_err(|error| {
+        let exit = if let AgentError::Denied { .. } = error { exit::REFUSED } else { exit::FAILED };
+        Failure { exit, ..logged(error) }
+    })?;
     Ok(0)
 }

@@ -45,7 +45,7 @@ impl From<ClientError> for Failure {
             ClientError::BadEndpoint { .. } => USAGE,
             ClientError::NoController { .. } => NO_CONTROLLER,
             ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
-            ClientError::Reply(ReplyError::Refused { .. }) => REFUSED,
+            ClientError::Reply(ReplyError::Refused { .. }) | ClientError::Denied { .. } => REFUSED,
             // What answers so is no controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
             ClientError::Socket { .. } | ClientError::Transport(_) => FAILED,

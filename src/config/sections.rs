@@ -58,6 +58,8 @@ pub struct ControllerSection {
     pub gates_max: usize,
     /// The longest time that a request may be parked.
     pub wait_max: Duration,
+    /// Requests that may be parked at once; a tenth of them by one connection.
+    pub parked_max: usize,
     /// What a promise to keep a task rests on.
     pub durability: Durability,
     /// How long a finished family is kept.
@@ -84,6 +86,7 @@ impl ControllerSection {
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
+            parked_max: reader.size("PARKED_MAX", 1..=10_000_000, "requests")?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,

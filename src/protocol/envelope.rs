@@ -5,6 +5,12 @@
 pub struct ReplyTo(Vec<Vec<u8>>);
 
 impl ReplyTo {
+    /// The frame that names the peer at our own ROUTER.
+    #[must_use]
+    pub fn peer(&self) -> &[u8] {
+        self.0.first().map_or(&[], Vec::as_slice)
+    }
+
     /// The frames of a reply with this body.
     #[must_use]
     pub fn frames(self, body: Vec<u8>) -> Vec<Vec<u8>> {

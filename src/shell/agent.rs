@@ -16,6 +16,7 @@ use std::os::fd::AsFd;
 use nix::sys::signal::Signal;
 
 use super::clock;
+use super::endpoint::Denial;
 use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
@@ -59,6 +60,14 @@ pub enum AgentError {
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
+    /// The controller is there, and the keys do not fit.
+    #[error("cannot talk to the controller at {endpoint}: {denial}")]
+    Denied {
+        /// Where it is.
+        endpoint: String,
+        /// What is wrong.
+        denial: Denial,
+    },
     /// The controller does not want this agent.
     #[error("the controller refuses this agent: {0}")]
     Rejected(String),
@@ -128,8 +137,10 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now());
-    let agent = Agent { link, sender, slot, runner, guarding };
-    let (ending, guarding) = agent.serve(&mut signals);
+    let agent = Agent { link, sender, slot, runner, guarding, is_heard: false, denial: None };
+    let served = agent.serve(&mut signals);
+    let (ending, guarding) =
+        served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
         Ending::Left => sessions.end(),
         Ending::Unheard => {}
@@ -179,6 +190,10 @@ struct Agent {
     slot: Slot,
     runner: Runner,
     guarding: Guarding,
+    /// The controller has answered.
+    is_heard: bool,
+    /// Why it has turned us away since then.
+    denial: Option<Denial>,
 }
 
 /// What the loop was woken by.
@@ -188,17 +203,18 @@ struct Ready {
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> (Ending, Guarding) {
+    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, Guarding), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
-                return (ending, self.guarding);
+                return Ok((ending, self.guarding));
             }
             // When all that anybody waits for has been said.
             self.runner.tidy();
             self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
+            self.check_denial()?;
             let now = clock::now();
             if ready.signals {
                 self.handle_signals(now, signals);
@@ -221,6 +237,7 @@ impl Agent {
 
     fn receive(&mut self) {
         while let Some(body) = self.link.receive_answer() {
+            (self.is_heard, self.denial) = (true, None);
             match agent::decode(&body) {
                 // The time of each message: one may come while another is handled.
                 Some(answer) => self.slot.handle_answer(clock::now(), answer),
@@ -232,6 +249,19 @@ impl Agent {
                 self.slot.handle_published(clock::now(), message);
             }
         }
+    }
+
+    /// One that starts ends for it: its configuration is wrong. One that has worked goes on trying, for it may have a run, and the key
+    /// may be let in again.
+    fn check_denial(&mut self) -> Result<(), Denial> {
+        let Some(denial) = self.link.take_denial() else { return Ok(()) };
+        if !self.is_heard {
+            return Err(denial);
+        }
+        if self.denial.replace(denial) != Some(denial) {
+            log::warn!("cannot talk to the controller any more: {denial}; trying again");
+        }
+        Ok(())
     }
 
     fn handle_signals(&mut self, now: Now, signals: &mut Signals) {

@@ -7,6 +7,7 @@
 mod settings;
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
@@ -22,7 +23,8 @@ use super::transport::{self, Ports, SocketError};
 use super::trust::{self, Part, Untrusted};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{
-    Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
+    Answer, ConnectionId, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise,
+    reply_is_view,
 };
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
@@ -119,6 +121,16 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
     out.flush()
 }
 
+/// The engine's name for the connection of a peer. Our own transport names a peer by eight bytes; the names of libzmq's peers may
+/// fall together, which then share what one connection may have.
+fn connection(peer: &[u8]) -> ConnectionId {
+    ConnectionId(peer.try_into().map(u64::from_be_bytes).unwrap_or_else(|_| {
+        let mut hasher = DefaultHasher::new();
+        peer.hash(&mut hasher);
+        hasher.finish()
+    }))
+}
+
 /// What leaves only after the commit of its turn.
 #[derive(Debug)]
 enum Promise {
@@ -183,7 +195,7 @@ impl Service {
 
     fn receive(&mut self, now: Now, promises: &mut Promises<Promise>) {
         for _ in 0..MESSAGES_PER_TURN {
-            let Some(frames) = self.ports.receive() else { return };
+            let Some(frames) = self.ports.receive() else { break };
             match envelope::open(frames) {
                 Received::Request(reply_to, body) => self.handle(now, reply_to, &body, promises),
                 Received::ExtraFrames(reply_to) => {
@@ -194,6 +206,11 @@ impl Service {
                 Received::Drop => self.dropped += 1,
             }
         }
+        while let Some(peer) = self.ports.poll_closed() {
+            for ticket in self.engine.handle_disconnected(connection(&peer)) {
+                self.routes.remove(&ticket);
+            }
+        }
     }
 
     fn handle(&mut self, now: Now, reply_to: ReplyTo, body: &[u8], promises: &mut Promises<Promise>) {
@@ -202,10 +219,13 @@ impl Service {
             Err(refused) => return self.answer(now, reply_to, refused.kind, refused.refusal.into(), promises),
         };
         self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = Ticket { connection: connection(reply_to.peer()), number: self.tickets };
         let answer = match message {
             Message::Client(request) => self.engine.handle_request(now, ticket, request),
-            Message::Agent(sender, message) => self.engine.handle_agent(now, ticket, &sender, message),
+            Message::Agent(sender, message) => {
+                self.ports.keep(reply_to.peer());
+                self.engine.handle_agent(now, ticket, &sender, message)
+            }
         };
         match answer {
             Answer::Now(reply) => self.answer(now, reply_to, kind, reply, promises),

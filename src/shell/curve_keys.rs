@@ -1,21 +1,24 @@
 //! The keys of CURVE in files: one key each, 40 letters of Z85, with or without a newline.
 //!
-//! A secret key that others may read is refused, as ssh does: it is no secret.
+//! A secret key that others may read is refused, as ssh does: it is no secret. So is a key that others may replace.
 
-use std::collections::BTreeSet;
+mod folder;
+
 use std::fs;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+
+use nix::libc::{O_NOCTTY, O_NONBLOCK};
+use zeroize::Zeroizing;
 
 use crate::config::{CurveClientFiles, CurveServerFiles};
-use crate::engine::zmtp::{ClientKeys, KeyPair, PublicKey, ServerKeys};
-use crate::types::Wall;
+use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, PublicKey};
+
+pub use folder::KeyFolder;
 
 /// A file with more in it is no key.
-const FILE_BYTES_MAX: u64 = 4096;
+const FILE_BYTES_MAX: usize = 4096;
 
 /// Why there are no keys.
 #[derive(Debug, thiserror::Error)]
@@ -36,9 +39,33 @@ pub enum KeyError {
         /// Its permissions.
         mode: u32,
     },
+    /// Others than its owner may put another key in its place.
+    #[error("others may write {} (mode {mode:03o}) and put keys of their own there; say chmod go-w {}", .path.display(), .path.display())]
+    Writable {
+        /// The file, or the folder of keys.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It belongs to somebody who is neither the user of this process nor root.
+    #[error("{} belongs to the user {owner}, who may put keys of his own there; say chown {} {}", .path.display(), rustix::process::geteuid().as_raw(), .path.display())]
+    Foreign {
+        /// The file, or the folder of keys.
+        path: PathBuf,
+        /// The number of the user.
+        owner: u32,
+    },
+    /// A pipe, a device or the like: to read it might take for ever.
+    #[error("{} is not a regular file, so it holds no key", .0.display())]
+    NotAFile(PathBuf),
     /// There is something else in it.
-    #[error("{} does not hold a CURVE key, which is 40 letters of Z85", .0.display())]
-    NoKey(PathBuf),
+    #[error("{} does not hold a CURVE key: {why}", .path.display())]
+    NoKey {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with the text.
+        why: BadKey,
+    },
     /// A new key cannot be written.
     #[error("cannot write the key file {}: {source}", .path.display())]
     Write {
@@ -55,99 +82,15 @@ pub enum KeyError {
     Nobody(PathBuf),
 }
 
-/// The keys of a controller. Those in the folder may change while it runs: who accepts a connection looks first.
-#[derive(Debug)]
-pub struct KeyFolder {
-    folder: PathBuf,
-    keys: Arc<ServerKeys>,
-    /// The folder as it was read; `None` if it must be read again, whatever it looks like.
-    seen: Option<Stamp>,
-}
-
-/// When the entries of a folder have changed: seconds and nanoseconds.
-type Stamp = (i64, i64);
-
-/// A folder that has changed so shortly before may change again without another stamp, and what was just created may still be
-/// written.
-const SETTLED: Duration = Duration::from_secs(2);
-
-impl KeyFolder {
-    /// Reads the keys. Files whose name begins with a point are passed over.
-    ///
-    /// # Errors
-    /// [`KeyError`], for the first file that is not as it should be.
-    pub fn open(files: &CurveServerFiles) -> Result<Self, KeyError> {
-        let pair = secret(&files.secret_key)?;
-        let folder = files.authorised_keys.clone();
-        let authorised: BTreeSet<PublicKey> =
-            entries(&folder)?.iter().map(|path| public(path)).collect::<Result<_, _>>()?;
-        if authorised.is_empty() {
-            return Err(KeyError::Nobody(folder));
-        }
-        Ok(Self { folder, keys: Arc::new(ServerKeys { pair, authorised }), seen: None })
-    }
-
-    /// The keys as they were read last.
-    #[must_use]
-    pub fn keys(&self) -> Arc<ServerKeys> {
-        Arc::clone(&self.keys)
-    }
-
-    /// Looks at the folder, and reads it if files have come or gone: `true` if [`Self::keys`] are others than before. A file that is
-    /// not as it should be is passed over, and named in the log: what was taken away must not stay valid for it.
-    pub fn look(&mut self, now: Wall) -> bool {
-        let stamp = match fs::metadata(&self.folder) {
-            Ok(metadata) => (metadata.mtime(), metadata.mtime_nsec()),
-            Err(source) => {
-                self.complain(&KeyError::Read { path: self.folder.clone(), source });
-                return false;
-            }
-        };
-        if self.seen == Some(stamp) {
-            return false;
-        }
-        let paths = match entries(&self.folder) {
-            Ok(paths) => paths,
-            Err(error) => {
-                self.complain(&error);
-                return false;
-            }
-        };
-        let keys = paths.iter().filter_map(|path| public(path).inspect_err(|error| log::warn!("{error}")).ok());
-        let authorised: BTreeSet<PublicKey> = keys.collect();
-        let changed = Wall::from_micros(u64::try_from(stamp.0).unwrap_or_default().saturating_mul(1_000_000));
-        self.seen = (now.since(changed) > SETTLED).then_some(stamp);
-        if authorised == self.keys.authorised {
-            return false;
-        }
-        log::info!("{} keys in {} may connect from here on", authorised.len(), self.folder.display());
-        self.keys = Arc::new(ServerKeys { pair: self.keys.pair.clone(), authorised });
-        true
-    }
-
-    fn complain(&self, error: &KeyError) {
-        log::warn!("{error}; the {} keys that were there before stay valid", self.keys.authorised.len());
-    }
-}
-
 /// Reads the pair of a controller.
 ///
 /// # Errors
 /// [`KeyError`], when its file is not as it should be.
 pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
-    secret(&files.secret_key)
-}
-
-fn entries(folder: &Path) -> Result<Vec<PathBuf>, KeyError> {
-    let fail = |source| KeyError::Read { path: folder.to_owned(), source };
-    let mut paths = Vec::new();
-    for entry in fs::read_dir(folder).map_err(fail)? {
-        let entry = entry.map_err(fail)?;
-        if !entry.file_name().to_string_lossy().starts_with('.') {
-            paths.push(entry.path());
-        }
-    }
-    Ok(paths)
+    let path = &files.secret_key;
+    let (text, metadata) = read(path)?;
+    check_owner(path, &metadata)?;
+    secret(path, &text, &metadata)
 }
 
 /// Reads the keys of an agent or a client.
@@ -155,7 +98,8 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, KeyError> {
 /// # Errors
 /// [`KeyError`], for the first file that is not as it should be.
 pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
-    Ok(ClientKeys { pair: secret(&files.secret_key)?, server: public(&files.server_key)? })
+    let (text, metadata) = read(&files.secret_key)?;
+    Ok(ClientKeys { pair: secret(&files.secret_key, &text, &metadata)?, server: public(&files.server_key)? })
 }
 
 /// What the name of a file with a secret key has behind it in that of the public one.
@@ -173,7 +117,7 @@ pub fn create(path: &Path) -> Result<(PublicKey, PathBuf), KeyError> {
         return Err(KeyError::Exists(public_path));
     }
     let pair = KeyPair::from_bytes(rand::random());
-    write(path, &pair.secret_text(), 0o600)?;
+    write(path, &Zeroizing::new(pair.secret_text()), 0o600)?;
     write(&public_path, &pair.public().to_string(), 0o644)?;
     Ok((pair.public(), public_path))
 }
@@ -187,12 +131,12 @@ fn write(path: &Path, key: &str, mode: u32) -> Result<(), KeyError> {
     })
 }
 
-fn secret(path: &Path) -> Result<KeyPair, KeyError> {
-    let (text, mode) = read(path)?;
+fn secret(path: &Path, text: &str, metadata: &fs::Metadata) -> Result<KeyPair, KeyError> {
+    let mode = metadata.mode() & 0o777;
     if mode & 0o077 != 0 {
         return Err(KeyError::Open { path: path.to_owned(), mode });
     }
-    KeyPair::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
+    KeyPair::parse(text.trim_end()).map_err(|why| KeyError::NoKey { path: path.to_owned(), why })
 }
 
 /// Reads a public key.
@@ -200,17 +144,46 @@ fn secret(path: &Path) -> Result<KeyPair, KeyError> {
 /// # Errors
 /// [`KeyError`], when the file is not as it should be.
 pub fn public(path: &Path) -> Result<PublicKey, KeyError> {
-    let (text, _) = read(path)?;
-    PublicKey::parse(text.trim_end()).map_err(|_| KeyError::NoKey(path.to_owned()))
+    let (text, metadata) = read(path)?;
+    check_writers(path, &metadata)?;
+    PublicKey::parse(text.trim_end()).map_err(|why| KeyError::NoKey { path: path.to_owned(), why })
 }
 
-fn read(path: &Path) -> Result<(String, u32), KeyError> {
+/// The text of a key file, which does not stay in memory.
+fn read(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
     let fail = |source| KeyError::Read { path: path.to_owned(), source };
-    let file = fs::File::open(path).map_err(fail)?;
-    let mode = file.metadata().map_err(fail)?.mode() & 0o777;
-    let mut bytes = Vec::new();
-    file.take(FILE_BYTES_MAX).read_to_end(&mut bytes).map_err(fail)?;
-    String::from_utf8(bytes).map(|text| (text, mode)).map_err(|_| KeyError::NoKey(path.to_owned()))
+    // A pipe without a writer must not hold up the loop; what it is shows when it is open.
+    let opened = fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
+    let file = opened.map_err(fail)?;
+    let metadata = file.metadata().map_err(fail)?;
+    if !metadata.is_file() {
+        return Err(KeyError::NotAFile(path.to_owned()));
+    }
+    // With all its room from the start, so that it leaves no copies behind as it grows.
+    let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX));
+    match file.take(FILE_BYTES_MAX as u64).read_to_string(&mut text) {
+        Ok(_) => Ok((text, metadata)),
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+            Err(KeyError::NoKey { path: path.to_owned(), why: BadKey::NotZ85 })
+        }
+        Err(error) => Err(fail(error)),
+    }
+}
+
+/// Whether nobody but the owner may change what it holds. A group that has the number of our user is that user's own.
+fn check_writers(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
+    let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let is_own_group = metadata.gid() == group && group == user;
+    let others = if is_own_group { 0o002 } else { 0o022 };
+    let mode = metadata.mode() & 0o777;
+    if mode & others == 0 { Ok(()) } else { Err(KeyError::Writable { path: path.to_owned(), mode }) }
+}
+
+/// Whether it is ours, or root's.
+fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
+    let owner = metadata.uid();
+    let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
+    if is_ours { Ok(()) } else { Err(KeyError::Foreign { path: path.to_owned(), owner }) }
 }
 
 #[cfg(test)]
@@ -236,7 +209,7 @@ mod tests {
         put(&secret_key, &ours.secret_text(), 0o640);
         assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
         put(&secret_key, "not a key", 0o600);
-        assert!(says().ends_with("does not hold a CURVE key, which is 40 letters of Z85"), "{}", says());
+        assert!(says().ends_with("does not hold a CURVE key: a CURVE key is 40 letters of Z85"), "{}", says());
         put(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
         assert!(says().contains("authorised"), "{}", says());
         fs::create_dir(&authorised_keys).unwrap();
@@ -245,48 +218,24 @@ mod tests {
         put(&authorised_keys.join("agent-1"), &format!("{}\n", theirs.public()), 0o644);
         let keys = KeyFolder::open(&files).unwrap().keys();
         assert_eq!((keys.pair.public(), &keys.authorised), (ours.public(), &[theirs.public()].into_iter().collect()));
-        put(&authorised_keys.join("bad"), "", 0o644);
+        let bad = authorised_keys.join("bad");
+        put(&bad, "", 0o644);
         assert!(says().contains("bad does not hold"), "{}", says());
+        put(&bad, &theirs.public().to_string(), 0o646);
+        assert!(says().contains("mode 646") && says().contains("chmod go-w"), "{}", says());
+        put(&bad, &"0".repeat(40), 0o644);
+        assert!(says().contains("bad does not hold") && says().contains("anybody"), "{}", says());
+        fs::remove_file(&bad).unwrap();
+        // To open it would wait for a writer.
+        nix::unistd::mkfifo(&bad, nix::sys::stat::Mode::S_IRWXU).unwrap();
+        assert!(says().contains("bad is not a regular file"), "{}", says());
+        fs::remove_file(&bad).unwrap();
+        fs::set_permissions(&authorised_keys, fs::Permissions::from_mode(0o757)).unwrap();
+        assert!(says().contains("authorised (mode 757)"), "{}", says());
 
         let server_key = folder.path().join("server");
         put(&server_key, &ours.public().to_string(), 0o644);
         let keys = client(&CurveClientFiles { secret_key, server_key }).unwrap();
         assert_eq!((keys.pair.public(), keys.server), (ours.public(), ours.public()));
-    }
-
-    /// Times are given, so that a change a moment after another one is part of it.
-    #[test]
-    fn the_folder_is_read_again_when_files_come_or_go() {
-        let place = tempfile::tempdir().unwrap();
-        let (secret_key, authorised_keys) = (place.path().join("secret"), place.path().join("authorised"));
-        put(&secret_key, &KeyPair::from_bytes([1; 32]).secret_text(), 0o600);
-        fs::create_dir(&authorised_keys).unwrap();
-        let key = |seed| KeyPair::from_bytes([seed; 32]).public();
-        let add = |name: &str, seed| put(&authorised_keys.join(name), &key(seed).to_string(), 0o644);
-        add("one", 2);
-        let files = CurveServerFiles { secret_key, authorised_keys: authorised_keys.clone() };
-        let mut folder = KeyFolder::open(&files).unwrap();
-        let now = crate::shell::clock::now().wall;
-        let later = Wall::from_micros(now.micros() + 10_000_000);
-        assert!(!folder.look(now));
-        add("two", 3);
-        assert!(folder.look(now) && !folder.look(now));
-        assert_eq!(folder.keys().authorised, [key(2), key(3)].into_iter().collect());
-        // So young a change is looked at again, also without another stamp: the file is written behind its creation.
-        put(&authorised_keys.join("two"), "", 0o644);
-        assert!(folder.look(later), "a file that is not a key is passed over");
-        assert_eq!(folder.keys().authorised, [key(2)].into_iter().collect());
-        // And an old one is not.
-        put(&authorised_keys.join("one"), "", 0o644);
-        assert!(!folder.look(later));
-        fs::remove_file(authorised_keys.join("one")).unwrap();
-        assert!(folder.look(later) && folder.keys().authorised.is_empty());
-        add("one", 2);
-        assert!(folder.look(later));
-        fs::remove_dir_all(&authorised_keys).unwrap();
-        assert!(
-            !folder.look(later) && folder.keys().authorised.len() == 1,
-            "nothing is known of a folder that is gone"
-        );
     }
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::curve_keys::{self, KeyFolder};
-use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
 use crate::engine::zmtp::{KeyPair, Limits, Security};
@@ -68,6 +68,13 @@ pub trait Ports {
     /// The next request, if there is one: first a frame that names the peer, then what it sent.
     fn receive(&mut self) -> Option<Vec<Vec<u8>>>;
 
+    /// The next peer that has gone: it sends nothing more and takes no answer. Its requests have all been received. A transport
+    /// that cannot tell never says so.
+    fn poll_closed(&mut self) -> Option<Vec<u8>>;
+
+    /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
+    fn keep(&mut self, peer: &[u8]);
+
     /// Answers: the frames of a request up to its delimiter, then the body.
     ///
     /// # Errors
@@ -106,6 +113,9 @@ pub trait Link {
 
     /// The next broadcast, if there is one.
     fn receive_broadcast(&mut self) -> Option<Vec<u8>>;
+
+    /// Why the controller has turned us away, once for each attempt to connect.
+    fn take_denial(&mut self) -> Option<Denial>;
 
     /// Connects anew: the old connection has been silent for too long.
     ///
@@ -209,12 +219,12 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
     Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
 
-/// Begins to connect a client that has keys to the controller there; `None` for one without, which needs no more than libzmq.
+/// Begins to connect a client to the controller there; `None` for an endpoint that only libzmq can use, such as the name of a host.
 ///
 /// # Errors
 /// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
-pub fn secured_client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
-    if config.network.curve_client.is_none() {
+pub fn client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
+    if config.network.curve_client.is_none() && Address::parse(endpoint).is_err() {
         return Ok(None);
     }
     Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))

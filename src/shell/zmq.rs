@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
+use super::endpoint::Denial;
 use super::transport::{Link, Ports, SocketError, Unsendable};
 use crate::config::LimitsSection;
 use crate::types::Mono;
@@ -124,6 +125,13 @@ impl Ports for ZmqPorts {
         self.requests.receive()
     }
 
+    fn poll_closed(&mut self) -> Option<Vec<u8>> {
+        // libzmq does not say so of a ROUTER. What is parked is forgotten when its time is over.
+        None
+    }
+
+    fn keep(&mut self, _: &[u8]) {}
+
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
         self.requests.send(frames)
     }
@@ -205,6 +213,9 @@ struct PubPort {
 const SUBSCRIPTION_BYTES_MAX: usize = 256;
 const SUBSCRIPTIONS_MAX: usize = 10_000;
 
+/// Subscriptions that are looked at in one turn: a peer may send them without end.
+const SUBSCRIPTIONS_PER_TURN: usize = 1024;
+
 impl PubPort {
     fn bind(
         context: &Context,
@@ -220,7 +231,8 @@ impl PubPort {
 
     /// Notes what is asked for.
     fn receive(&mut self) {
-        while let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) {
+        for _ in 0..SUBSCRIPTIONS_PER_TURN {
+            let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) else { break };
             match frame.split_first() {
                 Some((1, prefix))
                     if prefix.len() <= SUBSCRIPTION_BYTES_MAX && self.subscriptions.len() < SUBSCRIPTIONS_MAX =>
@@ -324,6 +336,11 @@ impl Link for ZmqLink {
 
     fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.recv_bytes(zmq::DONTWAIT).ok()
+    }
+
+    fn take_denial(&mut self) -> Option<Denial> {
+        // It has no keys, and libzmq does not tell what the other side says of that.
+        None
     }
 
     fn reconnect(&mut self) -> Result<(), SocketError> {

@@ -49,8 +49,9 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     assert_eq!(said.out, "I am a child\n", "{said:?}");
     fs::write(place.path("plain.toml"), plain).unwrap();
     let mut stranger = place.command("stats --config plain.toml");
-    let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "500").output().unwrap();
-    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    let output = stranger.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(4) && said.contains("CURVE_SECRET_KEY_FILE"), "{output:?}");
     // The key of a receiver comes from a file, and goes with an address only.
     place.ok("keys new receiver.key");
     let address = "--address tcp://127.0.0.1:9 --address-key-file";
@@ -71,9 +72,23 @@ fn a_service_with_keys_serves_its_tools_and_no_stranger() {
             fs::copy(place.path("guest.key.pub"), place.path("authorised/guest")).unwrap();
         }
         let mut guest = place.command("stats --config guest.toml");
-        let output = guest.env("LLTS_ZMQ_RECV_TIMEOUT", if is_there { "20000" } else { "500" }).output().unwrap();
-        assert_eq!(output.status.code(), Some(if is_there { 0 } else { 3 }), "{output:?}");
+        let output = guest.env("LLTS_ZMQ_RECV_TIMEOUT", "20000").output().unwrap();
+        assert_eq!(output.status.code(), Some(if is_there { 0 } else { 4 }), "{output:?}");
         let _ = fs::remove_file(place.path("authorised/guest"));
     }
+    // Neither is an agent; and the log says whom the controller has turned away.
+    let service: serde_json::Value =
+        serde_json::from_str(&fs::read_to_string(place.path("state/service.json")).unwrap()).unwrap();
+    let port = |name: &str| service[name].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let mut agent = place.command("agent --config guest.toml --name guest");
+    agent.env("LLTS_CONTROLLER_REP_PORT", port("controller")).env("LLTS_CONTROLLER_PUB_PORT", port("publisher"));
+    let output = agent.output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let key = fs::read_to_string(place.path("guest.key.pub")).unwrap();
+    assert!(output.status.code() == Some(4) && said.contains(key.trim_end()), "{output:?}");
+    assert!(said.contains("CURVE_AUTHORISED_KEYS_DIR"), "{said}");
+    let log = fs::read_to_string(place.path("log/controller.log")).unwrap();
+    let line = log.lines().find(|line| line.contains(key.trim_end()) && line.contains("is refused")).expect("a line");
+    assert!(line.contains("WARN") && line.contains("127.0.0.1"), "{line}");
     place.ok("down");
 }

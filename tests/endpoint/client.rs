@@ -1,36 +1,40 @@
-//! The Rust client where it is not let in.
+//! Clients whose keys do not fit: they are told at once, each what is wrong.
 
-use std::io::{Read as _, Write as _};
-use std::net::TcpListener;
-use std::sync::mpsc;
+use std::sync::Arc;
 use std::time::Duration;
 
-use llts::client::{Client, ClientError};
+use llts::engine::zmtp::{ClientKeys, KeyPair, Security, ServerKeys};
+use llts::shell::clock;
+use llts::shell::endpoint::{Denial, LinkSettings, Outcome, PortSettings, Requester};
 
-use crate::echo::PATIENCE;
-use crate::raw::opening;
+use crate::echo::{Echo, PATIENCE, settings};
 
-/// Without keys, at a controller that wants some: libzmq has given the connection up before the request is made.
+fn pair(seed: u8) -> KeyPair {
+    KeyPair::from_bytes([seed; 32])
+}
+
+fn client(seed: u8, server: u8) -> Security {
+    Security::CurveClient(Arc::new(ClientKeys { pair: pair(seed), server: pair(server).public() }))
+}
+
+/// What becomes of a request.
+fn ask(echo: &Echo, security: Security) -> Outcome {
+    let settings =
+        LinkSettings { limits: settings().limits, security, reconnect_interval_max: Duration::from_millis(100) };
+    let mut requester = Requester::connect(&echo.requests, settings).unwrap();
+    requester.exchange(b"x".to_vec(), clock::now().mono + PATIENCE, None)
+}
+
 #[test]
-fn a_client_that_is_refused_hears_of_it_in_time() {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let endpoint = format!("tcp://{}", listener.local_addr().unwrap());
-    let client = Client::connect(&endpoint, Duration::from_millis(100)).unwrap();
-    let (mut stream, _) = listener.accept().unwrap();
-    let mut greeting = opening("ROUTER")[..64].to_vec();
-    greeting[12..17].copy_from_slice(b"CURVE");
-    stream.write_all(&greeting).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    // It closes when it has taken the connection away from the socket.
-    while stream.read(&mut [0; 100]).is_ok_and(|count| count > 0) {}
-    let (sender, answer) = mpsc::channel();
-    std::thread::spawn(move || {
-        for _ in 0..2 {
-            sender.send(client.statistic()).unwrap();
-        }
-    });
-    for _ in 0..2 {
-        let answer = answer.recv_timeout(PATIENCE).expect("an answer in time");
-        assert!(matches!(answer, Err(ClientError::NoController { .. })), "{answer:?}");
-    }
+fn each_mistake_with_keys_has_its_answer() {
+    let plain = Echo::start(&settings());
+    let authorised = [pair(2).public()].into_iter().collect();
+    let keys = Arc::new(ServerKeys { pair: pair(1), authorised });
+    let secured = Echo::start(&PortSettings { security: Security::CurveServer(keys), ..settings() });
+    let answer = Outcome::Answer(vec![b"x".to_vec()]);
+    assert_eq!((ask(&plain, Security::Null), ask(&secured, client(2, 1))), (answer.clone(), answer));
+    assert_eq!(ask(&secured, Security::Null), Outcome::Denied(Denial::KeyMissing));
+    assert_eq!(ask(&plain, client(2, 1)), Outcome::Denied(Denial::KeyUnused));
+    assert_eq!(ask(&secured, client(3, 1)), Outcome::Denied(Denial::KeyRefused(pair(3).public())));
+    assert_eq!(ask(&secured, client(2, 4)), Outcome::Denied(Denial::OtherController(pair(4).public())));
 }

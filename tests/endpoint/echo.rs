@@ -1,4 +1,4 @@
-//! A thread that has the two ports and answers every message with itself.
+//! A thread that has the two ports and answers every message with itself, but for [`WAIT`].
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -20,6 +20,12 @@ pub(crate) const PATIENCE_MILLIS: i32 = 60_000;
 
 /// What the messages that are made on demand begin with.
 pub(crate) const WATCHABLE: &str = "watch";
+
+/// What gets no answer, as if it was parked.
+pub(crate) const WAIT: &[u8] = b"wait";
+
+/// What only an agent says.
+pub(crate) const AGENT: &[u8] = b"agent";
 
 pub(crate) fn settings() -> PortSettings {
     ports::settings(PATIENCE)
@@ -85,6 +91,11 @@ fn serve(mut ports: Box<dyn Ports>, orders: &mpsc::Receiver<Order>, wake: &Event
         }
         for _ in 0..256 {
             let Some(frames) = ports.receive() else { break };
+            match frames.last().map(Vec::as_slice) {
+                Some(WAIT) => continue,
+                Some(AGENT) => ports.keep(&frames[0]),
+                _ => {}
+            }
             let _ = ports.send(frames);
         }
         loop {

@@ -201,7 +201,8 @@ fn idle_connections_leave_descriptors_and_answers() {
             full("clients come in");
         }
     }
-    wait_until("all places are taken", || controller.descriptors() >= places);
+    // But for those that are kept for others.
+    wait_until("all places are taken", || controller.descriptors() >= places - places / 16);
     full("clients have all places");
     drop(held);
     Witness::of(&controller);

@@ -98,11 +98,43 @@ fn a_key_that_is_put_there_opens_and_one_that_is_taken_away_closes() {
         add(place.path(), "guest", 3);
         assert!(is_answered(&mut ports, &mut guest, PATIENCE));
         fs::remove_file(place.path().join("authorised/guest")).unwrap();
-        // Somebody comes in: then the folder is looked at.
-        host.reconnect().unwrap();
-        assert!(is_answered(&mut ports, &mut host, PATIENCE));
+        is_out(&mut ports, &mut guest);
     }
-    assert!(!is_answered(&mut ports, &mut guest, little), "its connection has outlived its key");
+    assert!(is_answered(&mut ports, &mut host, PATIENCE), "its key has never gone");
+}
+
+/// Waits until requests are not answered any more, while nobody comes in.
+fn is_out(ports: &mut OwnPorts, link: &mut OwnLink) {
+    let end = clock::now().mono + PATIENCE;
+    while is_answered(ports, link, Duration::from_millis(50)) {
+        assert!(clock::now().mono < end, "its connection has outlived its key");
+    }
+}
+
+/// The folder is the same as before, and so is the name of the file.
+#[test]
+fn a_key_that_is_overwritten_closes_and_the_new_one_opens() {
+    let place = folder();
+    let mut ports = ports(place.path());
+    let (mut old, mut new) = (link(&ports, 2), link(&ports, 3));
+    assert!(is_answered(&mut ports, &mut old, PATIENCE));
+    add(place.path(), "host", 3);
+    is_out(&mut ports, &mut old);
+    assert!(is_answered(&mut ports, &mut new, PATIENCE));
+}
+
+/// What is not there cannot let anybody in; and it may come back.
+#[test]
+fn no_key_outlives_its_folder() {
+    let place = folder();
+    let mut ports = ports(place.path());
+    let mut host = link(&ports, 2);
+    assert!(is_answered(&mut ports, &mut host, PATIENCE));
+    let (folder, away) = (place.path().join("authorised"), place.path().join("away"));
+    fs::rename(&folder, &away).unwrap();
+    is_out(&mut ports, &mut host);
+    fs::rename(&away, &folder).unwrap();
+    assert!(is_answered(&mut ports, &mut host, PATIENCE));
 }
 
 #[test]

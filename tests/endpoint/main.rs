@@ -16,4 +16,5 @@ mod places;
 mod ports;
 mod raw;
 mod strangers;
+mod turns;
 mod unhurried;

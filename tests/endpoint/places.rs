@@ -7,7 +7,7 @@ use llts::shell::endpoint::Places;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::conformance::{ask, socket};
-use crate::echo::{Echo, settings};
+use crate::echo::{AGENT, Echo, settings};
 use crate::raw::{Raw, message, opening};
 
 #[test]
@@ -36,7 +36,7 @@ fn one_address_does_not_take_all_places() {
     let mut settings = settings();
     settings.places = Places { connections_max: 20, per_address_max: 5, ..settings.places };
     let echo = Echo::start(&settings);
-    let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
+    let mut held: Vec<Raw> = (0..5).map(|_| Raw::waiting(echo.address())).collect();
     let mut refused = Raw::connect(echo.address());
     assert!(refused.is_closed());
     held.pop();
@@ -52,14 +52,11 @@ fn a_full_house_waits_until_somebody_leaves() {
     let mut settings = settings();
     settings.places = Places { connections_max: 5, per_address_max: 100, ..settings.places };
     let echo = Echo::start(&settings);
-    let mut held: Vec<Raw> = (0..5).map(|_| Raw::dealer(echo.address())).collect();
+    let mut held: Vec<Raw> = (0..5).map(|_| Raw::waiting(echo.address())).collect();
     let mut waits = Raw::connect(echo.address());
     waits.0.write_all(&[opening("DEALER"), message(&[b"", b"x"])].concat()).unwrap();
     assert!(!waits.is_closed_within(Duration::from_millis(100)));
-    for raw in &mut held {
-        raw.0.write_all(&message(&[b"", b"y"])).unwrap();
-        assert_eq!((raw.frame(), raw.frame()), ((1, vec![]), (0, vec![b'y'])));
-    }
+    held.iter_mut().for_each(Raw::is_answered);
     // A loop that asks for what it cannot take would spin.
     let before = cpu_time();
     assert!(!waits.is_closed_within(Duration::from_millis(300)));
@@ -67,6 +64,54 @@ fn a_full_house_waits_until_somebody_leaves() {
     held.pop();
     waits.skip_handshake();
     assert_eq!((waits.frame(), waits.frame()), ((1, vec![]), (0, vec![b'x'])));
+}
+
+/// Whether it is closed at present.
+fn has_gone(raw: &mut Raw) -> bool {
+    raw.is_closed_within(Duration::from_millis(20))
+}
+
+/// Complete handshakes that say nothing more: the one that has been silent the longest gives way, and none before that is needed.
+#[test]
+fn who_is_silent_the_longest_gives_way_to_a_newcomer() {
+    for places in [(6, 1000), (1000, 6)] {
+        let mut settings = settings();
+        settings.places = Places { connections_max: places.0, per_address_max: places.1, ..settings.places };
+        let echo = Echo::start(&settings);
+        let mut agent = Raw::dealer(echo.address());
+        agent.0.write_all(&message(&[b"", AGENT])).unwrap();
+        assert_eq!((agent.frame(), agent.frame()), ((1, vec![]), (0, AGENT.to_vec())));
+        let mut waiting = Raw::waiting(echo.address());
+        let mut idle: Vec<Raw> = (0..4).map(|_| Raw::dealer(echo.address())).collect();
+        assert!(!idle.iter_mut().any(has_gone), "there is a place for each of them");
+        // The first one speaks, so the second one is the next to go.
+        idle[0].is_answered();
+        let mut newcomer = Raw::dealer(echo.address());
+        newcomer.is_answered();
+        assert!(idle.remove(1).is_closed());
+        let _newcomers: Vec<Raw> = (0..3).map(|_| Raw::dealer(echo.address())).collect();
+        assert!(idle.iter_mut().all(Raw::is_closed), "they are silent for longer than the newcomers");
+        waiting.is_answered();
+        agent.is_answered();
+    }
+}
+
+/// The last places are for the unix socket, and for addresses that have none so far.
+#[test]
+fn a_crowd_does_not_keep_the_operator_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("controller.sock");
+    let mut settings = settings();
+    settings.places = Places { connections_max: 64, per_address_max: 1000, ..settings.places };
+    settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
+    let echo = Echo::start(&settings);
+    let mut crowd: Vec<Raw> = (0..62).map(|_| Raw::waiting(echo.address())).collect();
+    let mut refused = Raw::connect(echo.address());
+    assert!(refused.is_closed(), "it has an address with connections");
+    let context = zmq::Context::new();
+    let operators: Vec<_> = (0..2).map(|_| socket(&context, zmq::REQ, &format!("ipc://{}", path.display()))).collect();
+    operators.iter().for_each(|operator| ask(operator, "stats"));
+    crowd.iter_mut().for_each(Raw::is_answered);
 }
 
 /// Half messages, each well within its limit: those that came first go first, and whoever completes his is not among them.

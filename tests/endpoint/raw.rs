@@ -3,7 +3,7 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
-use crate::echo::PATIENCE;
+use crate::echo::{PATIENCE, WAIT};
 
 /// What a peer of this type sends up to the end of the handshake.
 pub(crate) fn opening(kind: &str) -> Vec<u8> {
@@ -51,6 +51,20 @@ impl Raw {
         raw.0.write_all(&opening("DEALER")).unwrap();
         raw.skip_handshake();
         raw
+    }
+
+    /// One that is owed an answer: it gives way to nobody.
+    pub(crate) fn waiting(address: &str) -> Self {
+        let mut raw = Self::dealer(address);
+        raw.0.write_all(&message(&[b"", WAIT])).unwrap();
+        raw.is_answered();
+        raw
+    }
+
+    /// It asks, and is answered.
+    pub(crate) fn is_answered(&mut self) {
+        self.0.write_all(&message(&[b"", b"y"])).unwrap();
+        assert_eq!((self.frame(), self.frame()), ((1, vec![]), (0, vec![b'y'])));
     }
 
     pub(crate) fn skip_handshake(&mut self) {

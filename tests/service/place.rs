@@ -28,12 +28,17 @@ pub(crate) struct Place {
 impl Place {
     /// A running service with tools as (name, run.sh).
     pub(crate) fn start(agents: usize, tools: &[(&str, &str)]) -> Self {
+        Self::start_with(agents, tools, &[])
+    }
+
+    /// The same, with a configuration of the controller.
+    pub(crate) fn start_with(agents: usize, tools: &[(&str, &str)], config: &[(&str, String)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (name, script) in tools {
             add_tool(folder.path(), name, script);
         }
         let mut place = Self { folder, context: zmq::Context::new(), processes: Vec::new(), rep: String::new() };
-        let ready = place.spawn(&["controller"], &[]);
+        let ready = place.spawn(&["controller"], config);
         let words: Vec<&str> = ready.split(' ').collect();
         let (rep, publisher) = (words[4].to_owned(), words[6].to_owned());
         let port = |endpoint: &str| endpoint.rsplit(':').next().unwrap().to_owned();
@@ -71,6 +76,13 @@ impl Place {
         socket.set_rcvtimeo(LIMIT).unwrap();
         socket.connect(&self.rep).unwrap();
         Client(socket)
+    }
+
+    /// A client that has sent a request, and does not wait for its answer.
+    pub(crate) fn silent_client(&self, request: &Value) -> Client {
+        let client = self.client();
+        client.0.send(request.to_string().as_bytes(), 0).unwrap();
+        client
     }
 
     /// A bound DEALER, and its address.

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{Controller, Effect, Ledger, Record, Settings, Stored, Ticket};
+use llts::engine::controller::{ConnectionId, Controller, Effect, Ledger, Record, Settings, Stored, Ticket};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::request::Rules;
 use llts::types::{
@@ -85,6 +85,16 @@ impl Told {
 pub(crate) enum ReplyTo {
     Agent { connection: usize },
     Client { request: usize, attempt: u32 },
+}
+
+impl ReplyTo {
+    /// All clients share one connection, which never breaks.
+    pub(crate) fn connection(self) -> ConnectionId {
+        ConnectionId(match self {
+            Self::Agent { connection } => connection as u64,
+            Self::Client { .. } => u64::MAX,
+        })
+    }
 }
 
 /// The process has been killed.

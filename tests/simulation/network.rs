@@ -22,6 +22,8 @@ struct Connection {
     state: State,
     up_free_at: Nanos,
     down_free_at: Nanos,
+    /// The controller has been told that it is gone.
+    is_told: bool,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -79,7 +81,13 @@ impl World {
             }
         }
         let connection = self.network.connections.len();
-        self.network.connections.push(Connection { agent, state: State::Open, up_free_at: 0, down_free_at: 0 });
+        self.network.connections.push(Connection {
+            agent,
+            state: State::Open,
+            up_free_at: 0,
+            down_free_at: 0,
+            is_told: false,
+        });
         let socket = &mut self.hosts[agent].socket;
         socket.connection = Some(connection);
         let pending = std::mem::take(&mut socket.pending);
@@ -158,6 +166,19 @@ impl World {
             self.at(at, Event::Down { connection, body: body.to_vec() });
         }
         true
+    }
+
+    /// A connection that the controller sees to be gone: nothing of it arrives any more.
+    pub(crate) fn poll_closed(&mut self) -> Option<usize> {
+        let is_news = |link: &Connection| match link.state {
+            State::Lingering { noticed_at } | State::Broken { noticed_at } => {
+                !link.is_told && noticed_at.max(link.up_free_at) <= self.now
+            }
+            State::Open | State::Closing { .. } => false,
+        };
+        let closed = self.network.connections.iter().position(is_news)?;
+        self.network.connections[closed].is_told = true;
+        Some(closed)
     }
 
     pub(crate) fn arrive_up(&mut self, connection: usize, body: Vec<u8>) {

@@ -29,6 +29,12 @@ impl World {
             self.operation()?;
             self.handle(now, from, &body, &mut promises)?;
         }
+        while let Some(connection) = self.poll_closed() {
+            let closed = ReplyTo::Agent { connection }.connection();
+            for ticket in self.life().engine.handle_disconnected(closed) {
+                self.life().routes.remove(&ticket);
+            }
+        }
         while let Some((task, seq)) = self.life().confirmations.pop_front() {
             self.operation()?;
             self.life().engine.handle_acknowledgement(now, task, seq, &crate::receiver::address());
@@ -61,7 +67,7 @@ impl World {
         };
         let life = self.life();
         life.tickets += 1;
-        let ticket = Ticket(life.tickets);
+        let ticket = Ticket { connection: from.connection(), number: life.tickets };
         note!(self, "controller: {from:?}: {message:?}");
         let answer = match message {
             Message::Client(request) => self.life().engine.handle_request(now, ticket, request),

@@ -94,7 +94,7 @@ fn mutations_reach_every_end() {
             Some(Cut::NotReading) => "not reading",
             Some(Cut::Silent) => "silent",
             // Nobody guesses a key; one connection is no crowd; the last is what a dead connection says.
-            Some(Cut::Unauthorised(_) | Cut::Crowded | Cut::Over) => "impossible",
+            Some(Cut::Unauthorised(_) | Cut::Crowded | Cut::Idle | Cut::Unanswered | Cut::Over) => "impossible",
         })
         .collect();
     let expected = [

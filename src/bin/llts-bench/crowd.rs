@@ -226,7 +226,7 @@ impl Crowd {
                 }
             }
             What::Event(_) => {}
-            What::Closed => {
+            What::Closed(_) => {
                 return Err(BenchError::Unexpected(format!(
                     "the controller has closed a connection of agent {number}"
                 )));

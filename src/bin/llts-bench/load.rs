@@ -178,7 +178,7 @@ impl Load {
 
 fn heard(arrival: Arrival) -> Result<Option<Heard>, BenchError> {
     match (arrival.tag, arrival.what) {
-        (REQUESTS, What::Closed) => Err(BenchError::Unexpected("the service has closed the connection".to_owned())),
+        (REQUESTS, What::Closed(_)) => Err(BenchError::Unexpected("the service has closed the connection".to_owned())),
         (REQUESTS, What::Event(Event::Message(mut parts))) => Ok(parts.pop().map(Heard::Answer)),
         (PUSHES, What::Event(Event::Message(mut parts))) => Ok(parts.pop().map(Heard::Push)),
         _ => Ok(None),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::effect::Ticket;
+use super::effect::{ConnectionId, Ticket};
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
 use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, Wall};
 
@@ -52,6 +52,8 @@ pub(super) struct Agent {
     pub(super) tags: Labels,
     /// Whether it shall get no more tasks.
     pub(super) drained: bool,
+    /// By which connection it was parked last.
+    connection: Option<ConnectionId>,
 }
 
 #[derive(Debug, Default)]
@@ -60,6 +62,9 @@ pub(super) struct Agents {
     /// The parked ones that may get a task, by their tags, longest first. No set is empty.
     parked: BTreeMap<Labels, BTreeSet<(u64, AgentId)>>,
     parkings: u64,
+    /// The agents that were parked last by each connection, whether they still are or not.
+    by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
+    counts: AgentCounts,
     /// The ones that shall get no more tasks, whether they are here or not.
     drained: BTreeSet<AgentId>,
 }
@@ -87,14 +92,22 @@ impl Agents {
             ip: None,
             tags: Labels::default(),
             drained: self.drained.contains(&id),
+            connection: None,
         };
+        self.counts.total += 1;
+        self.counts.free += 1;
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
     }
 
     pub(super) fn remove(&mut self, id: &AgentId) {
         self.set_slot(id, Slot::Free);
-        self.agents.remove(id);
+        let Some(agent) = self.agents.remove(id) else { return };
+        self.counts.total -= 1;
+        self.counts.free -= 1;
+        if let Some(connection) = agent.connection {
+            self.forget_connection(connection, id);
+        }
     }
 
     /// Notes a sign of life.
@@ -159,14 +172,43 @@ impl Agents {
     pub(super) fn park(&mut self, id: &AgentId, ticket: Ticket) {
         self.parkings += 1;
         self.set_slot(id, Slot::Parked(ticket, self.parkings));
+        // It changes when the agent connects anew, so that to park costs no change of the index.
+        let connection = Some(ticket.connection);
+        if let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.connection != connection) {
+            if let Some(before) = std::mem::replace(&mut agent.connection, connection) {
+                self.forget_connection(before, id);
+            }
+            self.by_connection.entry(ticket.connection).or_default().insert(id.clone());
+        }
+    }
+
+    fn forget_connection(&mut self, connection: ConnectionId, id: &AgentId) {
+        let Some(agents) = self.by_connection.get_mut(&connection) else { return };
+        agents.remove(id);
+        if agents.is_empty() {
+            self.by_connection.remove(&connection);
+        }
+    }
+
+    /// The agents that are parked by this connection, with their tickets.
+    pub(super) fn parked_by(&self, connection: ConnectionId) -> Vec<(AgentId, Ticket)> {
+        let of_it = self.by_connection.get(&connection).into_iter().flatten();
+        let parked = |id: &AgentId| match self.slot(id) {
+            Some(Slot::Parked(ticket, _)) if ticket.connection == connection => Some((id.clone(), ticket)),
+            _ => None,
+        };
+        of_it.filter_map(parked).collect()
     }
 
     /// The one place where a slot changes; keeps the list of the parked ones right.
     pub(super) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
+        let Some(before) = self.slot(id).map(state) else { return };
         self.relist(id, |agent| {
             agent.told_again = false;
             agent.slot = slot;
         });
+        *counted(&mut self.counts, before) -= 1;
+        *counted(&mut self.counts, state(slot)) += 1;
     }
 
     /// Whether an agent waits for a task.
@@ -190,17 +232,9 @@ impl Agents {
         self.agents.values().any(|agent| !agent.drained && agent.slot != Slot::Lost && tags.are_within(&agent.tags))
     }
 
-    /// Document, section 2.4. Looks at every agent: an operator asks for it, no task does.
-    pub(super) fn counts(&self) -> AgentCounts {
-        let mut counts = AgentCounts { total: self.agents.len(), ..AgentCounts::default() };
-        for agent in self.agents.values() {
-            match state(agent.slot) {
-                AgentState::Free => counts.free += 1,
-                AgentState::Busy => counts.busy += 1,
-                AgentState::Lost => counts.lost += 1,
-            }
-        }
-        counts
+    /// Document, section 2.4.
+    pub(super) const fn counts(&self) -> AgentCounts {
+        self.counts
     }
 
     /// Some agents, in the order of their ids.
@@ -245,9 +279,15 @@ impl Agents {
         }
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
         assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");
+        let mut counts = AgentCounts { total: self.agents.len(), ..AgentCounts::default() };
         for (id, agent) in &self.agents {
             assert_eq!(agent.drained, self.drained.contains(id), "whether {id} is drained");
+            *counted(&mut counts, state(agent.slot)) += 1;
+            let Slot::Parked(ticket, _) = agent.slot else { continue };
+            let known = self.by_connection.get(&ticket.connection).is_some_and(|agents| agents.contains(id));
+            assert!(known, "{id} is parked by a connection that does not know it");
         }
+        assert_eq!(counts, self.counts, "the counts of the agents have drifted");
     }
 }
 
@@ -267,6 +307,14 @@ fn unlist(parked: &mut BTreeMap<Labels, BTreeSet<(u64, AgentId)>>, id: &AgentId,
     with_these.remove(&(number, id.clone()));
     if with_these.is_empty() {
         parked.remove(&agent.tags);
+    }
+}
+
+const fn counted(counts: &mut AgentCounts, state: AgentState) -> &mut usize {
+    match state {
+        AgentState::Free => &mut counts.free,
+        AgentState::Busy => &mut counts.busy,
+        AgentState::Lost => &mut counts.lost,
     }
 }
 

@@ -13,6 +13,7 @@ impl Controller {
     pub fn sanity_check(&self) {
         self.tasks.sanity_check();
         self.agents.sanity_check();
+        self.scans.sanity_check();
         self.kept.sanity_check();
         self.check_runs();
         self.check_families();
@@ -63,11 +64,10 @@ impl Controller {
     }
 
     fn check_waits(&self) {
-        assert_eq!(self.waits.len(), self.waiters.len(), "the two indexes of parked queries differ");
-        for (task, ticket) in &self.waiters {
-            assert!(self.waits.contains_key(ticket), "{ticket:?} waits for {task} without a record");
-            assert!(self.timers.is_set(&Timer::QueryWait(*ticket)), "{ticket:?} waits for ever");
-            let record = self.tasks.get(*task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
+        self.waits.sanity_check();
+        for (ticket, task) in self.waits.iter() {
+            assert!(self.timers.is_set(&Timer::QueryWait(ticket)), "{ticket:?} waits for ever");
+            let record = self.tasks.get(task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
             assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");
         }
     }

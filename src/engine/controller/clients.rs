@@ -5,12 +5,15 @@ use std::sync::Arc;
 use super::Controller;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{self, Page, Parent, Request, Submit};
+use crate::protocol::request::{self, Parent, Request, Submit};
 use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
 use crate::types::{
     Acknowledgement, Counts, KillCause, Mono, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall,
 };
+
+/// Tasks of one given id that a query looks at without being a search.
+const NAMESAKES_MAX: usize = 16;
 
 impl Controller {
     /// Takes a request of a client.
@@ -22,16 +25,14 @@ impl Controller {
             Request::AgentQuery => Reply::AgentCounts(self.agents.counts()).into(),
             Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
-            Request::AgentDetails(Page { offset, limit }) => {
-                let limit = self.page_limit(limit);
-                Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
-            }
-            Request::Explain(filter) => answer(self.explain(now, &filter)),
+            Request::AgentDetails(page) => self.list_agents(now, ticket, page),
+            Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
             Request::Retry(task) => answer(self.retry(now, task)),
             Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
             Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
             Request::GateSet(name, change) => answer(self.set_gate(now, &name, &change)),
-            Request::GateQuery(name) => self.query_gates(now, name.as_ref()).into(),
+            Request::GateQuery(Some(name)) => self.query_gate(now, &name).into(),
+            Request::GateQuery(None) => self.list_gates(now, ticket),
         };
         self.settle(now);
         answer
@@ -177,7 +178,7 @@ impl Controller {
         Reply::Done
     }
 
-    /// An id or a given id leads there at once; anything else is looked for slice by slice.
+    /// An id leads there at once, and so does a given id that few tasks have; anything else is a search.
     fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
@@ -187,11 +188,11 @@ impl Controller {
                 };
                 filter.matches(record).then_some((record.id, 1))
             }
-            (None, Some(given_id)) => {
-                let mut matches = self.tasks.with_given_id(given_id).filter(|record| filter.matches(record));
+            (None, Some(given_id)) if self.tasks.with_given_id(given_id, None).nth(NAMESAKES_MAX).is_none() => {
+                let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
                 matches.next().map(|newest| (newest.id, 1 + matches.count()))
             }
-            (None, None) => return self.scan_newest(now, ticket, filter, wait_until),
+            (None, _) => return self.scan_newest(now, ticket, filter, wait_until),
         };
         self.found(ticket, found, wait_until)
     }
@@ -204,12 +205,11 @@ impl Controller {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was found and is gone") };
         match wait_until {
             Some(until) if record.phase() < Phase::Finished => {
-                if self.waits.len() >= self.settings.parked_max {
-                    let message = format!("{} queries with {} are parked already", self.waits.len(), words::WAIT);
+                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
                     return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
                 }
-                self.waits.insert(ticket, (task, matches));
-                self.waiters.insert((task, ticket));
+                self.waits.park(ticket, task, matches);
                 self.timers.set(Timer::QueryWait(ticket), until);
                 Answer::Later
             }
@@ -219,16 +219,14 @@ impl Controller {
 
     /// Answers those who wait for the end of a task.
     pub(super) fn answer_waiters(&mut self, task: TaskId) {
-        let waiters = self.waiters.range((task, Ticket(0))..=(task, Ticket(u64::MAX)));
-        for (_, ticket) in waiters.copied().collect::<Vec<_>>() {
+        for ticket in self.waits.for_task(task) {
             self.answer_waiter(ticket);
         }
     }
 
     /// Answers one of them with what is known at present.
     pub(super) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((task, matches)) = self.waits.remove(&ticket) else { return };
-        self.waiters.remove(&(task, ticket));
+        let Some((task, matches)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));
         let reply = match self.tasks.get(task) {
             Some(record) => Reply::Task { record: Box::new(record.clone()), matches },

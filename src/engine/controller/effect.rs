@@ -1,12 +1,36 @@
 //! What goes out of the controller's engine: answers, effects and deadlines.
 
+use std::ops::RangeInclusive;
+
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{Reply, Wanted};
 use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord};
 
-/// A request whose answer is still owed. The shell makes it and knows where the answer goes.
+/// The connection that a request came by. The shell names it, and gives no name twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ConnectionId(pub u64);
+
+/// A request whose answer is still owed. The shell makes it and knows where the answer goes. Those of a connection stand
+/// together in the order of tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Ticket(pub u64);
+pub struct Ticket {
+    /// Where it came from.
+    pub connection: ConnectionId,
+    /// No two have the same.
+    pub number: u64,
+}
+
+impl Ticket {
+    /// Before every ticket.
+    pub(super) const MIN: Self = Self { connection: ConnectionId(0), number: 0 };
+    /// After every ticket.
+    pub(super) const MAX: Self = Self { connection: ConnectionId(u64::MAX), number: u64::MAX };
+
+    /// All that a connection can have.
+    pub(super) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
+        Self { connection, number: 0 }..=Self { connection, number: u64::MAX }
+    }
+}
 
 /// The answer to a request: by value, so that it can be neither forgotten nor doubled.
 #[must_use]
@@ -101,7 +125,7 @@ pub enum Record {
 /// Why the engine wants to be called.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A scan of the tasks goes on; it leaves room for other requests after each slice.
+    /// A search goes on; it leaves room for other requests after each slice.
     Scan,
     /// An agent may have been silent for too long.
     Silence(AgentId),

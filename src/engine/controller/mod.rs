@@ -5,6 +5,7 @@
 //! | a client's request | [`Controller::handle_request`] | a task waits, is handed out, is killed; or nothing but an answer |
 //! | an agent's message | [`Controller::handle_agent`] | a phase changes; a slot becomes free and takes the next task |
 //! | an answer that met no peer | [`Controller::handle_undelivered`] | the task waits again |
+//! | a connection is gone | [`Controller::handle_disconnected`] | what it was owed is forgotten |
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
@@ -14,7 +15,8 @@
 //! time alone in [`calendar`].
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents; where tasks require tags, also linear in
-//! the different sets of tags among the idle agents. A query that names no id looks at all tasks, but slice by slice ([`scan`]).
+//! the different sets of tags among the idle agents. What looks at many tasks or agents is a search: a slice of work a turn, and the
+//! connections take turns ([`scan`]).
 
 mod acknowledge;
 mod agents;
@@ -37,17 +39,18 @@ mod slack;
 mod tasks;
 mod transition;
 mod verdict;
+mod waits;
 
 #[cfg(test)]
 mod scenarios;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
+pub use effect::{Answer, ConnectionId, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
 pub use ledger::{Kept, Ledger, Promises, UNHURRIED};
 pub use restore::Stored;
 
@@ -86,9 +89,9 @@ pub struct Settings {
     pub page_max: usize,
     /// Agents that may be known at once.
     pub agents_max: usize,
-    /// Queries that may be parked at once.
+    /// Queries that may be parked at once; a tenth of them by one connection: `PARKED_MAX`.
     pub parked_max: usize,
-    /// Searches that may be under way at once.
+    /// Searches that may wait for their turn at once; a tenth of them by one connection.
     pub scans_max: usize,
 }
 
@@ -109,10 +112,8 @@ pub struct Controller {
     /// The ends that receivers have to confirm.
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
-    /// Parked queries: what they wait for, and how many tasks they matched.
-    waits: BTreeMap<Ticket, (TaskId, usize)>,
-    /// The same the other way round.
-    waiters: BTreeSet<(TaskId, Ticket)>,
+    /// Parked queries.
+    waits: waits::Waits,
     timers: Timers<Timer>,
     /// What the deadline of the calendar was set for.
     planned: calendar::Plan,
@@ -142,8 +143,7 @@ impl Controller {
             kept: retention::Kept::default(),
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
-            waits: BTreeMap::new(),
-            waiters: BTreeSet::new(),
+            waits: waits::Waits::default(),
             timers: Timers::default(),
             planned: calendar::Plan::default(),
             informed: false,
@@ -159,10 +159,28 @@ impl Controller {
         for id in parked {
             self.unpark(&id);
         }
-        let waits: Vec<_> = self.waits.keys().copied().collect();
-        for ticket in waits {
+        let waits: Vec<_> = self.waits.iter().collect();
+        for (ticket, _) in waits {
             self.answer_waiter(ticket);
         }
+    }
+
+    /// A connection is gone: its parked queries, its searches and the APPLYs of its agents are forgotten. Gives back the tickets that
+    /// get no answer for that.
+    #[must_use]
+    pub fn handle_disconnected(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+        let mut forgotten = self.waits.of(connection);
+        for ticket in &forgotten {
+            self.waits.remove(*ticket);
+            self.timers.clear(&Timer::QueryWait(*ticket));
+        }
+        forgotten.extend(self.scans.forget(connection));
+        for (agent, ticket) in self.agents.parked_by(connection) {
+            self.agents.set_slot(&agent, agents::Slot::Free);
+            self.timers.clear(&Timer::ApplyWait(agent));
+            forgotten.push(ticket);
+        }
+        forgotten
     }
 
     /// The store cannot be written, or can again. Until it can, submits are refused and everything else goes on.
@@ -198,6 +216,7 @@ impl Controller {
         let effect = self.tasks.effects.pop_front();
         if effect.is_none() {
             self.informed = false;
+            self.scans.begin_turn();
         }
         effect
     }

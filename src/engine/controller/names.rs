@@ -1,6 +1,7 @@
 //! The names that submitters give their tasks, to find them by.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Bound;
 use std::sync::Arc;
 
 use crate::types::TaskId;
@@ -27,11 +28,15 @@ impl Names {
         }
     }
 
-    /// The tasks with this name, newest first.
-    pub(super) fn get(&self, name: &str) -> impl Iterator<Item = TaskId> {
+    /// The tasks with this name that are older than `before`, newest first.
+    pub(super) fn get<'a>(&'a self, name: &str, before: Option<TaskId>) -> impl Iterator<Item = TaskId> + use<'a> {
         let name: Arc<str> = name.into();
-        let oldest = (Arc::clone(&name), TaskId::MIN);
-        self.by_name.range(oldest..=(name, TaskId::MAX)).rev().map(|(_, task)| *task)
+        let oldest = Bound::Included((Arc::clone(&name), TaskId::MIN));
+        let newest = match before {
+            Some(before) => Bound::Excluded((name, before)),
+            None => Bound::Included((name, TaskId::MAX)),
+        };
+        self.by_name.range((oldest, newest)).rev().map(|(_, task)| *task)
     }
 
     pub(super) fn sanity_check(&self, exists: impl Fn(TaskId) -> bool) {

@@ -5,7 +5,6 @@ use super::effect::{Effect, Record};
 use super::transition::Again;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, GateChange};
-use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{
     AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
@@ -93,23 +92,22 @@ impl Controller {
         self.tasks.effects.push_back(Effect::Record(record));
     }
 
-    /// How one gate stands, or all of them.
-    pub(super) fn query_gates(&self, now: Now, name: Option<&Label>) -> Reply {
+    /// How one gate stands.
+    pub(super) fn query_gate(&self, now: Now, name: &Label) -> Reply {
+        let queue = self.tasks.queue();
+        Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))
+    }
+
+    /// How all gates stand.
+    pub(super) fn query_gates(&self, now: Now) -> Reply {
         let queue = self.tasks.queue();
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));
-        match name {
-            Some(name) => Reply::Gate(view(name)),
-            None => Reply::Gates(queue.gates.names().map(view).collect()),
-        }
+        Reply::Gates(queue.gates.names().map(view).collect())
     }
 
     /// Why a task stands where it does.
-    pub(super) fn explain(&self, now: Now, filter: &Filter) -> Result<Reply, Refusal> {
-        let found = match (filter.task_id(), filter.given_id()) {
-            (Some(id), _) => id.and_then(|id| self.tasks.get(id)),
-            (None, Some(given_id)) => self.tasks.with_given_id(given_id).find(|record| filter.matches(record)),
-            (None, None) => None,
-        };
+    pub(super) fn explain(&self, now: Now, found: Option<TaskId>) -> Result<Reply, Refusal> {
+        let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
         let agents_with = |tags: &Labels| self.agents.any_with(tags);
         let waits = record.phase() == Phase::Waiting;

@@ -1,9 +1,13 @@
-//! Looking at every task without keeping anyone else waiting: slice by slice, one slice a turn.
+//! Requests that look at many tasks, agents or gates, without keeping anyone else waiting: a slice of work a turn.
+//!
+//! Whatever the searches are and however many, a turn does one slice of them, and the connections take turns. A search that fits
+//! into what is left of the present turn is answered at once, unless others wait. A connection's own searches are done one after the
+//! other, so that many of them cost no more memory than their requests.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
-use super::effect::{Answer, Effect, Ticket, Timer};
+use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
 use super::tasks::Tasks;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::Page;
@@ -11,132 +15,296 @@ use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Mono, Now, TaskId, TaskRecord};
 
-/// Tasks in one slice: some hundred microseconds, so that other requests hardly notice (HAZARDS row W11).
+/// The work of one turn: so many tasks are looked at. That is some hundred microseconds, so that other requests hardly notice
+/// (HAZARDS row W11).
 const SLICE: usize = 2_000;
+
+/// What a search costs that looks at nothing: many of them fit into a turn, but not a flood.
+const BEGUN: usize = 4;
+
+/// A task, an agent or a gate that is shown is copied and written out, which takes as long as so many looks.
+const SHOWN: usize = 10;
+
+/// To explain why a task waits, those before it are counted.
+const EXPLAINED: usize = 500;
+
+/// The part of all searches that one connection may have waiting.
+const SHARE: usize = 10;
 
 /// A search that goes on.
 #[derive(Debug)]
 pub(super) struct Scan {
     ticket: Ticket,
+    goal: Goal,
     filter: Filter,
     /// Everything from here on has been seen.
     before: Option<TaskId>,
     matches: usize,
-    goal: Goal,
 }
 
 #[derive(Debug)]
 enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
     Page { offset: usize, limit: usize, records: Vec<TaskRecord> },
+    Explain { found: Option<TaskId> },
+    Agents { offset: usize, limit: usize },
+    Gates,
+}
+
+/// The searches that are under way: a line for each connection, and whose turn it is.
+#[derive(Debug)]
+pub(super) struct Scans {
+    lines: BTreeMap<ConnectionId, VecDeque<Scan>>,
+    turns: VecDeque<ConnectionId>,
+    len: usize,
+    /// The work that may still be done in this turn.
+    left: usize,
+}
+
+impl Default for Scans {
+    fn default() -> Self {
+        Self { lines: BTreeMap::new(), turns: VecDeque::new(), len: 0, left: SLICE }
+    }
+}
+
+impl Scans {
+    /// A turn is over: the next one does its share of work.
+    pub(super) const fn begin_turn(&mut self) {
+        self.left = SLICE;
+    }
+
+    /// Why one more search of this connection cannot wait, as a sentence.
+    fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
+        let own = self.lines.get(&connection).map_or(0, VecDeque::len);
+        if own >= (max / SHARE).max(1) {
+            return Some(format!("{own} searches of this connection wait already; ask again when they are answered"));
+        }
+        (self.len >= max).then(|| format!("{} searches wait already; ask again later", self.len))
+    }
+
+    fn push(&mut self, scan: Scan) {
+        let connection = scan.ticket.connection;
+        let line = self.lines.entry(connection).or_default();
+        if line.is_empty() {
+            self.turns.push_back(connection);
+        }
+        line.push_back(scan);
+        self.len += 1;
+    }
+
+    /// The search whose turn it is. It is out of its line until [`Self::put_back`] or [`Self::end`].
+    fn next(&mut self) -> Option<Scan> {
+        let connection = self.turns.pop_front()?;
+        self.lines.get_mut(&connection)?.pop_front()
+    }
+
+    /// It goes on when all other connections have had their turn.
+    fn put_back(&mut self, scan: Scan) {
+        let connection = scan.ticket.connection;
+        self.lines.entry(connection).or_default().push_front(scan);
+        self.turns.push_back(connection);
+    }
+
+    /// It is done; the next one of its connection goes to the end of the turns.
+    fn end(&mut self, connection: ConnectionId) {
+        self.len -= 1;
+        if self.lines.get(&connection).is_some_and(|line| !line.is_empty()) {
+            self.turns.push_back(connection);
+        } else {
+            self.lines.remove(&connection);
+        }
+    }
+
+    /// A connection is gone; gives back the tickets of its searches.
+    pub(super) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
+        let Some(line) = self.lines.remove(&connection) else { return Vec::new() };
+        self.turns.retain(|turn| *turn != connection);
+        self.len -= line.len();
+        line.into_iter().map(|scan| scan.ticket).collect()
+    }
+
+    pub(super) fn sanity_check(&self) {
+        assert_eq!(
+            self.len,
+            self.lines.values().map(VecDeque::len).sum::<usize>(),
+            "the count of searches has drifted"
+        );
+        assert_eq!(self.turns.len(), self.lines.len(), "a connection has a line of searches and no turn");
+        for (connection, line) in &self.lines {
+            assert!(!line.is_empty() && self.turns.contains(connection), "the searches of {connection:?} never go on");
+        }
+    }
 }
 
 impl Controller {
     /// Looks for the newest task that matches, and counts the others.
     pub(super) fn scan_newest(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
-        self.start_scan(now, ticket, filter, Goal::Newest { found: None, wait_until })
+        self.search(now, ticket, filter, Goal::Newest { found: None, wait_until })
     }
 
     /// TASK/DETAILS: a page of the tasks that match, and how many there are in all.
     pub(super) fn list(&mut self, now: Now, ticket: Ticket, filter: Filter, page: Page) -> Answer {
         let limit = self.page_limit(page.limit);
-        self.start_scan(now, ticket, filter, Goal::Page { offset: page.offset, limit, records: Vec::new() })
+        self.search(now, ticket, filter, Goal::Page { offset: page.offset, limit, records: Vec::new() })
     }
 
-    fn start_scan(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
-        let mut scan = Scan { ticket, filter, before: None, matches: 0, goal };
-        if scan.step(&self.tasks) {
-            return self.scanned(scan);
+    /// TASK/EXPLAIN: why the newest task of an id or a given id stands where it does.
+    pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
+        if filter.task_id().is_none() && filter.given_id().is_none() {
+            return self.explain(now, None).unwrap_or_else(Reply::Refused).into();
         }
-        if self.scans.len() >= self.settings.scans_max {
-            let message = format!("{} searches run already; ask again later", self.scans.len());
-            return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+        self.search(now, ticket, filter, Goal::Explain { found: None })
+    }
+
+    /// AGENT/DETAILS: a page of the agents.
+    pub(super) fn list_agents(&mut self, now: Now, ticket: Ticket, Page { offset, limit }: Page) -> Answer {
+        let goal = Goal::Agents { offset, limit: self.page_limit(limit) };
+        self.search(now, ticket, Filter::default(), goal)
+    }
+
+    /// GATE/QUERY without a name: all gates.
+    pub(super) fn list_gates(&mut self, now: Now, ticket: Ticket) -> Answer {
+        self.search(now, ticket, Filter::default(), Goal::Gates)
+    }
+
+    fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
+        let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
+        if self.scans.len == 0 && self.step(&mut scan) {
+            return self.found_out(now, scan);
         }
-        self.scans.push_back(scan);
+        if let Some(obstacle) = self.scans.obstacle(ticket.connection, self.settings.scans_max) {
+            return Reply::Refused(Refusal::new(Code::LimitReached, obstacle)).into();
+        }
+        self.scans.push(scan);
         self.timers.set(Timer::Scan, now.mono);
         Answer::Later
     }
 
-    /// Does one slice of one search; the searches take turns.
+    /// Does what may still be done in this turn; the connections take turns.
     pub(super) fn continue_scans(&mut self, now: Now) {
-        let Some(mut scan) = self.scans.pop_front() else { return };
-        let ticket = scan.ticket;
-        if scan.step(&self.tasks) {
-            if let Answer::Now(reply) = self.scanned(scan) {
+        while self.scans.left > 0
+            && let Some(mut scan) = self.scans.next()
+        {
+            let ticket = scan.ticket;
+            if !self.step(&mut scan) {
+                self.scans.put_back(scan);
+                continue;
+            }
+            self.scans.end(ticket.connection);
+            if let Answer::Now(reply) = self.found_out(now, scan) {
                 self.tasks.effects.push_back(Effect::Reply(ticket, reply));
             }
-        } else {
-            self.scans.push_back(scan);
         }
-        if !self.scans.is_empty() {
+        if self.scans.len > 0 {
             self.timers.set(Timer::Scan, now.mono);
         }
     }
 
-    fn scanned(&mut self, scan: Scan) -> Answer {
-        let matches = scan.matches;
-        match scan.goal {
+    /// Goes on with a search as long as work is left in this turn; true when it is done.
+    fn step(&mut self, scan: &mut Scan) -> bool {
+        let left = &mut self.scans.left;
+        if *left == 0 {
+            return false;
+        }
+        *left = left.saturating_sub(BEGUN);
+        match &scan.goal {
+            // A page of them is one slice.
+            Goal::Agents { offset, limit } => {
+                let passed = (*offset).min(self.agents.len()) / SHOWN;
+                *left = left.saturating_sub(passed + SHOWN * (*limit).min(self.agents.len()));
+                true
+            }
+            Goal::Gates => {
+                *left = left.saturating_sub(SHOWN * self.tasks.queue().gates.len());
+                true
+            }
+            Goal::Newest { .. } | Goal::Page { .. } | Goal::Explain { .. } => scan.look(&self.tasks, left),
+        }
+    }
+
+    /// What has come of a search that is done.
+    fn found_out(&mut self, now: Now, scan: Scan) -> Answer {
+        let Scan { ticket, goal, matches, .. } = scan;
+        match goal {
             Goal::Page { records, .. } => Reply::Tasks { records, total: matches }.into(),
             Goal::Newest { found, wait_until } => {
                 // The task may have been forgotten since its slice was seen.
                 let found = found.filter(|task| self.tasks.get(*task).is_some());
-                self.found(scan.ticket, found.map(|task| (task, matches)), wait_until)
+                self.found(ticket, found.map(|task| (task, matches)), wait_until)
             }
+            Goal::Explain { found } => self.explain(now, found).unwrap_or_else(Reply::Refused).into(),
+            Goal::Agents { offset, limit } => {
+                Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
+            }
+            Goal::Gates => self.query_gates(now).into(),
         }
     }
 }
 
 impl Scan {
-    /// Looks at one slice; true when there is nothing more to see.
-    fn step(&mut self, tasks: &Tasks) -> bool {
-        if self.filter.is_empty() {
-            return self.step_without_filter(tasks);
-        }
-        let mut seen = 0;
-        for record in tasks.newest_before(self.before).take(SLICE) {
-            seen += 1;
+    /// Looks at tasks as long as work is left; true when there is nothing more to see.
+    fn look(&mut self, tasks: &Tasks, left: &mut usize) -> bool {
+        for record in candidates(tasks, &self.filter, self.before) {
+            if *left == 0 {
+                return false;
+            }
+            *left -= 1;
             self.before = Some(record.id);
             if self.filter.matches(record) {
-                self.take(record);
+                *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
-        }
-        seen < SLICE
-    }
-
-    /// Every task matches: no need to look at those beyond the page.
-    fn step_without_filter(&mut self, tasks: &Tasks) -> bool {
-        for record in tasks.newest_before(self.before).take(SLICE) {
-            self.before = Some(record.id);
-            self.take(record);
             if self.has_enough() {
-                self.matches = tasks.len();
+                // Without a filter every task matches: no need to look at those beyond the page.
+                self.matches = if self.filter.is_empty() { tasks.len() } else { self.matches };
                 return true;
             }
         }
-        tasks.newest_before(self.before).next().is_none()
+        true
     }
 
-    fn take(&mut self, record: &TaskRecord) {
-        self.matches += 1;
-        match &mut self.goal {
-            Goal::Newest { found, .. } => {
-                found.get_or_insert(record.id);
-            }
-            Goal::Page { offset, limit, records } => {
-                if self.matches > *offset && records.len() < *limit {
-                    records.push(record.clone());
-                }
-            }
-        }
-    }
-
-    const fn has_enough(&self) -> bool {
+    /// Whether the tasks that were not looked at make no difference.
+    fn has_enough(&self) -> bool {
         match &self.goal {
-            Goal::Newest { found, .. } => found.is_some(),
-            Goal::Page { limit, records, .. } => records.len() >= *limit,
+            Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
+            Goal::Page { limit, records, .. } => records.len() >= *limit && self.filter.is_empty(),
+            Goal::Explain { found } => found.is_some(),
+            Goal::Agents { .. } | Goal::Gates => true,
         }
     }
 }
 
-/// The searches that are under way, in the order of their turns.
-pub(super) type Scans = VecDeque<Scan>;
+/// The tasks that may match and are older than `before`, newest first.
+fn candidates<'a>(
+    tasks: &'a Tasks,
+    filter: &Filter,
+    before: Option<TaskId>,
+) -> Box<dyn Iterator<Item = &'a TaskRecord> + 'a> {
+    match (filter.task_id(), filter.given_id()) {
+        (Some(id), _) => {
+            let unseen = id.filter(|id| before.is_none_or(|before| *id < before));
+            Box::new(unseen.and_then(|id| tasks.get(id)).into_iter())
+        }
+        (None, Some(given_id)) => Box::new(tasks.with_given_id(given_id, before)),
+        (None, None) => Box::new(tasks.newest_before(before)),
+    }
+}
+
+/// Notes a task that matches; gives back what that costs beside the look.
+fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
+    *matches += 1;
+    match goal {
+        Goal::Newest { found, .. } => {
+            found.get_or_insert(record.id);
+            0
+        }
+        Goal::Page { offset, limit, records } if *matches > *offset && records.len() < *limit => {
+            records.push(record.clone());
+            SHOWN
+        }
+        Goal::Explain { found } => {
+            found.get_or_insert(record.id);
+            EXPLAINED
+        }
+        Goal::Page { .. } | Goal::Agents { .. } | Goal::Gates => 0,
+    }
+}

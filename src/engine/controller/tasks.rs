@@ -51,14 +51,18 @@ impl Tasks {
         self.records.range((Unbounded, end)).rev().map(|(_, record)| &**record)
     }
 
-    /// The tasks with this given id, newest first.
-    pub(super) fn with_given_id(&self, given_id: &str) -> impl Iterator<Item = &TaskRecord> {
-        self.given_ids.get(given_id).filter_map(|id| self.get(id))
+    /// The tasks with this given id that are older than `before`, newest first.
+    pub(super) fn with_given_id<'a>(
+        &'a self,
+        given_id: &str,
+        before: Option<TaskId>,
+    ) -> impl Iterator<Item = &'a TaskRecord> + use<'a> {
+        self.given_ids.get(given_id, before).filter_map(|id| self.get(id))
     }
 
     /// The task that was submitted with this key.
     pub(super) fn with_submit_key(&self, key: &str) -> Option<&TaskRecord> {
-        self.submit_keys.get(key).find_map(|id| self.get(id))
+        self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
     /// Takes a new task in.

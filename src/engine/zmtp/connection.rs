@@ -194,6 +194,8 @@ impl Connection {
         let Some(done) = done else { return Ok(None) };
         let peer = Peer { kind: done.kind, is_3_1, key: done.key };
         self.session = done.session;
+        // Its secrets are not needed any more.
+        self.handshake = Handshake::Null;
         self.state = State::Open(peer);
         Ok(Some(Event::Opened(peer)))
     }
@@ -323,6 +325,21 @@ impl Connection {
         match self.state {
             State::Open(peer) => Some(peer),
             State::Greeting { .. } | State::Handshake { .. } | State::Over => None,
+        }
+    }
+
+    /// Whether the other side is one that subscribes, as far as is known.
+    #[must_use]
+    pub const fn subscribes(&self) -> bool {
+        self.settings.kind.publishes()
+    }
+
+    /// What it tells that the stream has ended here.
+    #[must_use]
+    pub const fn meaning_of_end(&self) -> Option<Cut> {
+        match self.state {
+            State::Handshake { .. } if self.handshake.is_unanswered() => Some(Cut::Unanswered),
+            State::Greeting { .. } | State::Handshake { .. } | State::Open(_) | State::Over => None,
         }
     }
 

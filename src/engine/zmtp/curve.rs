@@ -39,6 +39,8 @@ const HELLO_HEAD: [u8; 74] = {
     head[0] = 1;
     head
 };
+/// What the box of a HELLO holds.
+const PROOF: [u8; 64] = [0; 64];
 /// The reason of an ERROR that means to libzmq: your key is not wanted.
 const UNAUTHORISED: &str = "400";
 
@@ -141,14 +143,19 @@ impl CurveServer {
     }
 
     fn hello(&mut self, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
-        let [major, ..] = take::<{ HELLO_HEAD.len() }>(&mut data)?;
+        let head = take::<{ HELLO_HEAD.len() }>(&mut data)?;
         let client = PublicKey::from_bytes(take(&mut data)?);
         let number = take::<8>(&mut data)?;
-        if major != 1 {
+        if head[..2] != HELLO_HEAD[..2] {
             return Err(Cut::Protocol("it speaks another version of CURVE"));
         }
+        if head != HELLO_HEAD || data.len() != TAG_BYTES + PROOF.len() {
+            return Err(Cut::Protocol("its HELLO is malformed"));
+        }
         let with = between(&client, &self.keys.pair);
-        open(&with, short_nonce(*b"CurveZMQHELLO---", number), data)?;
+        if open(&with, short_nonce(*b"CurveZMQHELLO---", number), data)? != PROOF {
+            return Err(Cut::Protocol("its HELLO is malformed"));
+        }
         let transient = KeyPair::from_bytes(bytes(&mut self.random));
         let cookie = bytes(&mut self.random);
         let random = bytes(&mut self.random);
@@ -211,7 +218,7 @@ impl CurveClient {
     pub(super) fn begin(&self, out: &mut Vec<u8>) {
         let with = between(&self.keys.server, &self.transient);
         let number = 1_u64.to_be_bytes();
-        let proof = seal(&with, short_nonce(*b"CurveZMQHELLO---", number), &[0; 64]);
+        let proof = seal(&with, short_nonce(*b"CurveZMQHELLO---", number), &PROOF);
         command::write(out, HELLO, &[&HELLO_HEAD, self.transient.public.as_bytes(), &number, &proof]);
     }
 
@@ -221,6 +228,10 @@ impl CurveClient {
             ((READY, data), Some(server)) => self.ready(ours, server, data).map(Some),
             ((name, data), _) => Err(unexpected(name, data)),
         }
+    }
+
+    pub(super) const fn is_unanswered(&self) -> bool {
+        self.welcomed.is_none()
     }
 
     fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {

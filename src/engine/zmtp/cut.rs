@@ -40,6 +40,9 @@ pub enum Cut {
     /// A CURVE box that cannot be opened.
     #[error("its keys do not fit: {0}")]
     Keys(&'static str),
+    /// It ends the connection where the answer to the first command of CURVE is due: it cannot open what is sealed for another key.
+    #[error("it does not answer the first command of CURVE; it has another key")]
+    Unanswered,
     /// A CURVE client whose key is not known here.
     #[error("its public key {0} is not authorised")]
     Unauthorised(String),
@@ -55,6 +58,9 @@ pub enum Cut {
     /// All peers together hold too much, and this one has stood still the longest.
     #[error("what all peers hold together is too much, and it has stood still the longest")]
     Crowded,
+    /// There is no place for a newcomer, and this one has been silent the longest.
+    #[error("others have no place, and it has been silent the longest")]
+    Idle,
     /// The connection has been cut before.
     #[error("the connection is over")]
     Over,

@@ -41,6 +41,14 @@ impl Handshake {
         }
     }
 
+    /// Whether we have said the first word, and nothing has come back.
+    pub(super) const fn is_unanswered(&self) -> bool {
+        match self {
+            Self::CurveClient(client) => client.is_unanswered(),
+            Self::Null | Self::CurveServer(_) => false,
+        }
+    }
+
     /// Takes a command; `None` while there is more to come.
     pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Done>, Cut> {
         let secured = match self {

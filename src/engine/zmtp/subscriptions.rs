@@ -1,6 +1,7 @@
 //! What the peers of a publisher have asked for.
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 /// Bytes of a prefix. It is the beginning of a message that we send; a longer one can only be there to cost memory.
 const PREFIX_BYTES_MAX: usize = 256;
@@ -51,15 +52,59 @@ impl Subscriptions {
         self.0.is_empty()
     }
 
-    /// Whether a message is asked for.
+    /// Whether a message is asked for. It costs as many look-ups as a prefix has bytes at most, whatever the number of prefixes.
     #[must_use]
     pub fn matches(&self, message: &[u8]) -> bool {
-        self.0.keys().any(|prefix| message.starts_with(prefix))
+        let mut head = &message[..message.len().min(PREFIX_BYTES_MAX)];
+        loop {
+            let at_most = (Bound::Unbounded, Bound::Included(head));
+            let Some((prefix, _)) = self.0.range::<[u8], _>(at_most).next_back() else { return false };
+            if head.starts_with(prefix) {
+                return true;
+            }
+            // A prefix of `head` sorts before this one, and all between the two begin with it: it is a prefix of what they share.
+            let shared = prefix.iter().zip(head).take_while(|(ours, theirs)| ours == theirs).count();
+            head = &head[..shared];
+        }
     }
 
-    /// Whether some message that begins like this may be asked for.
+    /// Whether some message that begins like this may be asked for. It costs as much as [`Self::matches`].
     #[must_use]
     pub fn may_match(&self, beginning: &[u8]) -> bool {
-        self.0.keys().any(|prefix| prefix.starts_with(beginning) || beginning.starts_with(prefix))
+        let longer = self.0.range::<[u8], _>((Bound::Included(beginning), Bound::Unbounded)).next();
+        longer.is_some_and(|(prefix, _)| prefix.starts_with(beginning)) || self.matches(beginning)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        /// Against the definition, which looks at every prefix. Two letters, so that many prefixes share a beginning.
+        #[test]
+        fn prefixes_are_found_as_if_each_was_looked_at(
+            prefixes in proptest::collection::vec("[ab]{0,6}", 0..12),
+            message in "[ab]{0,8}",
+        ) {
+            let mut asked = Subscriptions::default();
+            for prefix in &prefixes {
+                asked.add(prefix.clone().into_bytes(), 100).unwrap();
+            }
+            let begins = |prefix: &String| message.starts_with(prefix.as_str());
+            prop_assert_eq!(asked.matches(message.as_bytes()), prefixes.iter().any(begins));
+            let touches = |prefix: &String| begins(prefix) || prefix.starts_with(&message);
+            prop_assert_eq!(asked.may_match(message.as_bytes()), prefixes.iter().any(touches));
+        }
+    }
+
+    #[test]
+    fn a_message_longer_than_any_prefix_is_found_by_its_beginning() {
+        let mut asked = Subscriptions::default();
+        asked.add(vec![b'x'; PREFIX_BYTES_MAX], 1).unwrap();
+        assert!(asked.matches(&[b'x'; 10_000]) && !asked.matches(&[b'x'; PREFIX_BYTES_MAX - 1]));
+        assert!(asked.may_match(b"x") && !asked.may_match(b"y"));
     }
 }

@@ -463,7 +463,7 @@ fn a_key_is_written_as_others_write_it() {
     for text in
         ["", "x", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI", "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hI\"", "~~~~~"]
     {
-        assert_eq!(PublicKey::parse(text), Err(BadKey), "{text}");
+        assert_eq!(PublicKey::parse(text), Err(BadKey::NotZ85), "{text}");
     }
 }
 
@@ -505,6 +505,47 @@ fn wrong_keys_do_not_get_in() {
     let mut plain = connection(Kind::Dealer);
     let cut = feed(&mut plain, &take(&mut secured(Kind::Router, server, 4))).1;
     assert_eq!(cut, Some(Cut::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
+}
+
+/// RFC 26: the server looks at each field of a HELLO.
+#[test]
+fn a_malformed_hello_is_refused() {
+    let hello = |change: fn(&mut Vec<u8>)| {
+        let (server, client) = keys();
+        let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+        feed(&mut server, &take(&mut client));
+        feed(&mut client, &take(&mut server));
+        let mut hello = take(&mut client);
+        assert!(hello.starts_with(b"\x04\xC8\x05HELLO\x01\x00"), "the head of a frame, and version 1.0");
+        change(&mut hello);
+        (feed(&mut server, &hello).1, take(&mut server).is_empty())
+    };
+    assert_eq!(hello(|_| {}), (None, false), "it is welcome");
+    let changes: [fn(&mut Vec<u8>); 4] = [
+        |hello| hello[8] = 2,
+        |hello| hello[9] = 9,
+        |hello| hello[50] = 1,
+        |hello| {
+            hello.pop();
+            hello[1] -= 1;
+        },
+    ];
+    for change in changes {
+        let (cut, is_silent) = hello(change);
+        assert!(matches!(cut, Some(Cut::Protocol(_))) && is_silent, "{cut:?}");
+    }
+}
+
+/// What the client makes of a server that closes: after the first command of CURVE, and at no other time.
+#[test]
+fn a_close_instead_of_a_welcome_tells_of_another_key() {
+    let (server, client) = keys();
+    let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
+    assert_eq!(client.meaning_of_end(), None, "it may be crowded");
+    feed(&mut client, &take(&mut server));
+    assert_eq!(client.meaning_of_end(), Some(Cut::Unanswered));
+    converse(&mut client, &mut server);
+    assert_eq!((client.meaning_of_end(), server.meaning_of_end()), (None, None));
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         page_max: config.controller.details_limit_max,
         // Bounds of memory, far above what a machine's descriptors allow.
         agents_max: 100_000,
-        parked_max: 100_000,
-        scans_max: 64,
+        parked_max: config.controller.parked_max,
+        scans_max: 500,
     }
 }

@@ -1,12 +1,14 @@
 //! Who is let in: listeners, and how many places there are.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use super::crowd::{Crowds, Machine, machine};
 use super::peer::Peer;
-use super::reactor::{Endpoint, PeerId};
+use super::reactor::{Endpoint, KEYS_KEY, PeerId};
+use super::refusals::Refusals;
 use super::stream::{Listener, Stream};
 use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
@@ -19,12 +21,18 @@ const ACCEPTS_PER_TURN: usize = 64;
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
 
+/// How often the keys are looked at without news of them: what happens on another machine is no news here.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The part of all places that is kept for the unix socket, and for the first connection of each address.
+const KEPT_SHARE: usize = 32;
+
 /// How many connections there may be, and what they may cost together.
 #[derive(Clone, Copy, Debug)]
 pub struct Places {
     /// In all; descriptors beyond it are for other purposes.
     pub connections_max: usize,
-    /// Of one IP address.
+    /// Of one IP address; all loopback addresses are one.
     pub per_address_max: usize,
     /// Bytes that all of them make us hold: half messages, and what waits for those who do not read.
     pub held_bytes_max: usize,
@@ -45,12 +53,17 @@ pub struct Counts {
 pub(super) struct Accepting {
     places: Places,
     listeners: Vec<Listening>,
-    by_address: BTreeMap<IpAddr, usize>,
+    pub(super) crowds: Crowds,
+    pub(super) refusals: Refusals,
     /// Connections in the order in which they came, as long as their handshake may be under way.
     handshakes: VecDeque<PeerId>,
     resumes_at: Option<Mono>,
     /// Who may come in to the listeners with CURVE.
     keys: Option<KeyFolder>,
+    /// Something has happened to the keys.
+    keys_have_news: bool,
+    /// When to look at the keys without news of them.
+    look_at: Mono,
     pub(super) counts: Counts,
 }
 
@@ -68,10 +81,13 @@ impl Accepting {
         Self {
             places,
             listeners: Vec::new(),
-            by_address: BTreeMap::new(),
+            crowds: Crowds::new(),
+            refusals: Refusals::new(),
             handshakes: VecDeque::new(),
             resumes_at: None,
             keys: None,
+            keys_have_news: false,
+            look_at: Mono::from_nanos(0),
             counts,
         }
     }
@@ -94,18 +110,14 @@ impl Accepting {
         self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
     }
 
-    pub(super) const fn resumes_at(&self) -> Option<Mono> {
-        self.resumes_at
+    /// When there is something to do although there is no news.
+    pub(super) fn poll_timeout(&self) -> Option<Mono> {
+        let look_at = self.keys.as_ref().map(|_| self.look_at);
+        self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
     }
 
-    pub(super) fn left(&mut self, address: Option<IpAddr>) {
-        let Some(address) = address else { return };
-        if let Some(count) = self.by_address.get_mut(&address) {
-            *count -= 1;
-            if *count == 0 {
-                self.by_address.remove(&address);
-            }
-        }
+    pub(super) const fn keys_changed(&mut self) {
+        self.keys_have_news = true;
     }
 
     /// Whether the key of a peer is known, at this moment.
@@ -114,15 +126,20 @@ impl Accepting {
         keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
     }
 
-    fn is_full_for(&self, address: IpAddr) -> bool {
-        self.by_address.get(&address).is_some_and(|count| *count >= self.places.per_address_max)
+    /// Connections that there may be for a newcomer of this machine to have a place.
+    fn places_for(&self, machine: Machine) -> usize {
+        let is_first = machine.is_none() || self.crowds.len(machine) == 0;
+        let kept = if is_first { 0 } else { self.places.connections_max / KEPT_SHARE };
+        self.places.connections_max - kept
     }
 }
 
 impl Endpoint {
     /// Whether a connection more could be taken.
     pub(super) fn has_place(&mut self) -> bool {
-        self.peers.len() < self.accepting.places.connections_max || self.oldest_handshake(None).is_some()
+        self.peers.len() < self.accepting.places.connections_max
+            || self.oldest_handshake(None).is_some()
+            || self.longest_idle().is_some()
     }
 
     pub(super) fn accept(&mut self) {
@@ -130,7 +147,6 @@ impl Endpoint {
             return;
         }
         self.accepting.resumes_at = None;
-        self.look_at_keys();
         for tag in 0..self.accepting.listeners.len() {
             for _ in 0..ACCEPTS_PER_TURN {
                 if !self.accepting.listeners[tag].has_callers || !self.has_place() {
@@ -154,14 +170,23 @@ impl Endpoint {
         }
     }
 
-    /// Has the keys looked after whenever somebody comes in.
+    /// Lets in whose key is there, and nobody whose key has gone, from a second after it came or went at the latest.
     pub fn watch_keys(&mut self, keys: KeyFolder) {
+        let watched = keys.news().map(|news| self.poller.add(news, KEYS_KEY, false));
+        if let Some(Err(error)) = watched {
+            log::info!("cannot wait for news of the keys: {error}; they are looked at every {LOOK_INTERVAL:?}");
+        }
         self.accepting.keys = Some(keys);
     }
 
     /// Ends the connections of those whose key is not there any more.
-    fn look_at_keys(&mut self) {
+    pub(super) fn look_at_keys(&mut self) {
+        let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
+        if !std::mem::take(&mut self.accepting.keys_have_news) && now < self.accepting.look_at {
+            return;
+        }
+        self.accepting.look_at = now + LOOK_INTERVAL;
         if !folder.look(clock::now().wall) {
             return;
         }
@@ -182,44 +207,52 @@ impl Endpoint {
     /// Ends a connection whose key has been taken away.
     pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
-        log::info!("a connection ends: its key {key} has been taken away");
+        let from = self.peers.get(id).map(Peer::place).unwrap_or_default();
+        log::info!("a connection {from} ends: its key {key} has been taken away");
         self.cut(id, &Cut::Unauthorised(key));
     }
 
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
-        if let Some(full) = address.filter(|address| self.accepting.is_full_for(*address)) {
-            let Some(oldest) = self.oldest_handshake(Some(full)) else {
-                self.accepting.counts.refused += 1;
-                log::debug!(
-                    "a connection of {full} is refused: it has {} already",
-                    self.accepting.places.per_address_max
-                );
-                return;
-            };
-            self.cut(oldest, &Cut::SlowHandshake);
-        } else if self.peers.len() >= self.accepting.places.connections_max
-            && let Some(oldest) = self.oldest_handshake(None)
-        {
-            self.cut(oldest, &Cut::SlowHandshake);
+        let machine = machine(address);
+        if !self.make_place(machine) {
+            self.accepting.counts.refused += 1;
+            let count = self.accepting.crowds.len(machine);
+            log::debug!("a connection of {address:?} is refused: it has {count} already, and none of them gives way");
+            return;
         }
         let connection = Connection::accepted(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
-        if let Some(address) = address {
-            *self.accepting.by_address.entry(address).or_default() += 1;
-        }
-        match self.insert(Peer::new(stream, connection, tag, address)) {
+        let peer = Peer::new(self.now, stream, connection, tag, address);
+        let standing = peer.standing;
+        match self.insert(peer) {
             Ok(id) => {
+                self.accepting.crowds.join(machine, standing, id);
                 self.accepting.counts.accepted += 1;
                 self.accepting.handshakes.push_back(id);
             }
-            Err(error) => {
-                log::warn!("cannot watch a connection: {error}");
-                self.accepting.left(address);
-            }
+            Err(error) => log::warn!("cannot watch a connection: {error}"),
         }
     }
 
-    /// The connection that has been longest in its handshake, of one address or of all.
-    fn oldest_handshake(&mut self, address: Option<IpAddr>) -> Option<PeerId> {
+    /// Sees to a place for a newcomer of this machine; false when none can be had.
+    fn make_place(&mut self, machine: Machine) -> bool {
+        let of_machine =
+            machine.is_some() && self.accepting.crowds.len(machine) >= self.accepting.places.per_address_max;
+        if !of_machine && self.peers.len() < self.accepting.places_for(machine) {
+            return true;
+        }
+        if let Some(oldest) = self.oldest_handshake(of_machine.then_some(machine)) {
+            self.cut(oldest, &Cut::SlowHandshake);
+            return true;
+        }
+        let idle = if of_machine { self.longest_idle_of(machine) } else { self.longest_idle() };
+        if let Some(idle) = idle {
+            self.cut(idle, &Cut::Idle);
+        }
+        idle.is_some()
+    }
+
+    /// The connection that has been longest in its handshake, of one machine or of all.
+    fn oldest_handshake(&mut self, machine: Option<Machine>) -> Option<PeerId> {
         let in_handshake =
             |endpoint: &Self, id: PeerId| endpoint.peers.get(id).is_some_and(|peer| peer.connection.peer().is_none());
         while let Some(first) = self.accepting.handshakes.front().copied()
@@ -227,9 +260,8 @@ impl Endpoint {
         {
             self.accepting.handshakes.pop_front();
         }
-        let matches = |id: &PeerId| {
-            in_handshake(self, *id) && address.is_none_or(|address| self.peers[*id].address == Some(address))
-        };
+        let matches =
+            |id: &PeerId| in_handshake(self, *id) && machine.is_none_or(|machine| self.peers[*id].machine == machine);
         self.accepting.handshakes.iter().copied().find(matches)
     }
 }

@@ -8,26 +8,38 @@ impl Endpoint {
     pub fn cut(&mut self, id: PeerId, cut: &Cut) {
         if let Some(peer) = self.peers.get_mut(id) {
             self.accepting.counts.cut += 1;
-            log::debug!("a peer{} is cut: {cut}", peer.address.map(|ip| format!(" of {ip}")).unwrap_or_default());
+            let from = peer.place();
+            log::debug!("a peer {from} is cut: {cut}");
+            let at_the_door = self.accepting.listeners() > 0 && !peer.is_open;
+            if at_the_door && let Some(line) = self.accepting.refusals.turned_away(self.now, &from, cut) {
+                log::warn!("{line}");
+            }
             // If it does not take it now, it never gets it.
             let _ = peer.write(self.now);
-            self.remove(id);
+            self.remove(id, Some(cut.clone()));
+        }
+    }
+
+    /// From here on, a connection gives way to no newcomer.
+    pub fn keep(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.is_kept = true;
         }
     }
 
     /// Closes a connection that is not needed any more.
     pub fn close(&mut self, id: PeerId) {
-        self.remove(id);
+        self.remove(id, None);
     }
 
-    pub(super) fn remove(&mut self, id: PeerId) {
+    pub(super) fn remove(&mut self, id: PeerId, why: Option<Cut>) {
         let Some(mut peer) = self.peers.remove(id) else { return };
         self.held.forget(&mut peer.share);
-        self.accepting.left(peer.address);
+        self.accepting.crowds.leave(peer.machine, peer.standing, id);
         if let Some(at) = peer.armed {
             self.timers.remove(&(at, id));
         }
-        self.closed.push_back(Arrival { peer: id, tag: peer.tag, what: What::Closed });
+        self.closed.push_back(Arrival { peer: id, tag: peer.tag, what: What::Closed(why) });
     }
 
     /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.

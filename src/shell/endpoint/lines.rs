@@ -11,8 +11,9 @@ use std::time::Duration;
 
 use super::accept::Places;
 use super::address::Address;
+use super::denial::Denial;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
-use crate::engine::zmtp::{Event, Kind, Limits, Security, Settings};
+use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
 use crate::shell::transport::SocketError;
 use crate::types::Mono;
@@ -37,7 +38,12 @@ pub(super) struct Lines {
     pub(super) endpoint: Endpoint,
     lines: Vec<Line>,
     settings: LinkSettings,
+    /// Why the last attempt was turned away, until it is asked for or an attempt succeeds.
+    denial: Option<Denial>,
 }
+
+/// How often in a row the other side must close without an answer before that means something. One that is crowded does it, too.
+const UNANSWERED_MIN: u32 = 2;
 
 #[derive(Debug)]
 struct Line {
@@ -45,6 +51,8 @@ struct Line {
     kind: Kind,
     state: LineState,
     pause: Duration,
+    /// Attempts in a row that ended without an answer to our first command.
+    unanswered: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -70,13 +78,14 @@ impl Lines {
         let now = clock::now().mono;
         let line = |(text, kind): &(&str, Kind)| {
             let address = Address::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
-            Ok(Line { address, kind: *kind, state: LineState::Resting { until: now }, pause: FIRST_PAUSE })
+            let state = LineState::Resting { until: now };
+            Ok(Line { address, kind: *kind, state, pause: FIRST_PAUSE, unanswered: 0 })
         };
         let lines: Vec<Line> = targets.iter().map(line).collect::<Result<_, SocketError>>()?;
         let places = Places { connections_max: lines.len(), per_address_max: lines.len(), held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places);
         let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", targets[0].0, source))?;
-        let mut all = Self { endpoint, lines, settings };
+        let mut all = Self { endpoint, lines, settings, denial: None };
         all.dial(now);
         Ok(all)
     }
@@ -126,14 +135,22 @@ impl Lines {
         match what {
             // A connection that was given up before does not matter any more.
             _ if !is_ours => None,
-            What::Closed => {
+            What::Closed(why) => {
+                let was_open = matches!(line.state, LineState::Open(_));
                 line.rest(now, self.settings.reconnect_interval_max);
+                line.unanswered = if why == Some(Cut::Unanswered) { line.unanswered + 1 } else { 0 };
+                let says_why = line.unanswered == 0 || line.unanswered >= UNANSWERED_MIN;
+                if let Some(cut) = why.filter(|_| says_why && !was_open) {
+                    self.denial = Denial::of(&cut, &self.settings.security).or(self.denial);
+                }
                 None
             }
             What::Event(event) => {
                 if let Event::Opened(_) = event {
                     line.state = LineState::Open(peer);
                     line.pause = FIRST_PAUSE;
+                    line.unanswered = 0;
+                    self.denial = None;
                 }
                 Some((tag, event))
             }
@@ -146,6 +163,11 @@ impl Lines {
             LineState::Open(peer) => Some(peer),
             LineState::Resting { .. } | LineState::Dialled(_) => None,
         }
+    }
+
+    /// Why the other side turned us away, once for each attempt.
+    pub(super) const fn take_denial(&mut self) -> Option<Denial> {
+        self.denial.take()
     }
 
     /// Gives up all connections and makes new ones.

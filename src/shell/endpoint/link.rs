@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
+use super::denial::Denial;
 use super::lines::{Lines, LinkSettings};
 use super::reactor::Tag;
 use crate::engine::zmtp::{Event, Kind};
@@ -114,6 +115,10 @@ impl Link for OwnLink {
 
     fn receive_broadcast(&mut self) -> Option<Vec<u8>> {
         self.broadcasts.pop_front()
+    }
+
+    fn take_denial(&mut self) -> Option<Denial> {
+        self.lines.take_denial()
     }
 
     fn reconnect(&mut self) -> Result<(), SocketError> {

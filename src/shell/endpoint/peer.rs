@@ -3,10 +3,11 @@
 use std::io;
 use std::net::IpAddr;
 
+use super::crowd::{Machine, Standing, machine};
 use super::held::Share;
 use super::reactor::Tag;
 use super::stream::Stream;
-use crate::engine::zmtp::Connection;
+use crate::engine::zmtp::{Connection, Event};
 use crate::types::Mono;
 
 #[derive(Debug)]
@@ -16,6 +17,18 @@ pub(super) struct Peer {
     pub(super) tag: Tag,
     /// Of its machine, if it came in by a listener.
     pub(super) address: Option<IpAddr>,
+    /// The machine whose connections it is counted among.
+    pub(super) machine: Machine,
+    /// Its place in the order in which they give way.
+    pub(super) standing: Standing,
+    /// The handshake was done.
+    pub(super) is_open: bool,
+    /// When it came, or said something that its owner has seen.
+    pub(super) heard: Mono,
+    /// Messages of it without an answer so far.
+    pub(super) owed: u32,
+    /// Its owner says that it gives way to no newcomer.
+    pub(super) is_kept: bool,
     /// Stands in the list of those to be read.
     pub(super) is_ready: bool,
     /// Stands in the list of those to be written to.
@@ -46,12 +59,14 @@ pub(super) enum Chunk {
 }
 
 impl Peer {
-    pub(super) fn new(stream: Stream, connection: Connection, tag: Tag, address: Option<IpAddr>) -> Self {
+    pub(super) fn new(now: Mono, stream: Stream, connection: Connection, tag: Tag, address: Option<IpAddr>) -> Self {
         Self {
-            stream,
-            connection,
-            tag,
-            address,
+            machine: machine(address),
+            standing: (connection.subscribes(), now),
+            is_open: false,
+            heard: now,
+            owed: 0,
+            is_kept: false,
             is_ready: false,
             is_unsent: false,
             write_by: None,
@@ -60,7 +75,26 @@ impl Peer {
             has_ended: false,
             armed: None,
             share: Share::default(),
+            stream,
+            connection,
+            tag,
+            address,
         }
+    }
+
+    /// Notes that it has said something.
+    pub(super) fn note(&mut self, now: Mono, event: &Event) {
+        self.heard = now;
+        match event {
+            Event::Opened(_) => self.is_open = true,
+            Event::Message(_) => self.owed = self.owed.saturating_add(1),
+            Event::Subscribed(_) | Event::Cancelled(_) => {}
+        }
+    }
+
+    /// Where it comes from, for a log.
+    pub(super) fn place(&self) -> String {
+        self.address.map_or_else(|| "of this machine's socket".to_owned(), |ip| format!("of {ip}"))
     }
 
     pub(super) fn read(&self, buffer: &mut [u8]) -> Chunk {

@@ -1,5 +1,6 @@
 //! The controller's two ports on one [`Endpoint`].
 
+use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
@@ -56,7 +57,10 @@ pub struct OwnPorts {
     subscriptions_max: usize,
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
-    is_watched: bool,
+    /// Peers of requests that have gone, and whose owner has not been told.
+    closed: VecDeque<PeerId>,
+    /// Subscribers that may ask for such a message.
+    watchers: usize,
 }
 
 impl OwnPorts {
@@ -121,11 +125,12 @@ impl OwnPorts {
             subscriptions: 0,
             subscriptions_max: settings.subscriptions_max,
             watchable,
-            is_watched: false,
+            closed: VecDeque::new(),
+            watchers: 0,
         })
     }
 
-    /// Has the keys looked after whenever somebody comes in: see [`Endpoint::watch_keys`].
+    /// Lets in those whose keys are in the folder at each moment: see [`Endpoint::watch_keys`].
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         self.endpoint.watch_keys(keys);
     }
@@ -141,11 +146,12 @@ impl OwnPorts {
             }
             What::Event(Event::Subscribed(prefix)) => self.subscribe(peer, prefix),
             What::Event(Event::Cancelled(prefix)) => self.change(peer, |asked| asked.remove(&prefix)),
-            What::Closed if self.kinds.get(tag) == Some(&Kind::Xpub) => {
+            What::Closed(_) if self.kinds.get(tag) == Some(&Kind::Xpub) => {
                 self.change(peer, |asked| *asked = Subscriptions::default());
                 self.subscribers.remove(peer);
             }
-            What::Event(Event::Opened(_) | Event::Message(_)) | What::Closed => {}
+            What::Closed(_) => self.closed.push_back(peer),
+            What::Event(Event::Opened(_) | Event::Message(_)) => {}
         }
         None
     }
@@ -166,11 +172,14 @@ impl OwnPorts {
 
     fn change(&mut self, peer: PeerId, change: impl FnOnce(&mut Subscriptions)) {
         let Some(asked) = self.subscribers.get_mut(peer) else { return };
-        let before = asked.len();
-        change(asked);
-        self.subscriptions = self.subscriptions - before + asked.len();
         let watchable = self.watchable.as_bytes();
-        self.is_watched = self.subscribers.values().any(|asked| asked.may_match(watchable));
+        let counts = |asked: &Subscriptions| (asked.len(), usize::from(asked.may_match(watchable)));
+        // A stranger decides how often this is done: it must not look at what the other subscribers have.
+        let (len, watches) = counts(asked);
+        change(asked);
+        let (len_after, watches_after) = counts(asked);
+        self.subscriptions = self.subscriptions - len + len_after;
+        self.watchers = self.watchers - watches + watches_after;
     }
 }
 
@@ -209,6 +218,16 @@ impl Ports for OwnPorts {
         None
     }
 
+    fn poll_closed(&mut self) -> Option<Vec<u8>> {
+        self.closed.pop_front().map(PeerId::to_bytes)
+    }
+
+    fn keep(&mut self, peer: &[u8]) {
+        if let Some(peer) = PeerId::from_bytes(peer) {
+            self.endpoint.keep(peer);
+        }
+    }
+
     fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
         let (peer, parts) = addressed(&frames)?;
         self.endpoint.send(peer, parts)
@@ -229,7 +248,7 @@ impl Ports for OwnPorts {
     }
 
     fn is_watched(&self) -> bool {
-        self.is_watched
+        self.watchers > 0
     }
 
     fn flush(&mut self) {

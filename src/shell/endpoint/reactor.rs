@@ -13,7 +13,7 @@ use super::held::Held;
 use super::peer::{Chunk, Peer};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
-use crate::engine::zmtp::{Connection, Event, Settings};
+use crate::engine::zmtp::{Connection, Cut, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
 
@@ -45,8 +45,17 @@ const CHUNK_BYTES: usize = 16_384;
 /// Chunks that are read in one turn, of all peers together: whatever they send, timers and other descriptors are not far.
 const CHUNKS_PER_TURN: usize = 64;
 
+/// Bytes that are read in one turn. A chunk may hold thousands of commands that bring no event, such as PING.
+const BYTES_PER_TURN: usize = 16 * CHUNK_BYTES;
+
+/// Events of one turn. A subscription has three bytes at least, so what was read in a turn may hold a hundred thousand of them.
+const EVENTS_PER_TURN: usize = 1024;
+
 /// Keys of listeners for the poller; those of peers have a small number in their lower half.
 const LISTENER_KEY: u64 = u64::MAX - 1000;
+
+/// That of the news of the keys.
+pub(super) const KEYS_KEY: u64 = LISTENER_KEY - 1;
 
 /// Something that a peer has done.
 #[derive(Debug)]
@@ -64,8 +73,8 @@ pub struct Arrival {
 pub enum What {
     /// It said something.
     Event(Event),
-    /// It has gone, or was cut. Nothing follows.
-    Closed,
+    /// It has gone, or was cut; the reason, where one is known. Nothing follows.
+    Closed(Option<Cut>),
 }
 
 /// Listeners and peers; see the [module](super).
@@ -83,6 +92,8 @@ pub struct Endpoint {
     pub(super) timers: BTreeSet<(Mono, PeerId)>,
     pub(super) closed: VecDeque<Arrival>,
     chunks_left: usize,
+    bytes_left: usize,
+    events_left: usize,
     input: Box<[u8]>,
     /// Whose bytes `input` holds, and which of them are not read so far.
     reading: Option<(PeerId, Range<usize>)>,
@@ -105,6 +116,8 @@ impl Endpoint {
             timers: BTreeSet::new(),
             closed: VecDeque::new(),
             chunks_left: CHUNKS_PER_TURN,
+            bytes_left: BYTES_PER_TURN,
+            events_left: EVENTS_PER_TURN,
             input: vec![0; CHUNK_BYTES].into_boxed_slice(),
             reading: None,
         })
@@ -129,7 +142,7 @@ impl Endpoint {
     pub fn connect(&mut self, address: &Address, settings: Settings, tag: Tag) -> io::Result<PeerId> {
         self.now = clock::now().mono;
         let connection = Connection::new(self.now, settings, rand::random());
-        let mut peer = Peer::new(Stream::connect(address)?, connection, tag, None);
+        let mut peer = Peer::new(self.now, Stream::connect(address)?, connection, tag, None);
         // It is writable when it is there.
         peer.is_blocked = true;
         self.insert(peer)
@@ -155,16 +168,21 @@ impl Endpoint {
         let at = if self.has_work() {
             Some(now)
         } else {
-            deadline.into_iter().chain(timer).chain(self.accepting.resumes_at()).min()
+            deadline.into_iter().chain(timer).chain(self.accepting.poll_timeout()).min()
         };
         let (ready, news) = self.poller.wait(fds, at.map(|at| at.since(now)));
         self.now = clock::now().mono;
         for news in news {
             self.note(news);
         }
+        self.look_at_keys();
         self.accept();
         self.handle_timeout();
-        self.chunks_left = CHUNKS_PER_TURN;
+        if let Some(line) = self.accepting.refusals.handle_timeout(self.now) {
+            log::warn!("{line}");
+        }
+        (self.chunks_left, self.bytes_left) = (CHUNKS_PER_TURN, BYTES_PER_TURN);
+        self.events_left = EVENTS_PER_TURN;
         ready
     }
 
@@ -174,6 +192,9 @@ impl Endpoint {
     }
 
     fn note(&mut self, news: Ready) {
+        if news.key == KEYS_KEY {
+            return self.accepting.keys_changed();
+        }
         if let Some(tag) = news.key.checked_sub(LISTENER_KEY).and_then(|tag| usize::try_from(tag).ok()) {
             return self.accepting.called(tag);
         }
@@ -196,10 +217,14 @@ impl Endpoint {
         }
     }
 
-    /// What a peer has done; `None` when nobody has anything more to say in this turn.
+    /// What a peer has done; `None` when nobody has anything more to say in this turn, or the turn has been long enough.
     pub fn poll_event(&mut self) -> Option<Arrival> {
         loop {
+            if self.events_left == 0 {
+                return None;
+            }
             if let Some(closed) = self.closed.pop_front() {
+                self.events_left -= 1;
                 return Some(closed);
             }
             let (id, bytes) = match self.reading.take() {
@@ -216,7 +241,9 @@ impl Endpoint {
                 Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
+                    self.events_left -= 1;
                     self.held.moved(&mut peer.share);
+                    peer.note(self.now, &event);
                     self.reading = Some((id, rest));
                     self.mark_unsent(id);
                     return Some(Arrival { peer: id, tag, what: What::Event(event) });
@@ -234,6 +261,7 @@ impl Endpoint {
     /// Reads a chunk of the next peer that has one.
     fn read(&mut self) -> Option<(PeerId, Range<usize>)> {
         while self.chunks_left > 0
+            && self.bytes_left > 0
             && let Some(id) = self.ready.pop_front()
         {
             let Some(peer) = self.peers.get_mut(id) else { continue };
@@ -245,6 +273,7 @@ impl Endpoint {
             match peer.read(&mut self.input) {
                 Chunk::Bytes(count) => {
                     self.chunks_left -= 1;
+                    self.bytes_left = self.bytes_left.saturating_sub(count);
                     // Less than was asked for: the kernel has no more, and will tell when it has.
                     if count == self.input.len() || peer.has_ended {
                         self.mark_ready(id);
@@ -254,7 +283,8 @@ impl Endpoint {
                 Chunk::Nothing => {}
                 Chunk::Over(error) => {
                     log::debug!("a peer is gone: {}", error.map_or("it closed".to_owned(), |error| error.to_string()));
-                    self.remove(id);
+                    let why = peer.connection.meaning_of_end();
+                    self.remove(id, why);
                 }
             }
         }

@@ -5,6 +5,7 @@
 
 use std::os::fd::BorrowedFd;
 
+use super::denial::Denial;
 use super::lines::{Lines, LinkSettings};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
@@ -16,6 +17,8 @@ use crate::types::Mono;
 pub enum Outcome {
     /// The frames behind the delimiter.
     Answer(Vec<Vec<u8>>),
+    /// The other side will never answer.
+    Denied(Denial),
     /// The time is over.
     Silence,
     /// The interrupt is readable.
@@ -60,6 +63,9 @@ impl Requester {
                     }
                     Event::Subscribed(_) | Event::Cancelled(_) => {}
                 }
+            }
+            if let Some(denial) = self.lines.take_denial() {
+                return Outcome::Denied(denial);
             }
             if ready.contains(&true) {
                 return Outcome::Interrupted;

@@ -75,6 +75,9 @@ impl Endpoint {
                 return Ok(false);
             }
         }
+        if let Some(peer) = self.peers.get_mut(id) {
+            peer.owed = peer.owed.saturating_sub(1);
+        }
         self.note_held(id);
         Ok(true)
     }
@@ -126,7 +129,8 @@ impl Endpoint {
         });
         if let Err(error) = outcome {
             log::debug!("a peer is gone: {error}");
-            return self.remove(id);
+            let why = peer.connection.meaning_of_end();
+            return self.remove(id, why);
         }
         if peer.connection.output().len() < waiting {
             self.held.moved(&mut peer.share);

@@ -128,24 +128,28 @@ impl AddressPolicy {
 }
 
 fn check_kind(ip: IpAddr) -> Result<(), Refusal> {
-    /// The metadata service of AWS, which is not link-local in IPv6.
+    /// The metadata service of AWS, which is not link-local in IPv6, and that of Alibaba, which is not in IPv4.
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
+    const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
     match ip {
         // All of 0.0.0.0/8 means "this host".
         IpAddr::V4(ip) if ip.octets()[0] == 0 => Err(Refusal::Unspecified),
         IpAddr::V6(ip) if ip.is_unspecified() => Err(Refusal::Unspecified),
         IpAddr::V4(ip) if ip.is_multicast() || ip.is_broadcast() => Err(Refusal::Multicast),
         IpAddr::V6(ip) if ip.is_multicast() => Err(Refusal::Multicast),
-        IpAddr::V4(ip) if ip.is_link_local() => Err(Refusal::LinkLocal),
+        IpAddr::V4(ip) if ip.is_link_local() || ip == METADATA_V4 => Err(Refusal::LinkLocal),
         IpAddr::V6(ip) if ip.is_unicast_link_local() || ip == METADATA_V6 => Err(Refusal::LinkLocal),
         IpAddr::V4(_) | IpAddr::V6(_) => Ok(()),
     }
 }
 
-/// The v4 address inside `::a.b.c.d` (deprecated) and `64:ff9b::a.b.c.d` (NAT64). The mapped form is v4 by now.
+/// The v4 address inside `::a.b.c.d` (deprecated), `64:ff9b::a.b.c.d` (NAT64) and `2002:a.b.c.d::` (6to4). The mapped form is v4 by now.
 fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let [a, b, c, d, e, f, high, low] = ip.segments();
+    if a == 0x2002 {
+        return Some(Ipv4Addr::from_bits(u32::from(b) << 16 | u32::from(c)));
+    }
     let prefix = [a, b, c, d, e, f];
     let hides = prefix == [0x64, 0xff9b, 0, 0, 0, 0] || (prefix == [0; 6] && high != 0);
     hides.then(|| Ipv4Addr::from_bits(u32::from(high) << 16 | u32::from(low)))

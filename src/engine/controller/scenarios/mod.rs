@@ -11,12 +11,14 @@ mod keys;
 mod limits;
 mod loss;
 mod operators;
+mod peers;
 mod query;
 mod restart;
 mod retries;
 mod tags;
 mod timeouts;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -67,7 +69,7 @@ impl World {
             page_max: 10,
             agents_max: 100,
             parked_max: 10,
-            scans_max: 2,
+            scans_max: 20,
             needs_max: 5,
             gates_max: 5,
             defer_delay: Duration::from_secs(10),
@@ -149,8 +151,13 @@ impl World {
     }
 
     fn ticket(&mut self) -> Ticket {
+        self.ticket_of(0)
+    }
+
+    /// Of another connection than the one by which everybody else speaks.
+    fn ticket_of(&mut self, connection: u64) -> Ticket {
         self.tickets += 1;
-        Ticket(self.tickets)
+        Ticket { connection: ConnectionId(connection), number: self.tickets }
     }
 
     fn ask(&mut self, request: Request) -> Reply {
@@ -161,7 +168,11 @@ impl World {
     }
 
     fn ask_later(&mut self, request: Request) -> (Ticket, Answer) {
-        let ticket = self.ticket();
+        self.ask_by(0, request)
+    }
+
+    fn ask_by(&mut self, connection: u64, request: Request) -> (Ticket, Answer) {
+        let ticket = self.ticket_of(connection);
         let answer = self.controller.handle_request(self.now, ticket, request);
         self.settle();
         (ticket, answer)

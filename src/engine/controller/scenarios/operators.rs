@@ -14,7 +14,7 @@ fn a_held_task_waits_until_it_is_released() {
     let ticket = world.park("b");
     world.restart();
     assert_eq!(world.apply("b"), None);
-    let ticket = Ticket(ticket.0.max(world.park("b").0));
+    let ticket = ticket.max(world.park("b"));
     assert!(world.why(held).contains("held"), "{}", world.why(held));
     assert_eq!(world.do_to(TASK_RELEASE, held), Reply::Done);
     let assigned = |(t, reply): &(Ticket, Reply)| *t == ticket && matches!(reply, Reply::Assigned(r) if r.id == held);

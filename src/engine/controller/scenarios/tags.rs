@@ -91,7 +91,7 @@ fn a_drained_agent_ends_its_task_and_gets_no_other() {
     world.restart();
     assert_eq!(world.apply("a"), None, "also after a restart");
     let _ = world.say("a", FromAgent::Exit);
-    let ticket = Ticket(ticket.0.max(world.park("a").0));
+    let ticket = ticket.max(world.park("a"));
     assert_eq!(assigned(&mut world), [], "also when it comes back");
     drain(&mut world, false);
     assert_eq!(assigned(&mut world), [(ticket, second)]);

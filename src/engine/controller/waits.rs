@@ -1,0 +1,77 @@
+//! Parked queries: which wait for the end of which task, and how many of them each connection has.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::effect::{ConnectionId, Ticket};
+use crate::types::TaskId;
+
+/// The part of all places that one connection may have: what one client parks must not keep the others from it.
+const SHARE: usize = 10;
+
+/// What is parked. Each of the three indexes follows from the others.
+#[derive(Debug, Default)]
+pub(super) struct Waits {
+    /// What each waits for, and how many tasks it matched.
+    by_ticket: BTreeMap<Ticket, (TaskId, usize)>,
+    by_task: BTreeSet<(TaskId, Ticket)>,
+    of_connection: BTreeMap<ConnectionId, usize>,
+}
+
+impl Waits {
+    /// Why one more of this connection cannot be parked, as a sentence.
+    pub(super) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
+        let share = (max / SHARE).max(1);
+        let own = self.of_connection.get(&connection).copied().unwrap_or_default();
+        if own >= share {
+            return Some(format!("{own} of this connection are parked already, its tenth of PARKED_MAX"));
+        }
+        (self.by_ticket.len() >= max).then(|| format!("{max} are parked already (PARKED_MAX); ask again later"))
+    }
+
+    pub(super) fn park(&mut self, ticket: Ticket, task: TaskId, matches: usize) {
+        let before = self.by_ticket.insert(ticket, (task, matches));
+        assert!(before.is_none(), "{ticket:?} waits twice");
+        self.by_task.insert((task, ticket));
+        *self.of_connection.entry(ticket.connection).or_default() += 1;
+    }
+
+    /// Ends a wait; says what it was for.
+    pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, usize)> {
+        let (task, matches) = self.by_ticket.remove(&ticket)?;
+        self.by_task.remove(&(task, ticket));
+        if let Some(count) = self.of_connection.get_mut(&ticket.connection) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_connection.remove(&ticket.connection);
+            }
+        }
+        Some((task, matches))
+    }
+
+    /// Those that wait for this task.
+    pub(super) fn for_task(&self, task: TaskId) -> Vec<Ticket> {
+        self.by_task.range((task, Ticket::MIN)..=(task, Ticket::MAX)).map(|(_, ticket)| *ticket).collect()
+    }
+
+    /// Those of this connection.
+    pub(super) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
+        self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
+    }
+
+    /// All of them, with what they wait for.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, TaskId)> {
+        self.by_ticket.iter().map(|(ticket, (task, _))| (*ticket, *task))
+    }
+
+    pub(super) fn sanity_check(&self) {
+        assert_eq!(self.by_ticket.len(), self.by_task.len(), "the two indexes of parked queries differ");
+        assert_eq!(
+            self.by_ticket.len(),
+            self.of_connection.values().sum::<usize>(),
+            "the count of parked queries has drifted"
+        );
+        for (ticket, task) in self.iter() {
+            assert!(self.by_task.contains(&(task, ticket)), "{ticket:?} is not found by its task {task}");
+        }
+    }
+}

@@ -1,0 +1,301 @@
+//! The folder with the keys that a controller lets in, and its changes while the controller runs.
+//!
+//! The kernel tells of what happens in the folder, and each file is looked at every second all the same: a file may change through a
+//! link or on another machine, and a folder that is gone may come back.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
+
+use super::{KeyError, check_owner, check_writers, public, server};
+use crate::config::CurveServerFiles;
+use crate::engine::zmtp::{PublicKey, ServerKeys};
+use crate::types::Wall;
+
+/// A file that has changed so shortly before may change again without another stamp, and what was just created may still be
+/// written.
+const SETTLED: Duration = Duration::from_secs(2);
+
+/// The keys of a controller. Those in the folder may change while it runs.
+#[derive(Debug)]
+pub struct KeyFolder {
+    folder: PathBuf,
+    keys: Arc<ServerKeys>,
+    /// The folder and its files as they were when they were read; `None` if they must be read again, whatever they look like.
+    seen: Option<BTreeMap<PathBuf, Option<Stamp>>>,
+    /// What was wrong with the folder or its files, so that it is said once.
+    complaints: BTreeSet<String>,
+    /// `None` where the kernel has no more of these.
+    news: Option<Inotify>,
+}
+
+/// What changes when a file is written, replaced, or given to others. The time of the change of its status cannot be set back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    file: (u64, u64),
+    bytes: u64,
+    written: (i64, i64),
+    changed: (i64, i64),
+}
+
+impl From<&fs::Metadata> for Stamp {
+    fn from(metadata: &fs::Metadata) -> Self {
+        Self {
+            file: (metadata.dev(), metadata.ino()),
+            bytes: metadata.size(),
+            written: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
+        }
+    }
+}
+
+impl Stamp {
+    fn is_settled(&self, now: Wall) -> bool {
+        let latest = u64::try_from(self.written.0.max(self.changed.0)).unwrap_or_default();
+        now.since(Wall::from_micros(latest.saturating_mul(1_000_000))) > SETTLED
+    }
+}
+
+impl KeyFolder {
+    /// Reads the keys. Files whose name begins with a point are passed over.
+    ///
+    /// # Errors
+    /// [`KeyError`], for the first file that is not as it should be.
+    pub fn open(files: &CurveServerFiles) -> Result<Self, KeyError> {
+        let pair = server(files)?;
+        let folder = files.authorised_keys.clone();
+        let news = Inotify::init(InitFlags::IN_CLOEXEC | InitFlags::IN_NONBLOCK);
+        let news = news.inspect_err(|errno| log::info!("cannot watch {}: {errno}", folder.display())).ok();
+        watch(news.as_ref(), &folder);
+        let stamps = stamps(&folder)?;
+        let names = stamps.keys().filter(|path| **path != folder);
+        let authorised: BTreeSet<PublicKey> = names.map(|path| authorised(path)).collect::<Result<_, _>>()?;
+        if authorised.is_empty() {
+            return Err(KeyError::Nobody(folder));
+        }
+        let keys = Arc::new(ServerKeys { pair, authorised });
+        Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
+    }
+
+    /// The keys as they were read last.
+    #[must_use]
+    pub fn keys(&self) -> Arc<ServerKeys> {
+        Arc::clone(&self.keys)
+    }
+
+    /// Readable when something has happened in the folder; [`Self::look`] takes it away.
+    #[must_use]
+    pub fn news(&self) -> Option<BorrowedFd<'_>> {
+        self.news.as_ref().map(Inotify::as_fd)
+    }
+
+    /// Looks at the folder and its files, and reads them if one of them has changed: `true` if [`Self::keys`] are others than before. A
+    /// file that is not as it should be is passed over, and named in the log: what was taken away must not stay valid for it. For
+    /// the same reason no key is valid while the folder cannot be read.
+    pub fn look(&mut self, now: Wall) -> bool {
+        while self.news.as_ref().is_some_and(|news| news.read_events().is_ok()) {}
+        // Before the look, so that what happens behind it is news.
+        let stamps = match stamps(&self.folder) {
+            Ok(stamps) if self.seen.as_ref() == Some(&stamps) => return false,
+            Ok(stamps) => stamps,
+            Err(error) => {
+                self.complain(BTreeSet::from([format!("{error}; no key may connect until this is mended")]));
+                return self.take(BTreeSet::new());
+            }
+        };
+        // It may be another folder of the same name.
+        watch(self.news.as_ref(), &self.folder);
+        let (mut keys, mut complaints) = (BTreeSet::new(), BTreeSet::new());
+        for (path, stamp) in stamps.iter().filter(|(path, _)| **path != self.folder) {
+            match authorised(path) {
+                Ok(key) => {
+                    keys.insert(key);
+                }
+                // It is about to be written; then it is looked at again.
+                Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.bytes == 0 && !it.is_settled(now)) => {}
+                Err(error) => {
+                    complaints.insert(format!("{error}; it is passed over"));
+                }
+            }
+        }
+        self.complain(complaints);
+        let is_settled = stamps.values().flatten().all(|stamp| stamp.is_settled(now));
+        self.seen = is_settled.then_some(stamps);
+        self.take(keys)
+    }
+
+    fn take(&mut self, authorised: BTreeSet<PublicKey>) -> bool {
+        if authorised == self.keys.authorised {
+            return false;
+        }
+        log::info!("{} keys in {} may connect from here on", authorised.len(), self.folder.display());
+        self.keys = Arc::new(ServerKeys { pair: self.keys.pair.clone(), authorised });
+        true
+    }
+
+    /// Says what is wrong, unless it was wrong at the last look.
+    fn complain(&mut self, complaints: BTreeSet<String>) {
+        for complaint in complaints.difference(&self.complaints) {
+            log::warn!("{complaint}");
+        }
+        self.complaints = complaints;
+    }
+}
+
+fn watch(news: Option<&Inotify>, folder: &Path) {
+    let what = AddWatchFlags::IN_CLOSE_WRITE
+        | AddWatchFlags::IN_CREATE
+        | AddWatchFlags::IN_DELETE
+        | AddWatchFlags::IN_MOVE
+        | AddWatchFlags::IN_ATTRIB
+        | AddWatchFlags::IN_DELETE_SELF
+        | AddWatchFlags::IN_MOVE_SELF
+        | AddWatchFlags::IN_ONLYDIR;
+    if let Some(Err(errno)) = news.map(|news| news.add_watch(folder, what)) {
+        log::debug!("cannot watch {}: {errno}", folder.display());
+    }
+}
+
+/// The folder and its files. What is gone when it is looked at has no stamp.
+fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<Stamp>>, KeyError> {
+    let fail = |source| KeyError::Read { path: folder.to_owned(), source };
+    let metadata = fs::metadata(folder).map_err(fail)?;
+    check_owner(folder, &metadata)?;
+    check_writers(folder, &metadata)?;
+    let mut stamps = BTreeMap::from([(folder.to_owned(), Some(Stamp::from(&metadata)))]);
+    for entry in fs::read_dir(folder).map_err(fail)? {
+        let entry = entry.map_err(fail)?;
+        if !entry.file_name().to_string_lossy().starts_with('.') {
+            let path = entry.path();
+            let stamp = fs::metadata(&path).ok().as_ref().map(Stamp::from);
+            stamps.insert(path, stamp);
+        }
+    }
+    Ok(stamps)
+}
+
+/// The key in a file of the folder.
+fn authorised(path: &Path) -> Result<PublicKey, KeyError> {
+    let metadata = fs::metadata(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
+    check_owner(path, &metadata)?;
+    public(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+    use crate::engine::zmtp::KeyPair;
+
+    /// A folder with the key of seed 2, and long after its files were written: a young change is looked at again anyway.
+    struct Place {
+        place: tempfile::TempDir,
+        folder: KeyFolder,
+        later: Wall,
+    }
+
+    fn key(seed: u8) -> PublicKey {
+        KeyPair::from_bytes([seed; 32]).public()
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let place = tempfile::tempdir().unwrap();
+            let (secret_key, authorised_keys) = (place.path().join("secret"), place.path().join("authorised"));
+            fs::write(&secret_key, KeyPair::from_bytes([1; 32]).secret_text()).unwrap();
+            fs::set_permissions(&secret_key, fs::Permissions::from_mode(0o600)).unwrap();
+            fs::create_dir(&authorised_keys).unwrap();
+            fs::set_permissions(&authorised_keys, fs::Permissions::from_mode(0o700)).unwrap();
+            add(&authorised_keys, "one", &key(2).to_string());
+            let mut folder = KeyFolder::open(&CurveServerFiles { secret_key, authorised_keys }).unwrap();
+            let later = Wall::from_micros(crate::shell::clock::now().wall.micros() + 3_600_000_000);
+            assert!(!folder.look(later) && folder.seen.is_some());
+            Self { place, folder, later }
+        }
+
+        fn keys(&self) -> PathBuf {
+            self.place.path().join("authorised")
+        }
+
+        /// Looks; says whether something has changed and who may connect.
+        fn look(&mut self) -> (bool, Vec<PublicKey>) {
+            let changed = self.folder.look(self.later);
+            (changed, self.folder.keys().authorised.iter().copied().collect())
+        }
+    }
+
+    fn add(folder: &Path, name: &str, text: &str) {
+        fs::write(folder.join(name), text).unwrap();
+        fs::set_permissions(folder.join(name), fs::Permissions::from_mode(0o644)).unwrap();
+    }
+
+    #[test]
+    fn files_that_come_and_go_are_noticed() {
+        let mut place = Place::new();
+        add(&place.keys(), "two", &key(3).to_string());
+        let mut both = vec![key(2), key(3)];
+        both.sort();
+        assert_eq!(place.look(), (true, both));
+        assert!(!place.look().0);
+        fs::remove_file(place.keys().join("one")).unwrap();
+        assert_eq!(place.look(), (true, vec![key(3)]));
+    }
+
+    /// The folder does not change, nor does the length of the file; somebody sets back when it was written.
+    #[test]
+    fn a_file_that_is_overwritten_is_noticed() {
+        let mut place = Place::new();
+        let path = place.keys().join("one");
+        let before = fs::metadata(&path).unwrap().modified().unwrap();
+        let mut file = fs::OpenOptions::new().write(true).open(&path).unwrap();
+        std::io::Write::write_all(&mut file, key(3).to_string().as_bytes()).unwrap();
+        file.set_modified(before).unwrap();
+        drop(file);
+        assert_eq!(place.look(), (true, vec![key(3)]));
+    }
+
+    /// What was just read may be written a moment later without another stamp.
+    #[test]
+    fn a_young_file_is_read_again() {
+        let mut place = Place::new();
+        add(&place.keys(), "one", &key(3).to_string());
+        let now = crate::shell::clock::now().wall;
+        assert!(place.folder.look(now) && place.folder.seen.is_none());
+        assert!(!place.folder.look(place.later) && place.folder.seen.is_some());
+    }
+
+    #[test]
+    fn no_key_is_valid_without_its_folder() {
+        let mut place = Place::new();
+        let away = place.place.path().join("away");
+        fs::rename(place.keys(), &away).unwrap();
+        assert_eq!(place.look(), (true, vec![]));
+        assert!(place.folder.complaints.iter().any(|it| it.contains("authorised") && it.contains("no key may")));
+        fs::rename(&away, place.keys()).unwrap();
+        assert_eq!(place.look(), (true, vec![key(2)]));
+        assert!(place.folder.complaints.is_empty());
+        fs::set_permissions(place.keys(), fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(place.look(), (true, vec![]), "anybody may put keys there");
+    }
+
+    #[test]
+    fn what_is_no_key_is_passed_over_and_named() {
+        let mut place = Place::new();
+        nix::unistd::mkfifo(&place.keys().join("pipe"), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        add(&place.keys(), "broken", "no key");
+        add(&place.keys(), ".hidden", "no key");
+        assert_eq!(place.look(), (false, vec![key(2)]));
+        let complaints: Vec<_> = place.folder.complaints.iter().cloned().collect();
+        assert!(complaints.len() == 2 && complaints[0].contains("broken does not hold"), "{complaints:?}");
+        assert!(complaints[1].contains("pipe is not a regular file"), "{complaints:?}");
+        add(&place.keys(), "one", "");
+        assert_eq!(place.look(), (true, vec![]), "its key has been taken away");
+    }
+}
