@@ -51,7 +51,8 @@ impl World {
         for _ in 0..waiting {
             world.submit();
         }
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+        let heartbeat =
+            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
         world.say(&FromAgent::Heartbeat(heartbeat));
         world
     }
@@ -178,7 +179,8 @@ fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+    let heartbeat =
+        Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
 }

@@ -93,6 +93,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
+        tools: None,
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,

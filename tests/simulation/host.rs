@@ -77,6 +77,7 @@ impl Host {
             session: Session(self.session),
             replaces: self.before.map(Session),
             ip: "127.0.0.1".to_owned(),
+            tools: None,
             tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),
             heartbeat_interval: Duration::from_nanos(HEARTBEAT),
             kill_interval: Duration::from_nanos(KILL_INTERVAL),

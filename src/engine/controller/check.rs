@@ -13,6 +13,7 @@ impl Controller {
     pub fn sanity_check(&self) {
         self.tasks.sanity_check();
         self.agents.sanity_check();
+        self.tasks.queue().sets().sanity_check(self.agents.tools());
         self.kept.sanity_check();
         self.check_runs();
         self.check_families();

@@ -23,8 +23,12 @@ impl Controller {
             Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
             Request::AgentDetails(Page { offset, limit }) => {
-                let limit = self.page_limit(limit);
-                Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
+                let (limit, sets) = (self.page_limit(limit), self.tasks.queue().sets());
+                Reply::Agents {
+                    agents: self.agents.page(offset, limit, |set| sets.get(set).cloned()),
+                    total: self.agents.len(),
+                }
+                .into()
             }
             Request::Explain(filter) => answer(self.explain(now, &filter)),
             Request::Retry(task) => answer(self.retry(now, task)),
