@@ -20,6 +20,7 @@ use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
+use super::tools::{self, ToolsFolder};
 use super::transport::{self, Link, SocketError};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
@@ -73,7 +74,7 @@ fn fresh_name() -> AgentId {
 /// [`AgentError`], when it cannot start or is not wanted.
 pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
     // Before the agent adopts what detaches from it.
     let guarding = Guarding::start(guard);
     process::become_subreaper()?;
@@ -82,7 +83,11 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
     let name = name.unwrap_or_else(fresh_name);
     let session = sessions.present;
     let ip = own_address(config.controller.ip);
-    let runner = Runner::start(config, session, ip)?;
+    // A run names it in its sentences, and who reads them may be anywhere.
+    let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
+    let tools = ToolsFolder::open(tools_dir.clone(), tools_list_bytes_max(config), config.agent.heartbeat_interval);
+    let tools = tools.with_notices();
+    let runner = Runner::start(config, session, ip, tools_dir)?;
     if let Some(max) = config.agent.processes_max {
         // Last of all: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
@@ -93,7 +98,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
-        tools: None,
+        tools: Some(tools.tools().clone()),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,
@@ -104,7 +109,7 @@ pub fn run(config: &Config, name: Option<AgentId>, guard: Option<GuardPlan>) -> 
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name, session };
     let slot = Slot::new(settings, clock::now());
-    let agent = Agent { link, sender, slot, runner, guarding };
+    let agent = Agent { link, sender, slot, runner, tools, guarding };
     let (ending, guarding) = agent.serve(&mut signals);
     match ending {
         Ending::Left => sessions.end(),
@@ -139,6 +144,7 @@ struct Agent {
     sender: Sender,
     slot: Slot,
     runner: Runner,
+    tools: ToolsFolder,
     guarding: Guarding,
 }
 
@@ -157,6 +163,9 @@ impl Agent {
             }
             // When all that anybody waits for has been said.
             self.runner.tidy();
+            if self.look_at_tools() {
+                continue;
+            }
             self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
@@ -175,7 +184,7 @@ impl Agent {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
         // Last, because nothing is asked of it but to wake the loop.
         fds.extend(self.guarding.guard().map(AsFd::as_fd));
-        let deadline = self.slot.poll_timeout().map(|(at, _)| at);
+        let deadline = self.slot.poll_timeout().map(|(at, _)| at).into_iter().chain(self.tools.deadline()).min();
         let ready = self.link.wait(clock::now().mono, deadline, &fds);
         Ready { signals: ready[0], prepared: ready[1] }
     }
@@ -199,11 +208,23 @@ impl Agent {
         for signal in signals.read() {
             if signal == Signal::SIGCHLD {
                 self.runner.reap(now, &mut self.slot);
+            } else if signal == tools::CHANGE_SIGNAL {
+                self.tools.notice();
             } else {
                 log::info!("{signal}: stopping");
                 self.slot.handle_stop(now);
             }
         }
+    }
+
+    /// Tells the engine which tools are there, if that has changed. True when it has something to say.
+    fn look_at_tools(&mut self) -> bool {
+        let now = clock::now();
+        let has_changed = match self.runner.take_missed() {
+            Some(tool) => self.tools.missed(now, &tool),
+            None => self.tools.tend(now),
+        };
+        has_changed && self.slot.handle_tools(now, self.tools.tools().clone())
     }
 
     /// Does what the engine has decided. `Some` when the agent is done.
@@ -226,6 +247,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// The list of tools is one field of one message, beside which there is room for the others.
+fn tools_list_bytes_max(config: &Config) -> usize {
+    config.limits.field_value_bytes_max.min(config.limits.message_bytes_max / 2)
 }
 
 fn announce(name: &AgentId) {
