@@ -4,6 +4,7 @@
 
 mod addresses;
 mod place;
+mod tools;
 
 use serde_json::{Value, json};
 
