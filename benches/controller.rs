@@ -1,4 +1,5 @@
-//! The controller's engine: one task from its submit to its end, with an agent parked, while 1,000 or 1,000,000 others wait.
+//! The controller's engine: one task from its submit to its end, with an agent parked, while 1,000 or 1,000,000 others wait; or
+//! while tasks with so many different tools wait for another agent, which has those.
 //!
 //! Bytes in and bytes out as in the shell, but no socket and no store: what is left is parsing, deciding, and encoding.
 
@@ -11,10 +12,10 @@ use llts::protocol::client::{self, Submission};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Heartbeat, Message, Report, Rules, Sender};
+use llts::protocol::request::{self, FromAgent, Heartbeat, Message, Report, Rules, Sender, ToldTools};
 use llts::protocol::words::kind;
 use llts::types::{
-    AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, Wall,
+    AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, ToolSet, Wall,
 };
 
 fn main() {
@@ -51,7 +52,8 @@ impl World {
         for _ in 0..waiting {
             world.submit();
         }
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+        let heartbeat =
+            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
         world.say(&FromAgent::Heartbeat(heartbeat));
         world
     }
@@ -93,6 +95,15 @@ impl World {
             }
         }
         last
+    }
+
+    /// The agent says which tools it has.
+    fn tell(&mut self, tools: &str) {
+        let set = Some(ToolSet::parse(tools).expect("good names"));
+        let tools = Some(ToldTools { generation: Some(1), set });
+        let tags = Labels::default();
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools };
+        self.say(&FromAgent::Heartbeat(heartbeat));
     }
 
     fn submit(&mut self) {
@@ -166,6 +177,27 @@ fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     });
 }
 
+/// The same while a task waits for each of so many tools that this agent has not, and that another one has.
+#[divan::bench(args = [1, 10_000], sample_count = 200, sample_size = 10)]
+fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
+    let mut world = World::new(0);
+    let names: Vec<_> = (0..tools).map(|number| format!("other-{number}")).collect();
+    let own = std::mem::replace(&mut world.sender.agent, AgentId::new("agent-2").expect("a good name"));
+    world.tell(&names.join(","));
+    world.sender.agent = own;
+    world.tell("tool");
+    for name in names {
+        let body = client::encode(&Submission::new(&name).request());
+        divan::black_box(world.take(&body));
+    }
+    bencher.counter(ItemsCount::new(1u32)).bench_local(|| {
+        world.submit();
+        let run = world.dispatch();
+        world.report(run, Phase::Running);
+        world.report(run, Phase::Finished);
+    });
+}
+
 /// The submit of it alone.
 #[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
 fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
@@ -177,7 +209,8 @@ fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+    let heartbeat =
+        Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
 }

@@ -23,6 +23,7 @@ fn registered() -> (Slot, Sender) {
         replaces: None,
         ip: "127.0.0.1".to_owned(),
         tags: Labels::default(),
+        tools: None,
         heartbeat_interval: Duration::from_secs(3600),
         kill_interval: Duration::from_secs(3),
         kill_count: 3,
@@ -31,7 +32,7 @@ fn registered() -> (Slot, Sender) {
     };
     let sender = Sender { agent, session: Session(1) };
     let mut slot = Slot::new(settings, now(0));
-    slot.handle_answer(now(1), ToAgent::Heard { controller: 1, wanted: None, parked: false });
+    slot.handle_answer(now(1), ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None });
     while let Some(effect) = slot.poll_effect(now(1)) {
         drop(divan::black_box(effect));
     }

@@ -10,6 +10,7 @@ use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::AgentRow;
 use crate::shell::clock;
+use crate::types::ToolSet;
 
 /// Agents per request.
 const PAGE: u64 = 1000;
@@ -22,14 +23,24 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         return Ok(0);
     }
     let now = clock::now().wall;
-    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TASK", "IP", "HEARD"]);
+    let mut table = Table::new(&["AGENT", "STATUS", "DRAINED", "TAGS", "TOOLS", "TASK", "IP", "HEARD"]);
     for agent in &agents {
         let heard = agent.heard_at().map(|heard| format!("{} ago", times::duration(now.since(heard))));
         let (drained, heard) = (if agent.is_drained() { "yes" } else { "" }, heard.unwrap_or_default());
-        table.row([agent.id(), agent.status(), drained, agent.tags(), agent.task(), agent.ip(), &heard]);
+        let tools = agent.tools().map(|tools| counted(&tools)).unwrap_or_default();
+        table.row([agent.id(), agent.status(), drained, agent.tags(), &tools, agent.task(), agent.ip(), &heard]);
     }
     session.out.table(&table);
     Ok(0)
+}
+
+/// How many tools an agent has; their names are for `--output json`.
+fn counted(tools: &ToolSet) -> String {
+    match tools {
+        ToolSet::Only(names) => names.len().to_string(),
+        ToolSet::AllBut(names) if names.is_empty() => "all".to_owned(),
+        ToolSet::AllBut(names) => format!("all but {}", names.len()),
+    }
 }
 
 /// All of them, page by page.

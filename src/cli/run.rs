@@ -1,5 +1,7 @@
 //! `llts run`: submit a task, wait for its end, print its report, exit as it did.
 
+use std::collections::BTreeSet;
+
 use clap::Args;
 
 use super::Session;
@@ -10,10 +12,12 @@ use super::output::{Output, note, stderr_text};
 use super::submit::{DUPLICATE, TaskArgs};
 use crate::client::{Client, Waited};
 use crate::config::Transport;
-use crate::protocol::client::{Selector, Submission, TaskView};
+use crate::config::nearest::nearest;
+use crate::protocol::client::{AgentRow, Selector, Submission, TaskView};
 use crate::shell::hosted::{Host, HostPlan, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
+use crate::types::{ExitCode, ToolName, ToolSet};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -90,9 +94,26 @@ fn run_at(
     let (code, sentence) = exit::of_task(&task);
     show(&mut session.out, &task);
     if let Some(sentence) = sentence {
-        note(&sentence);
+        note(&(sentence + &nearest_tool(&client, &task)));
     }
     Ok(code)
+}
+
+/// Where its tool is missing: the one that was probably meant.
+fn nearest_tool(client: &Client, task: &TaskView) -> String {
+    if task.exit_code() != Some(ExitCode::TOOL_MISSING) {
+        return String::new();
+    }
+    let agents = super::agents::collect(client).unwrap_or_default();
+    let names: BTreeSet<_> = agents.iter().filter_map(AgentRow::tools).flat_map(names_of).collect();
+    match nearest(task.tool(), names.iter().map(ToolName::as_str)) {
+        Some(name) => format!("; the nearest tool that an agent has is {name}"),
+        None => String::new(),
+    }
+}
+
+fn names_of(tools: ToolSet) -> Vec<ToolName> {
+    if let ToolSet::Only(names) = tools { names } else { Vec::new() }
 }
 
 /// Waits for the end; the first signal asks for it, the second gives up.

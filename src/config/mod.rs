@@ -10,7 +10,7 @@
 mod error;
 mod layers;
 mod log;
-mod nearest;
+pub(crate) mod nearest;
 mod network;
 mod prompt;
 mod prompt_worker;

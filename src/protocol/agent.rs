@@ -35,6 +35,8 @@ pub enum ToAgent {
         wanted: Option<(TaskId, Round, Wanted)>,
         /// False if the controller has no APPLY of this agent, and no task on its way to it.
         parked: bool,
+        /// The number of the list of tools that the controller knows of this agent.
+        tools: Option<u64>,
     },
     /// A task.
     Job(Box<Job>),
@@ -100,6 +102,14 @@ fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
     }
     if let Some(session) = heartbeat.replaces {
         writer.literal(words::REPLACES, session.0);
+    }
+    if let Some(told) = &heartbeat.tools {
+        if let Some(generation) = told.generation {
+            writer.literal(words::TOOLS_GENERATION, generation);
+        }
+        if let Some(set) = &told.set {
+            writer.text(words::TOOLS, &set.to_string());
+        }
     }
 }
 
@@ -174,7 +184,8 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let wanted = text(words::WANTED).and_then(Wanted::of);
             let wanted = wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted)));
             let parked = fields.get(words::PARKED) != Some(&Scalar::Bool(false));
-            Some(ToAgent::Heard { controller, wanted, parked })
+            let tools = fields.get(words::TOOLS_GENERATION).and_then(Scalar::as_u64);
+            Some(ToAgent::Heard { controller, wanted, parked, tools })
         }
         kind::AGENT_EXIT => Some(ToAgent::Left),
         kind::TASK_APPLY => {
@@ -210,9 +221,9 @@ mod tests {
     #[test]
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
         let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
-        for (wanted, parked) in [(None, true), (Some(run), true), (None, false)] {
-            let reply = Reply::Heartbeat { controller: 7, wanted, parked };
-            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, wanted, parked });
+        for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
+            let reply = Reply::Heartbeat { controller: 7, wanted, parked, tools };
+            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, wanted, parked, tools });
         }
     }
 

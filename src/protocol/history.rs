@@ -127,6 +127,7 @@ const fn ended(end: RoundEnd) -> &'static str {
         RoundEnd::Deferred => "run.sh asked to be run again later",
         RoundEnd::Returned => "its agent left, or came back without it",
         RoundEnd::Retried => "somebody asked for another round",
+        RoundEnd::NoTool => "its agent had not its tool, and another one has it",
     }
 }
 
@@ -178,10 +179,27 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
-        Holdup::Agents { before: 0 } => "it is the next one; all agents that could run it are busy".to_owned(),
-        Holdup::Agents { before: 1 } => "one task is before it, and all agents that could run it are busy".to_owned(),
-        Holdup::Agents { before } => {
-            format!("{before} tasks are before it, and all agents that could run them are busy")
+        Holdup::NoTool => format!(
+            "no agent has its tool {}; the next one that is free looks for it anew, and if it is not there, the task ends with \
+             exit code {}",
+            record.tool,
+            ExitCode::TOOL_MISSING
+        ),
+        Holdup::ToolElsewhere if needs.tags.is_empty() => {
+            format!("the agents that have its tool {} get no tasks: `llts agents` shows who is drained", record.tool)
+        }
+        Holdup::ToolElsewhere => format!(
+            "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows who has what",
+            record.tool, needs.tags
+        ),
+        Holdup::Agents { before, all_have_the_tool } => {
+            let tool =
+                if *all_have_the_tool { String::new() } else { format!(" that have its tool {} and", record.tool) };
+            match before {
+                0 => format!("it is the next one; all agents{tool} that could run it are busy"),
+                1 => format!("one task is before it, and all agents{tool} that could run it are busy"),
+                _ => format!("{before} tasks are before it, and all agents{tool} that could run them are busy"),
+            }
         }
     }
 }

@@ -1,9 +1,11 @@
 //! What the controller answers (document, section 2; facts, 1.2).
 
+use std::sync::Arc;
+
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
 use super::{gate, history, task, words};
-use crate::types::{AgentId, GateView, Holdup, Labels, Phase, Round, TaskId, TaskRecord, Wall};
+use crate::types::{AgentId, GateView, Holdup, Labels, Phase, Round, TaskId, TaskRecord, ToolSet, Wall};
 
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,6 +54,8 @@ pub enum Reply {
         wanted: Option<(TaskId, Round, Wanted)>,
         /// False if no APPLY of the agent waits here and no task is on its way to it: it shall ask.
         parked: bool,
+        /// The number of the list of its tools that is known, if it has told one.
+        tools: Option<u64>,
     },
     /// A task for an agent.
     Assigned(Box<TaskRecord>),
@@ -136,6 +140,8 @@ pub struct AgentView {
     pub ip: Option<String>,
     /// What it has.
     pub tags: Labels,
+    /// The tools that it has, as soon as it has been heard.
+    pub tools: Option<Arc<ToolSet>>,
     /// Whether it gets no more tasks.
     pub drained: bool,
     /// When it was heard last.
@@ -244,9 +250,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.literal(words::TOTAL, total);
             for agent in agents {
                 writer.object(agent.id.as_str(), |writer| write_agent(agent, writer));
+                if writer.bytes() > page_bytes.0 {
+                    break;
+                }
             }
         }
-        Reply::Heartbeat { controller, wanted, parked } => {
+        Reply::Heartbeat { controller, wanted, parked, tools } => {
             writer.literal(words::CONTROLLER_ID, controller);
             if let Some((task, round, wanted)) = wanted {
                 writer.text(words::TASK_ID, &task.to_string());
@@ -254,6 +263,9 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 writer.text(words::WANTED, wanted.word());
             }
             writer.literal(words::PARKED, parked);
+            if let Some(generation) = tools {
+                writer.literal(words::TOOLS_GENERATION, generation);
+            }
         }
         Reply::Reported { task, round, phase, .. } => {
             writer.text(words::TASK_ID, &task.to_string());
@@ -274,6 +286,9 @@ fn write_agent(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     }
     if !agent.tags.is_empty() {
         writer.text(words::TAGS, &agent.tags.to_string());
+    }
+    if let Some(tools) = &agent.tools {
+        writer.text(words::TOOLS, &tools.to_string());
     }
     if agent.drained {
         writer.literal(words::DRAINED, true);

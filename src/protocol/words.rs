@@ -103,6 +103,8 @@ pub(crate) const SEQ: &str = "__SEQ__";
 pub(crate) const AGENT_ID: &str = "__AGENT_ID__";
 pub(crate) const AGENT_STATUS: &str = "__AGENT_STATUS__";
 pub(crate) const AGENT_IP: &str = "__AGENT_IP__";
+pub(crate) const TOOLS: &str = "__TOOLS__";
+pub(crate) const TOOLS_GENERATION: &str = "__TOOLS_GENERATION__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";
@@ -179,13 +181,14 @@ pub fn outcome_of(word: &str) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|&candidate| outcome(candidate) == word)
 }
 
-const ROUND_ENDS: [(RoundEnd, &str); 6] = [
+const ROUND_ENDS: [(RoundEnd, &str); 7] = [
     (RoundEnd::Failed, "FAILED"),
     (RoundEnd::TimedOut, "TIMED_OUT"),
     (RoundEnd::Lost, "LOST"),
     (RoundEnd::Deferred, "DEFERRED"),
     (RoundEnd::Returned, "RETURNED"),
     (RoundEnd::Retried, "RETRIED"),
+    (RoundEnd::NoTool, "NO_TOOL"),
 ];
 
 /// The word for the end of a round that was not the last one.

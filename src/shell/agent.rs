@@ -21,6 +21,7 @@ use super::guard::GuardPlan;
 use super::lock::LockError;
 use super::process::{self, RecordError};
 use super::signals::Signals;
+use super::tools::{self, ToolsFolder};
 use super::transport::{self, Link, SocketError};
 use super::trust::{self, Part, Untrusted};
 use super::workspace::WorkspaceError;
@@ -106,7 +107,7 @@ impl Name {
 /// [`AgentError`], when it cannot start or is not wanted.
 pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
     // Before any thread is started, so that all of them leave these signals to the loop.
-    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD])?;
+    let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
     // Before the agent adopts what detaches from it.
     let guarding = Guarding::start(guard);
     process::become_subreaper()?;
@@ -116,7 +117,11 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let name = name.id();
     let session = sessions.present;
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
-    let runner = Runner::start(config, session, ip)?;
+    // A run names it in its sentences, and who reads them may be anywhere.
+    let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
+    let tools = ToolsFolder::open(tools_dir.clone(), tools_list_bytes_max(config), config.agent.heartbeat_interval);
+    let tools = tools.with_notices();
+    let runner = Runner::start(config, session, ip, tools_dir)?;
     if let Some(max) = config.agent.processes_max {
         // Last of all: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
@@ -127,6 +132,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         session,
         replaces: sessions.before,
         tags: config.agent.tags.clone(),
+        tools: Some(tools.tools().clone()),
         ip: ip.to_string(),
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_interval: config.agent.kill_interval,
@@ -137,7 +143,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now());
-    let agent = Agent { link, sender, slot, runner, guarding, is_heard: false, denial: None };
+    let agent = Agent { link, sender, slot, runner, tools, guarding, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
     let (ending, guarding) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
@@ -189,6 +195,7 @@ struct Agent {
     sender: Sender,
     slot: Slot,
     runner: Runner,
+    tools: ToolsFolder,
     guarding: Guarding,
     /// The controller has answered.
     is_heard: bool,
@@ -211,6 +218,9 @@ impl Agent {
             }
             // When all that anybody waits for has been said.
             self.runner.tidy();
+            if self.look_at_tools() {
+                continue;
+            }
             self.guarding.tend(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
@@ -230,7 +240,7 @@ impl Agent {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
         // Last, because nothing is asked of it but to wake the loop.
         fds.extend(self.guarding.guard().map(AsFd::as_fd));
-        let deadline = self.slot.poll_timeout().map(|(at, _)| at);
+        let deadline = self.slot.poll_timeout().map(|(at, _)| at).into_iter().chain(self.tools.deadline()).min();
         let ready = self.link.wait(clock::now().mono, deadline, &fds);
         Ready { signals: ready[0], prepared: ready[1] }
     }
@@ -268,11 +278,23 @@ impl Agent {
         for signal in signals.read() {
             if signal == Signal::SIGCHLD {
                 self.runner.reap(now, &mut self.slot);
+            } else if signal == tools::CHANGE_SIGNAL {
+                self.tools.notice();
             } else {
                 log::info!("{signal}: stopping");
                 self.slot.handle_stop(now);
             }
         }
+    }
+
+    /// Tells the engine which tools are there, if that has changed. True when it has something to say.
+    fn look_at_tools(&mut self) -> bool {
+        let now = clock::now();
+        let has_changed = match self.runner.take_missed() {
+            Some(tool) => self.tools.missed(now, &tool),
+            None => self.tools.tend(now),
+        };
+        has_changed && self.slot.handle_tools(now, self.tools.tools().clone())
     }
 
     /// Does what the engine has decided. `Some` when the agent is done.
@@ -295,6 +317,11 @@ impl Agent {
             }
         }
     }
+}
+
+/// The list of tools is one field of one message, beside which there is room for the others.
+fn tools_list_bytes_max(config: &Config) -> usize {
+    config.limits.field_value_bytes_max.min(config.limits.message_bytes_max / 2)
 }
 
 fn announce(name: &AgentId) {

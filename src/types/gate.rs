@@ -77,9 +77,15 @@ pub enum Holdup {
     Gate(Label, GateVerdict),
     /// No agent has the tags that it requires.
     NoSuchAgent,
+    /// No agent has its tool; the next one that is free looks for it anew.
+    NoTool,
+    /// An agent has its tool, but none that may take it.
+    ToolElsewhere,
     /// All agents that could run it are busy.
     Agents {
         /// So many tasks with the same needs come before it.
         before: usize,
+        /// Whether every agent that is there has its tool.
+        all_have_the_tool: bool,
     },
 }

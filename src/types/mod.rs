@@ -13,6 +13,7 @@ mod public_key;
 mod task;
 mod time;
 mod tool;
+mod tool_set;
 
 pub(crate) use address::Host;
 pub use address::Refusal as AddressRefusal;
@@ -31,3 +32,4 @@ pub use task::{
 };
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};
+pub use tool_set::ToolSet;

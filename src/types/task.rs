@@ -323,6 +323,8 @@ pub enum RoundEnd {
     Returned,
     /// Somebody asked for another round.
     Retried,
+    /// Its agent had not its tool, which another agent has.
+    NoTool,
 }
 
 /// Whether the end of a task has arrived where it is pushed to (design, section 6).

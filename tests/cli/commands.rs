@@ -38,6 +38,21 @@ fn run_of_a_missing_tool_is_a_failure_with_a_sentence() {
 }
 
 #[test]
+fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
+    let place = Place::new();
+    place.tool("helloworld", HELLO);
+    place.tool("other", HELLO);
+    place.ok("up 1");
+    let said = place.llts("run hello");
+    let archive = place.path("testTools/hello.tar.gz").canonicalize().unwrap_or(place.path("testTools/hello.tar.gz"));
+    assert!(said.err.contains(&format!("there is no {}", archive.display())), "{said:?}");
+    assert!(said.err.contains("the nearest tool that an agent has is helloworld"), "{said:?}");
+    let agents = place.ok("agents");
+    assert!(agents.line().contains("TOOLS"), "{agents:?}");
+    assert_eq!(place.agents()[0]["__TOOLS__"], "helloworld,other");
+}
+
+#[test]
 fn a_run_that_is_killed_leaves_nothing_behind() {
     let place = Place::new();
     place.tool("sleeper", "touch $PLACE/started; setsid sleep 1000 & sleep 1000");

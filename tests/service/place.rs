@@ -23,6 +23,8 @@ pub(crate) struct Place {
     context: zmq::Context,
     processes: Vec<Child>,
     rep: String,
+    /// What agents are told of the controller's ports.
+    ports: Vec<(&'static str, String)>,
 }
 
 impl Place {
@@ -37,18 +39,24 @@ impl Place {
         for (name, script) in tools {
             add_tool(folder.path(), name, script);
         }
-        let mut place = Self { folder, context: zmq::Context::new(), processes: Vec::new(), rep: String::new() };
+        let mut place =
+            Self { folder, context: zmq::Context::new(), processes: Vec::new(), rep: String::new(), ports: Vec::new() };
         let ready = place.spawn(&["controller"], config);
         let words: Vec<&str> = ready.split(' ').collect();
         let (rep, publisher) = (words[4].to_owned(), words[6].to_owned());
         let port = |endpoint: &str| endpoint.rsplit(':').next().unwrap().to_owned();
-        for number in 1..=agents {
-            let name = format!("agent-{number}");
-            let ports = [("LLTS_CONTROLLER_REP_PORT", port(&rep)), ("LLTS_CONTROLLER_PUB_PORT", port(&publisher))];
-            place.spawn(&["agent", "--name", &name], &ports);
-        }
+        place.ports = vec![("LLTS_CONTROLLER_REP_PORT", port(&rep)), ("LLTS_CONTROLLER_PUB_PORT", port(&publisher))];
         place.rep = rep;
+        for number in 1..=agents {
+            place.agent(&format!("agent-{number}"), &[]);
+        }
         place
+    }
+
+    /// One more agent, with what its configuration differs in.
+    pub(crate) fn agent(&mut self, name: &str, variables: &[(&'static str, String)]) {
+        let variables = [&self.ports[..], variables].concat();
+        self.spawn(&["agent", "--name", name], &variables);
     }
 
     /// Starts a process and returns its ready line.
@@ -112,11 +120,16 @@ impl Drop for Place {
 }
 
 fn add_tool(folder: &Path, name: &str, script: &str) {
+    pack_tool(folder, &folder.join("testTools"), name, script);
+}
+
+/// Packs a tool into a tools folder.
+pub(crate) fn pack_tool(folder: &Path, tools: &Path, name: &str, script: &str) {
     let source = folder.join("sources").join(name);
     fs::create_dir_all(&source).unwrap();
-    fs::create_dir_all(folder.join("testTools")).unwrap();
+    fs::create_dir_all(tools).unwrap();
     fs::write(source.join("run.sh"), format!("#!/bin/sh\n{script}\n")).unwrap();
-    let out = folder.join("testTools").join(format!("{name}.tar.gz"));
+    let out = tools.join(format!("{name}.tar.gz"));
     let limits = llts::shell::tools::Limits::from(&llts::config::Config::default().archive);
     llts::shell::tools::pack(&source, &out, &limits).unwrap();
 }

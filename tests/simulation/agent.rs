@@ -24,6 +24,7 @@ impl World {
             Input::ChildEnded => 2,
             Input::Stop => 3,
             Input::Prepared => 4,
+            Input::Tools => 5,
         });
         for input in inputs {
             self.take(agent, now, input);
@@ -59,6 +60,7 @@ impl World {
             Input::ChildEnded => self.collect_and_reap(agent, now),
             Input::Stop => self.slot(agent).handle_stop(now),
             Input::Prepared => self.prepared(agent, now),
+            Input::Tools => self.look_at_tools(agent),
         }
     }
 

@@ -36,6 +36,9 @@ pub(crate) fn run(seed: u64, shown: bool, defect: Option<Defect>) -> Summary {
         if let TaskState::Finished { outcome, .. } = record.state {
             *outcomes.entry(llts::protocol::words::outcome(outcome)).or_default() += 1;
         }
+        for met in crate::tools::met(record) {
+            *outcomes.entry(met).or_default() += 1;
+        }
         if record.round > Round::default() {
             *outcomes.entry("later rounds").or_default() += 1;
         }

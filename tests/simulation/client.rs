@@ -12,6 +12,7 @@ use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::plan::Start;
 use crate::receiver::ADDRESS;
+use crate::tools::tool_name;
 use crate::world::{World, note};
 
 /// How long a client waits for an answer.
@@ -90,8 +91,9 @@ impl World {
     pub(crate) fn submit(&mut self, plan: usize, parent: Option<TaskId>) {
         self.clients.pending -= 1;
         let task = &self.plan.tasks[plan];
+        let tool = tool_name(task.tool);
         let mut body = format!(
-            r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"simulated","plan":{plan},"__GIVEN_ID__":"given {plan}""#
+            r#"{{"__TYPE__":"TASK/SUBMIT","__OPERATION__":"{tool}","plan":{plan},"__GIVEN_ID__":"given {plan}""#
         );
         if let Some(parent) = parent {
             body += &format!(r#","__FATHER_ID__":"{parent}""#);

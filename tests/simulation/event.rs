@@ -5,6 +5,7 @@ use llts::types::TaskId;
 use crate::client::Order;
 use crate::plan::Fault;
 use crate::tool::ToolEvent;
+use crate::tools::Change;
 
 /// A defect that a test puts in on purpose, to see the checks find it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -71,6 +72,12 @@ pub(crate) enum Event {
     GiveUp {
         request: usize,
         attempt: u32,
+    },
+    /// A tool comes to an agent or is gone.
+    Tools(Change),
+    /// An agent notices that.
+    Noticed {
+        agent: usize,
     },
     Submit {
         plan: usize,

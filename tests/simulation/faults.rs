@@ -47,6 +47,7 @@ impl World {
         self.plan.push_loss = 0;
         self.server.crash_in = None;
         self.clean_up();
+        self.stock_all();
         for agent in 0..self.hosts.len() {
             self.hosts[agent].crash_in = None;
             if self.hosts[agent].paused {

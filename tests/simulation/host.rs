@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::network::Socket;
 use crate::plan::{HEARTBEAT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
+use crate::tools::Shelf;
 use crate::world::{World, note};
 
 pub(crate) struct Host {
@@ -30,6 +31,7 @@ pub(crate) struct Host {
     pub(crate) clock_offset: i64,
     /// Whether it has the tag that special tasks require.
     special: bool,
+    pub(crate) shelf: Shelf,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -43,6 +45,8 @@ pub(crate) enum Input {
     ChildEnded,
     Stop,
     Prepared,
+    /// The tools folder has changed.
+    Tools,
 }
 
 /// Why a turn of an agent was its last.
@@ -52,7 +56,7 @@ pub(crate) enum End {
 }
 
 impl Host {
-    pub(crate) fn new(index: usize, special: bool) -> Self {
+    pub(crate) fn new(index: usize, special: bool, shelf: Shelf) -> Self {
         Self {
             name: name(index, 0),
             life: 0,
@@ -67,6 +71,7 @@ impl Host {
             paused: false,
             clock_offset: 0,
             special,
+            shelf,
             abandoned: 0,
         }
     }
@@ -77,6 +82,7 @@ impl Host {
             session: Session(self.session),
             replaces: self.before.map(Session),
             ip: "127.0.0.1".to_owned(),
+            tools: self.shelf.tells.then(|| self.shelf.list()),
             tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),
             heartbeat_interval: Duration::from_nanos(HEARTBEAT),
             kill_interval: Duration::from_nanos(KILL_INTERVAL),

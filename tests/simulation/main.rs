@@ -9,6 +9,7 @@
 //! | [`controller`], [`turn`] | the controller's process and its disk |
 //! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
 //! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
+//! | [`tools`] | which agent has which tools |
 //! | [`demands`] | what submitters demand, and what operators do |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
@@ -36,6 +37,7 @@ mod receiver;
 mod rules;
 mod runs;
 mod tool;
+mod tools;
 mod turn;
 mod world;
 
@@ -161,7 +163,17 @@ fn some_seeds_reach_every_outcome() {
     let reached: BTreeSet<_> = (0..60).flat_map(|seed| run(seed, false, None).outcomes.into_keys()).collect();
     assert_eq!(
         reached,
-        BTreeSet::from(["SUCCEEDED", "FAILED", "TIMED_OUT", "EXPIRED", "KILLED", "LOST", "later rounds"])
+        BTreeSet::from([
+            "SUCCEEDED",
+            "FAILED",
+            "TIMED_OUT",
+            "EXPIRED",
+            "KILLED",
+            "LOST",
+            "later rounds",
+            "given back",
+            "no tool"
+        ])
     );
 }
 

@@ -3,6 +3,7 @@
 use crate::demands::{Deed, Demands, Fashion};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
+use crate::tools::ToolsPlan;
 
 /// Between the heartbeats of an agent; everything else is measured against it.
 pub(crate) const HEARTBEAT: Nanos = SECOND;
@@ -19,6 +20,8 @@ pub(crate) struct Plan {
     pub(crate) deeds: Vec<(Nanos, Deed)>,
     /// Which agents special tasks can run on.
     pub(crate) special: Vec<bool>,
+    /// Which agents have which tools, and what becomes of those.
+    pub(crate) tools: ToolsPlan,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -77,6 +80,7 @@ pub(crate) struct TaskPlan {
     /// Whether a client parks a query for its end.
     pub(crate) awaited: bool,
     pub(crate) demands: Demands,
+    pub(crate) tool: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -108,7 +112,7 @@ impl Plan {
         let calm = dice.within(4..=12) * SECOND;
         let count = 5 + dice.index(36);
         let fashion = Fashion::new(dice);
-        let tasks = (0..count).map(|number| TaskPlan::new(dice, &fashion, number, calm)).collect();
+        let mut tasks: Vec<_> = (0..count).map(|number| TaskPlan::new(dice, &fashion, number, calm)).collect();
         // Each seed has some kinds of trouble and not others: what hides behind one kind shows without it.
         let weather = Weather {
             drop: if dice.chance(300) { dice.within(1..=80) } else { 0 },
@@ -129,7 +133,16 @@ impl Plan {
         let faults = faults.collect();
         let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
         let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
-        Self { agents, tasks, weather, faults, deeds, special, push_loss, calm }
+        let tools = ToolsPlan::new(dice, &special, calm);
+        for task in &mut tasks {
+            task.tool = ToolsPlan::tool(dice);
+        }
+        Self { agents, tasks, weather, faults, deeds, special, tools, push_loss, calm }
+    }
+
+    /// Whether nothing goes wrong.
+    pub(crate) fn is_peaceful(&self) -> bool {
+        self.faults.is_empty() && self.is_gentle()
     }
 
     /// Whether the clock of the controller never jumps.
@@ -224,6 +237,7 @@ impl TaskPlan {
             kill_after: dice.chance(150).then(|| dice.skewed(0..=2 * SECOND)),
             awaited: dice.chance(150),
             demands,
+            tool: 0,
         }
     }
 }

@@ -55,7 +55,7 @@ impl World {
     }
 
     /// What the engine knows of a task. A query by id changes nothing.
-    fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
+    pub(crate) fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
         let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
         let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
         match self.life().engine.handle_request(now, TICKET, query) {

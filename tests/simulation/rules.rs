@@ -134,7 +134,11 @@ impl Rules {
             // What else an agent has, a new controller hears only with the next heartbeat.
             let suits = *needs == policy.needs || needs.gates.is_empty() && needs.tags.are_within(&policy.needs.tags);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);
-            suits && earlier && other.held.is_none() && not_before(other).is_none_or(|at| at <= now.wall)
+            suits
+                && record.tool == other.tool
+                && earlier
+                && other.held.is_none()
+                && not_before(other).is_none_or(|at| at <= now.wall)
         };
         let waiting = self.tasks.values().filter(|other| other.phase() == Phase::Waiting);
         if let Some(other) = waiting.into_iter().find(first) {

@@ -89,8 +89,14 @@ impl World {
     }
 
     pub(crate) fn prepared(&mut self, agent: usize, now: Now) {
-        let Some(run) = &self.hosts[agent].run else { return };
+        let host = &self.hosts[agent];
+        let Some(run) = &host.run else { return };
         let outcome = match run.plan.prepare {
+            _ if !host.shelf.has(&run.job.tool) => {
+                // The agent looks again when it has said so.
+                self.after(0, Event::Noticed { agent });
+                Err(failure(ExitCode::TOOL_MISSING))
+            }
             Prepare::Fails => Err(failure(ExitCode::UNPACK_FAILED)),
             Prepare::Slow(_) if run.aborted => Err(failure(ExitCode::KILLED_PREPARING)),
             Prepare::Slow(_) | Prepare::Quick => Ok(()),

@@ -73,7 +73,11 @@ impl World {
             Message::Client(request) => self.life().engine.handle_request(now, ticket, request),
             Message::Agent(mut sender, mut message) => {
                 let stale = self.stale_report(now, &mut sender, &mut message);
+                let missing = self.missing_in(now, &message);
                 let answer = self.life().engine.handle_agent(now, ticket, &sender, message);
+                if let Some(task) = missing {
+                    self.check_tool(now, task);
+                }
                 if let Some(before) = stale {
                     self.check_unchanged(now, &before);
                 }

@@ -14,6 +14,7 @@ use crate::model::Model;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::receiver::Receiver;
+use crate::tools::Shelf;
 
 pub(crate) struct World {
     pub(crate) now: Nanos,
@@ -47,7 +48,11 @@ impl World {
     pub(crate) fn new(seed: u64, shown: bool, defect: Option<Defect>) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::new(&mut dice);
-        let hosts = (0..plan.agents).map(|agent| Host::new(agent, plan.special[agent])).collect();
+        let hosts = (0..plan.agents)
+            .map(|agent| {
+                Host::new(agent, plan.special[agent], Shelf::new(&plan.tools.had[agent], plan.tools.telling[agent]))
+            })
+            .collect();
         let mut world = Self {
             now: SECOND,
             dice,
@@ -82,6 +87,7 @@ impl World {
             self.order_after(at, Order::Deed(deed));
         }
         self.begin_submits();
+        self.begin_changes();
     }
 
     /// Lets an event happen after some time.
@@ -146,6 +152,8 @@ impl World {
             Event::AgentResumes { agent } => self.agent_resumes(agent),
             Event::Tool { agent, run, event } => self.tool_event(agent, run, event),
             Event::Fault(fault) => self.fault(fault),
+            Event::Tools(change) => self.change_tools(change),
+            Event::Noticed { agent } => self.notice_tools(agent),
         }
         self.model.check_fences(self.now);
         assert!(self.events < EVENTS_MAX, "{EVENTS_MAX} events: something goes on for ever");

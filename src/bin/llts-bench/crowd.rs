@@ -55,6 +55,7 @@ impl Sham {
             replaces: None,
             ip: "127.0.0.1".to_owned(),
             tags: Labels::default(),
+            tools: None,
             heartbeat_interval: config.agent.heartbeat_interval,
             kill_interval: config.agent.kill_interval,
             kill_count: config.agent.kill_count,

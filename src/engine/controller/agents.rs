@@ -1,10 +1,12 @@
 //! The registry of agents: who is free, parked, busy or lost. Which task an agent gets is [`super::assign`]'s concern.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::effect::{ConnectionId, Ticket};
+use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, Wall};
+use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, ToolSet, Wall};
 
 /// What an agent is doing.
 ///
@@ -50,17 +52,30 @@ pub(super) struct Agent {
     pub(super) ip: Option<String>,
     /// What it has: `AGENT_TAGS`.
     pub(super) tags: Labels,
+    /// Which tools it has, as soon as it has been heard ([`super::tools`]).
+    pub(super) tools: Option<Tools>,
     /// Whether it shall get no more tasks.
     pub(super) drained: bool,
     /// By which connection it was parked last.
     connection: Option<ConnectionId>,
 }
 
+/// The tools of an agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Tools {
+    pub(super) set: SetId,
+    /// The number that the agent gave to what it has told, if it tells at all.
+    pub(super) generation: Option<u64>,
+}
+
+/// The agents that wait for a task, longest first: by their tools, then by their tags. No map or set in it is empty.
+type Parked = BTreeMap<SetId, BTreeMap<Labels, BTreeSet<(u64, AgentId)>>>;
+
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     agents: BTreeMap<AgentId, Agent>,
-    /// The parked ones that may get a task, by their tags, longest first. No set is empty.
-    parked: BTreeMap<Labels, BTreeSet<(u64, AgentId)>>,
+    /// The parked ones that may get a task.
+    parked: Parked,
     parkings: u64,
     /// The agents that were parked last by each connection, whether they still are or not.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
@@ -91,6 +106,7 @@ impl Agents {
             heard_wall: now.wall,
             ip: None,
             tags: Labels::default(),
+            tools: None,
             drained: self.drained.contains(&id),
             connection: None,
         };
@@ -136,6 +152,16 @@ impl Agents {
         if self.agents.get(id).is_some_and(|agent| agent.tags != tags) {
             self.relist(id, |agent| agent.tags = tags);
         }
+    }
+
+    /// Notes which tools an agent has.
+    pub(super) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
+        self.relist(id, |agent| agent.tools = Some(tools));
+    }
+
+    /// The set of tools of every agent that has been heard, and whether the agent is here.
+    pub(super) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
+        self.agents.values().filter_map(|agent| Some((agent.tools?.set, agent.slot != Slot::Lost)))
     }
 
     /// Says whether an agent shall get no more tasks. It may be one that is not here.
@@ -216,20 +242,31 @@ impl Agents {
         !self.parked.is_empty()
     }
 
-    /// The parked agent that a task which requires these tags gets: of those with the fewest tags, the one that has been
-    /// parked longest, so that special agents stay free for the tasks that need them.
-    pub(super) fn parked_with(&self, tags: &Labels) -> Option<&AgentId> {
+    /// The sets of tools that agents which wait have.
+    pub(super) fn parked_sets(&self) -> impl Iterator<Item = SetId> {
+        self.parked.keys().copied()
+    }
+
+    /// The parked agent with these tools that a task which requires these tags gets: of those with the fewest tags, the one that
+    /// has been parked longest, so that special agents stay free for the tasks that need them. With how many tags it has, and
+    /// its number in the order of the parked ones.
+    pub(super) fn parked_with(&self, set: SetId, tags: &Labels) -> Option<(usize, u64, &AgentId)> {
         let suits = |(has, parked): (&Labels, &BTreeSet<(u64, AgentId)>)| {
             tags.are_within(has).then(|| parked.first().map(|(number, _)| (has.len(), *number))).flatten()
         };
-        let (_, number) = self.parked.iter().filter_map(suits).min()?;
-        let first = self.parked.values().filter_map(BTreeSet::first);
-        first.into_iter().find(|(parked, _)| *parked == number).map(|(_, id)| id)
+        let lists = self.parked.get(&set)?;
+        let (count, number) = lists.iter().filter_map(suits).min()?;
+        let mut first = lists.values().filter_map(BTreeSet::first);
+        first.find(|(parked, _)| *parked == number).map(|(_, id)| (count, number, id))
     }
 
-    /// Whether there is an agent, lost or not, that has these tags and may get tasks.
-    pub(super) fn any_with(&self, tags: &Labels) -> bool {
-        self.agents.values().any(|agent| !agent.drained && agent.slot != Slot::Lost && tags.are_within(&agent.tags))
+    /// Whether there is an agent that is not lost, may get tasks, and has these tags and, by `has`, the tool.
+    pub(super) fn any_with(&self, tags: &Labels, has: impl Fn(SetId) -> bool) -> bool {
+        let suits = |agent: &Agent| {
+            let here = !agent.drained && agent.slot != Slot::Lost;
+            here && tags.are_within(&agent.tags) && agent.tools.is_none_or(|tools| has(tools.set))
+        };
+        self.agents.values().any(suits)
     }
 
     /// Document, section 2.4.
@@ -238,13 +275,19 @@ impl Agents {
     }
 
     /// Some agents, in the order of their ids.
-    pub(super) fn page(&self, offset: usize, limit: usize) -> Vec<AgentView> {
+    pub(super) fn page(
+        &self,
+        offset: usize,
+        limit: usize,
+        tools: impl Fn(SetId) -> Option<Arc<ToolSet>>,
+    ) -> Vec<AgentView> {
         let view = |(id, agent): (&AgentId, &Agent)| AgentView {
             id: id.clone(),
             state: state(agent.slot),
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
             tags: agent.tags.clone(),
+            tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,
             heard: agent.heard_wall,
         };
@@ -268,12 +311,16 @@ impl Agents {
 
     pub(super) fn sanity_check(&self) {
         let mut listed = 0;
-        for (tags, parked) in &self.parked {
+        assert!(self.parked.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
+        let lists =
+            self.parked.iter().flat_map(|(set, lists)| lists.iter().map(move |(tags, list)| (*set, tags, list)));
+        for (set, tags, parked) in lists {
             assert!(!parked.is_empty(), "the list of parked agents with {tags:?} is empty");
             for (number, id) in parked {
                 listed += 1;
                 let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
                 let rightly = matches!(agent.slot, Slot::Parked(_, n) if n == *number) && agent.tags == *tags;
+                let rightly = rightly && agent.tools.is_some_and(|tools| tools.set == set);
                 assert!(rightly && !agent.drained, "{id} is listed as parked");
             }
         }
@@ -291,22 +338,36 @@ impl Agents {
     }
 }
 
-fn list(parked: &mut BTreeMap<Labels, BTreeSet<(u64, AgentId)>>, id: &AgentId, agent: &Agent) {
-    if let (Slot::Parked(_, number), false) = (agent.slot, agent.drained) {
-        // Agents come and go with each task: the tags are copied only for the first one that has them.
-        match parked.get_mut(&agent.tags) {
-            Some(with_these) => with_these.insert((number, id.clone())),
-            None => parked.entry(agent.tags.clone()).or_default().insert((number, id.clone())),
-        };
+fn list(parked: &mut Parked, id: &AgentId, agent: &Agent) {
+    let Some((set, number)) = agent.parked_as() else { return };
+    let lists = parked.entry(set).or_default();
+    // Agents come and go with each task: the tags are copied only for the first one that has them.
+    match lists.get_mut(&agent.tags) {
+        Some(with_these) => with_these.insert((number, id.clone())),
+        None => lists.entry(agent.tags.clone()).or_default().insert((number, id.clone())),
+    };
+}
+
+fn unlist(parked: &mut Parked, id: &AgentId, agent: &Agent) {
+    let Some((set, number)) = agent.parked_as() else { return };
+    let Some(lists) = parked.get_mut(&set) else { return };
+    let Some(with_these) = lists.get_mut(&agent.tags) else { return };
+    with_these.remove(&(number, id.clone()));
+    if with_these.is_empty() {
+        lists.remove(&agent.tags);
+    }
+    if lists.is_empty() {
+        parked.remove(&set);
     }
 }
 
-fn unlist(parked: &mut BTreeMap<Labels, BTreeSet<(u64, AgentId)>>, id: &AgentId, agent: &Agent) {
-    let (Slot::Parked(_, number), false) = (agent.slot, agent.drained) else { return };
-    let Some(with_these) = parked.get_mut(&agent.tags) else { return };
-    with_these.remove(&(number, id.clone()));
-    if with_these.is_empty() {
-        parked.remove(&agent.tags);
+impl Agent {
+    /// The list that it is parked in, and its number there, while it waits and may get a task.
+    fn parked_as(&self) -> Option<(SetId, u64)> {
+        match (self.slot, self.drained, self.tools) {
+            (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
+            _ => None,
+        }
     }
 }
 

@@ -26,7 +26,10 @@ impl Controller {
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
         let answer = match self.welcome(now, sender, replaces) {
-            Ok(()) => self.hear(now, ticket, sender, message),
+            Ok(()) => {
+                self.hear_tools(now, &sender.agent, &message);
+                self.hear(now, ticket, sender, message)
+            }
             Err(refusal) => Answer::Now(Reply::Refused(refusal)),
         };
         self.settle(now);
@@ -97,6 +100,7 @@ impl Controller {
         self.agents.hear(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
+            self.tools_are_back(now, id);
             self.agents.set_slot(id, Slot::Free);
         }
         // The deadline moves only when it comes: a heartbeat costs no change of the timers.
@@ -182,6 +186,7 @@ impl Controller {
         if let Slot::Busy(task) = agent_slot(self, &id) {
             self.lose_run(now, task);
         }
+        self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
     }
 
@@ -201,7 +206,12 @@ impl Controller {
         if !heartbeat.busy && self.tasks.queue().len() > 0 {
             self.inform();
         }
-        Reply::Heartbeat { controller: self.controller_id, wanted, parked: self.has_applied(now, id) }
+        Reply::Heartbeat {
+            controller: self.controller_id,
+            wanted,
+            parked: self.has_applied(now, id),
+            tools: self.known_tools(id),
+        }
     }
 
     /// Whether an agent that says that its slot is free has no reason to ask for a task: it waits here for one, or has been
@@ -236,6 +246,7 @@ impl Controller {
         if let Slot::Busy(task) = agent_slot(self, id) {
             self.requeue(now, task, RoundEnd::Returned);
         }
+        self.forget_tools(now, id);
         self.agents.remove(id);
         self.timers.clear(&Timer::Silence(id.clone()));
     }
@@ -304,7 +315,8 @@ impl Controller {
         if !self.agents.any_parked() {
             return None;
         }
-        let (task, agent) = self.tasks.queue().best_match(|tags| self.agents.parked_with(tags))?;
+        let agent_for = |set, tags: &_| self.agents.parked_with(set, tags);
+        let (task, agent) = self.tasks.queue().best_match(self.agents.parked_sets(), agent_for)?;
         Some((task, agent.clone()))
     }
 
@@ -313,7 +325,7 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-        self.tasks.queue().best_for(&agent.tags)
+        self.tasks.queue().best_for(agent.tools?.set, &agent.tags)
     }
 
     fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {

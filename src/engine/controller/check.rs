@@ -14,6 +14,7 @@ impl Controller {
         self.tasks.sanity_check();
         self.agents.sanity_check();
         self.scans.sanity_check();
+        self.tasks.queue().sets().sanity_check(self.agents.tools());
         self.kept.sanity_check();
         self.check_runs();
         self.check_families();

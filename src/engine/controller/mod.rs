@@ -9,14 +9,14 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
+//! slots, with the [`tools`] of each; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
 //! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents; where tasks require tags, also linear in
-//! the different sets of tags among the idle agents. What looks at many tasks or agents is a search: a slice of work a turn, and the
-//! connections take turns ([`scan`]).
+//! the different sets of tags among the idle agents, and in the different sets of tools among all agents, where those differ. What
+//! looks at many tasks or agents is a search: a slice of work a turn, and the connections take turns ([`scan`]).
 
 mod acknowledge;
 mod agents;
@@ -27,6 +27,7 @@ mod clients;
 mod effect;
 mod family;
 mod gates;
+mod lanes;
 mod ledger;
 mod names;
 mod operators;
@@ -37,6 +38,8 @@ mod retention;
 mod scan;
 mod slack;
 mod tasks;
+mod tool_sets;
+mod tools;
 mod transition;
 mod verdict;
 mod waits;

@@ -7,7 +7,8 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, GateChange};
 use crate::protocol::{Code, Refusal};
 use crate::types::{
-    AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, ToolName,
+    Wall,
 };
 
 impl Controller {
@@ -109,9 +110,12 @@ impl Controller {
     pub(super) fn explain(&self, now: Now, found: Option<TaskId>) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
-        let agents_with = |tags: &Labels| self.agents.any_with(tags);
+        let sets = self.tasks.queue().sets();
+        let agents_with = |tags: &Labels, tool: Option<&ToolName>| {
+            self.agents.any_with(tags, |set| tool.is_none_or(|tool| sets.has(set, tool)))
+        };
         let waits = record.phase() == Phase::Waiting;
-        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, agents_with));
+        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with));
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 

@@ -8,39 +8,43 @@
 //!
 //! Tasks with equal needs (gates and tags) stand in one line. A line is open while every one of its gates lets one more pass;
 //! of the open lines, the one with the best head comes first. So a task whose gate is closed holds up nobody who does not name
-//! that gate. Cost: O(log n) in the tasks. A choice looks at the open lines in their order until one suits; there are as many
-//! as there are different needs, and those have a limit.
+//! that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an agent gets the best of the lanes that
+//! its set of tools serves: each set that is here has its own list of the open lines. Cost: O(log n) in the tasks, for each set
+//! that has the tool. A choice looks at the open lines in their order until one suits; there are as many as there are different
+//! needs, and those have a limit.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::gates::Gates;
-use crate::types::{AgentId, Holdup, Label, Labels, Needs, Now, TaskId, TaskRecord, TaskState, Wall};
-
-/// The place of a task in its line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Place {
-    priority: Reverse<i8>,
-    task: TaskId,
-}
+use super::lanes::{Lanes, Place};
+use super::tool_sets::{SetId, ToolSets};
+use crate::types::{AgentId, Holdup, Label, Labels, Needs, Now, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
 /// The tasks with equal needs.
 #[derive(Debug, Default)]
 struct Line {
-    ready: BTreeSet<Place>,
+    lanes: Lanes,
     /// All that wait, the delayed and held ones too.
     members: usize,
-    /// The head, while the line is open.
-    open: Option<Place>,
+    /// Whether every gate lets one more pass.
+    is_admitted: bool,
+    /// The head for each set, while the line is open.
+    open: BTreeMap<SetId, Place>,
 }
+
+/// The open lines in the order of their heads, for each set of tools.
+type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Needs>)>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     lines: BTreeMap<Arc<Needs>, Line>,
-    open: BTreeSet<(Place, Arc<Needs>)>,
+    open: OpenLines,
     delayed: BTreeSet<(Wall, TaskId)>,
     pub(super) gates: Gates,
+    /// What agents have.
+    sets: ToolSets,
     len: usize,
 }
 
@@ -65,6 +69,7 @@ impl Queue {
         }
         if let Some(line) = self.lines.get_mut(needs) {
             line.members += 1;
+            line.lanes.enter(&record.tool, &self.sets);
         }
         self.len += 1;
         match delay(record) {
@@ -85,10 +90,13 @@ impl Queue {
         let needs = &record.policy.needs;
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
         line.members -= 1;
-        let was_ready = line.ready.remove(&place(record));
+        let was_head = line.lanes.remove(&record.tool, place(record));
         let is_last = line.members == 0;
-        if was_ready {
-            self.refresh(now, needs);
+        if was_head {
+            self.refresh(now, needs, Some(&record.tool));
+        }
+        if let Some(line) = self.lines.get_mut(needs) {
+            line.lanes.leave(&record.tool);
         }
         if is_last && let Some((needs, _)) = self.lines.remove_entry(needs) {
             self.gates.part(&needs);
@@ -105,11 +113,8 @@ impl Queue {
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &record.policy.needs;
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
-        let place = place(record);
-        line.ready.insert(place);
-        // Most tasks queue up behind others: then nothing changes for the line.
-        if line.ready.first() == Some(&place) {
-            self.refresh(now, needs);
+        if line.lanes.insert(&record.tool, place(record)) {
+            self.refresh(now, needs, Some(&record.tool));
         }
     }
 
@@ -143,39 +148,97 @@ impl Queue {
             lines.extend(self.gates.lines(gate));
         }
         for needs in lines {
-            self.refresh(now, &needs);
+            self.refresh(now, &needs, None);
         }
     }
 
-    /// Opens or closes a line, and notes who is its head.
-    fn refresh(&mut self, now: Now, needs: &Needs) {
-        let admitted = self.gates.admit(now, needs);
+    /// Opens or closes a line, and notes its head for the sets that serve the lane of `tool`; for all, where every lane may have
+    /// changed.
+    fn refresh(&mut self, now: Now, needs: &Needs, tool: Option<&ToolName>) {
+        let is_admitted = self.gates.admit(now, needs);
         let Some((needs, _)) = self.lines.get_key_value(needs) else { return };
         let needs = Arc::clone(needs);
         let Some(line) = self.lines.get_mut(&needs) else { return };
-        let head = if admitted { line.ready.first().copied() } else { None };
-        let before = std::mem::replace(&mut line.open, head);
-        if before != head {
+        let tool = tool.filter(|_| line.is_admitted == is_admitted);
+        line.is_admitted = is_admitted;
+        let sets = tool.map_or(self.sets.live(), |tool| line.lanes.servers(tool));
+        for set in sets {
+            let head = if is_admitted { line.lanes.first(*set) } else { None };
+            let before = match head {
+                Some(head) => line.open.insert(*set, head),
+                None => line.open.remove(set),
+            };
+            if before == head {
+                continue;
+            }
+            let open = self.open.entry(*set).or_default();
             if let Some(place) = before {
-                self.open.remove(&(place, Arc::clone(&needs)));
+                open.remove(&(place, Arc::clone(&needs)));
             }
             if let Some(place) = head {
-                self.open.insert((place, needs));
+                open.insert((place, Arc::clone(&needs)));
             }
         }
     }
 
-    /// The task that an agent with these tags gets.
-    pub(super) fn best_for(&self, tags: &Labels) -> Option<TaskId> {
-        self.open.iter().find(|(_, needs)| needs.tags.are_within(tags)).map(|(place, _)| place.task)
+    /// What agents have.
+    pub(super) const fn sets(&self) -> &ToolSets {
+        &self.sets
     }
 
-    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent.
+    /// As [`Self::sets`], to hold and release one.
+    pub(super) const fn sets_mut(&mut self) -> &mut ToolSets {
+        &mut self.sets
+    }
+
+    /// An agent that holds this set is here.
+    pub(super) fn join(&mut self, now: Now, set: SetId) {
+        if self.sets.join(set) {
+            self.serve(now, set);
+        }
+    }
+
+    /// An agent that holds this set is here no more.
+    pub(super) fn part(&mut self, now: Now, set: SetId) {
+        if self.sets.part(set) {
+            self.open.remove(&set);
+            for line in self.lines.values_mut() {
+                line.open.remove(&set);
+            }
+            self.serve(now, set);
+        }
+    }
+
+    /// The lanes that a set serves have changed.
+    fn serve(&mut self, now: Now, set: SetId) {
+        for line in self.lines.values_mut() {
+            line.lanes.sets_have_changed(set, &self.sets);
+        }
+        let all: Vec<_> = self.lines.keys().cloned().collect();
+        for needs in all {
+            self.refresh(now, &needs, None);
+        }
+    }
+
+    /// The task that an agent with these tools and tags gets.
+    pub(super) fn best_for(&self, set: SetId, tags: &Labels) -> Option<TaskId> {
+        let mut open = self.open.get(&set)?.iter();
+        open.find(|(_, needs)| needs.tags.are_within(tags)).map(|(place, _)| place.task)
+    }
+
+    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those with the fewest tags, the
+    /// one that has been parked longest. `sets` are those with agents that wait.
     pub(super) fn best_match<'a>(
         &self,
-        agent_for: impl Fn(&Labels) -> Option<&'a AgentId>,
+        sets: impl Iterator<Item = SetId>,
+        agent_for: impl Fn(SetId, &Labels) -> Option<(usize, u64, &'a AgentId)>,
     ) -> Option<(TaskId, &'a AgentId)> {
-        self.open.iter().find_map(|(place, needs)| Some((place.task, agent_for(&needs.tags)?)))
+        let first_of = |set| {
+            let open: &BTreeSet<_> = self.open.get(&set)?;
+            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, &needs.tags)?)))
+        };
+        // Each set that serves the best task of all has that for its own best one.
+        sets.filter_map(first_of).min().map(|(place, (_, _, agent))| (place.task, agent))
     }
 
     /// When the next delay is over.
@@ -183,8 +246,8 @@ impl Queue {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// What holds up this task, which waits, where `agents_with` says which tags there are agents with.
-    pub(super) fn holdup(&self, now: Now, record: &TaskRecord, agents_with: impl Fn(&Labels) -> bool) -> Holdup {
+    /// What holds up this task, which waits.
+    pub(super) fn holdup(&self, now: Now, record: &TaskRecord, agents_with: AgentsWith<'_>) -> Holdup {
         /// A person wants to know whether it is many, not how many exactly.
         const BEFORE_MAX: usize = 10_000;
         if let Some(since) = record.held {
@@ -196,13 +259,21 @@ impl Queue {
         if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
             return Holdup::Gate(gate, verdict);
         }
-        if !agents_with(&record.policy.needs.tags) {
+        if !agents_with(&record.policy.needs.tags, None) {
             return Holdup::NoSuchAgent;
         }
+        if self.sets.with(&record.tool).next().is_none() {
+            return Holdup::NoTool;
+        }
+        if !agents_with(&record.policy.needs.tags, Some(&record.tool)) {
+            return Holdup::ToolElsewhere;
+        }
         // Whatever they require, as long as they could start: priority and age count across all lines.
-        let open = self.lines.iter().filter(|(needs, line)| line.open.is_some() && agents_with(&needs.tags));
-        let before = open.flat_map(|(_, line)| line.ready.range(..place(record))).take(BEFORE_MAX).count();
-        Holdup::Agents { before }
+        let servers = self.lines.get(&record.policy.needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
+        let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(&needs.tags, None));
+        let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
+        let before = rivals.take(BEFORE_MAX).count();
+        Holdup::Agents { before, all_have_the_tool: servers.len() == self.sets.live().len() }
     }
 
     /// How many wait that must pass this gate.
@@ -212,7 +283,7 @@ impl Queue {
 
     /// Whether a task is in its line.
     pub(super) fn is_ready(&self, record: &TaskRecord) -> bool {
-        self.lines.get(&record.policy.needs).is_some_and(|line| line.ready.contains(&place(record)))
+        self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.contains(&record.tool, place(record)))
     }
 
     /// Whether a task is delayed.
@@ -232,20 +303,26 @@ impl Queue {
         let in_lines: usize = self.lines.values().map(|line| line.members).sum();
         assert_eq!(members, in_lines, "a line counts a task that does not wait");
         for (needs, line) in &self.lines {
-            match line.open {
-                Some(place) => {
-                    assert_eq!(line.ready.first(), Some(&place), "the head of the line {needs:?}");
-                    assert!(self.open.contains(&(place, Arc::clone(needs))), "the open line {needs:?} is not listed");
-                }
-                None => assert!(
-                    line.ready.is_empty() || self.gates.may_be_shut(needs),
-                    "the line {needs:?} is closed without a gate"
-                ),
+            assert_eq!(line.lanes.sanity_check(&self.sets), line.members, "the lanes of the line {needs:?}");
+            for set in self.sets.live() {
+                let (open, first) = (line.open.get(set), line.lanes.first(*set));
+                let Some(place) = open else {
+                    let shut = first.is_none() || self.gates.may_be_shut(needs);
+                    assert!(shut, "the line {needs:?} is closed without a gate");
+                    continue;
+                };
+                assert_eq!(first, Some(*place), "the head of the line {needs:?} for {set:?}");
+                let listed = self.open.get(set).is_some_and(|open| open.contains(&(*place, Arc::clone(needs))));
+                assert!(listed, "the open line {needs:?} is not listed for {set:?}");
             }
         }
-        assert_eq!(self.open.len(), self.lines.values().filter(|line| line.open.is_some()).count(), "open lines");
+        let open: usize = self.lines.values().map(|line| line.open.len()).sum();
+        assert_eq!(self.open.values().map(BTreeSet::len).sum::<usize>(), open, "open lines");
     }
 }
+
+/// Says whether there is an agent that may get tasks and has these tags, and this tool.
+pub(super) type AgentsWith<'a> = &'a dyn Fn(&Labels, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),

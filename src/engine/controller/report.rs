@@ -21,6 +21,7 @@ impl Controller {
         let refusal = self.check_report(sender, &report).err();
         match &refusal {
             Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
+            None if self.gives_back(now, &report) => {}
             None => self.advance(now, report),
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
@@ -74,6 +75,7 @@ impl Controller {
                 TaskState::Preparing(_) if times.run.is_some() || phase == Phase::Running => {
                     self.tasks.change(now, task, TaskEvent::Run(reached(now, times, Phase::Running)));
                     self.time_run(now, task);
+                    self.tool_was_found(now, task);
                 }
                 TaskState::Preparing(_) | TaskState::Running(_) => {
                     self.timers.clear(&Timer::RunTime(task));
@@ -176,7 +178,7 @@ pub(super) const fn outcome_of(cause: &KillCause) -> Outcome {
 }
 
 /// When the run reached this phase and those before it: what the agent says, else the moment at which it told.
-fn reached(now: Now, times: PhaseTimes, phase: Phase) -> PhaseTimes {
+pub(super) fn reached(now: Now, times: PhaseTimes, phase: Phase) -> PhaseTimes {
     let until =
         |of: Phase, time: Option<Wall>| if of == phase { time.or(Some(now.wall)) } else { time.filter(|_| of < phase) };
     PhaseTimes {

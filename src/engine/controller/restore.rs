@@ -55,6 +55,7 @@ impl Controller {
         if let Some(agent) = agent {
             self.agents.register(now, agent.clone(), Life::Stored);
             self.agents.set_slot(&agent, Slot::Busy(record.id));
+            self.expect_every_tool(now, &agent);
             self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         }
         let task = record.id;

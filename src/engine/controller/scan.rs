@@ -234,7 +234,9 @@ impl Controller {
             }
             Goal::Explain { found } => self.explain(now, found).unwrap_or_else(Reply::Refused).into(),
             Goal::Agents { offset, limit } => {
-                Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
+                let sets = self.tasks.queue().sets();
+                let agents = self.agents.page(offset, limit, |set| sets.get(set).cloned());
+                Reply::Agents { agents, total: self.agents.len() }.into()
             }
             Goal::Gates => self.query_gates(now).into(),
         }

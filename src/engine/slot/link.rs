@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Settings;
-use crate::protocol::request::{Heartbeat, Report};
+use crate::protocol::request::{Heartbeat, Report, ToldTools};
 use crate::types::{Mono, Round, Session, TaskId};
 
 /// Heartbeats without an answer after which the connection is given up.
@@ -60,9 +60,20 @@ impl Link {
         give_up
     }
 
-    pub(super) fn sign_of_life(&self, settings: &Settings, run: Option<(TaskId, Round)>) -> Heartbeat {
+    /// Whether every heartbeat has been answered.
+    pub(super) const fn is_answered(&self) -> bool {
+        self.unanswered == 0
+    }
+
+    pub(super) fn sign_of_life(
+        &self,
+        settings: &Settings,
+        run: Option<(TaskId, Round)>,
+        tools: Option<ToldTools>,
+    ) -> Heartbeat {
         let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
-        Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), tags: settings.tags.clone(), replaces }
+        let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
+        Heartbeat { busy: run.is_some(), run, ip, tags, replaces, tools }
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.

@@ -6,11 +6,12 @@
 //! | something published | [`Slot::handle_published`] |
 //! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
+//! | the tools folder was looked at | [`Slot::handle_tools`] |
 //! | the agent is told to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed, [`stop`] the way out. They meet here.
+//! has confirmed, [`tools`] what it knows of the tools, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
@@ -19,6 +20,7 @@
 mod link;
 mod run;
 mod stop;
+mod tools;
 
 #[cfg(test)]
 mod scenarios;
@@ -30,10 +32,11 @@ use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId};
+use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId, ToolSet};
 
 use link::Link;
 use run::Run;
+use tools::Telling;
 
 /// What the engine must know of the configuration.
 #[derive(Clone, Debug)]
@@ -48,6 +51,8 @@ pub struct Settings {
     pub ip: String,
     /// `AGENT_TAGS`
     pub tags: Labels,
+    /// The tools that it has at its start; `None` for an agent that does not tell.
+    pub tools: Option<ToolSet>,
     /// `AGENT_HEARTBEAT_INTERVAL`
     pub heartbeat_interval: Duration,
     /// `AGENT_KILL_INTERVAL`
@@ -171,6 +176,7 @@ pub struct Slot {
     settings: Settings,
     run: Run,
     link: Link,
+    tools: Telling,
     timers: crate::engine::timers::Timers<Timer>,
     effects: VecDeque<Effect>,
     /// Whether the controller has not been told how the run stands, and by when it is.
@@ -184,6 +190,7 @@ impl Slot {
     #[must_use]
     pub fn new(settings: Settings, now: Now) -> Self {
         let mut slot = Self {
+            tools: Telling::new(settings.tools.clone()),
             settings,
             run: Run::default(),
             link: Link::default(),
@@ -235,7 +242,10 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, wanted, parked } => self.heard(now, controller, wanted, parked),
+            ToAgent::Heard { controller, wanted, parked, tools } => {
+                self.tools.heard(controller, tools);
+                self.heard(now, controller, wanted, parked);
+            }
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
                 // One that comes too early answers an APPLY that a later one has replaced. To apply again would replace
@@ -249,6 +259,7 @@ impl Slot {
                 if !accepted {
                     self.drop_run(now, task, round);
                 }
+                self.tell_tools(now);
                 self.apply(now);
                 self.leave_if_done(now);
             }
@@ -285,7 +296,7 @@ impl Slot {
             log::warn!("the controller does not answer; connecting again");
             self.effects.push_back(Effect::Reconnect);
         }
-        let heartbeat = self.link.sign_of_life(&self.settings, self.run.id());
+        let heartbeat = self.link.sign_of_life(&self.settings, self.run.id(), self.tools.say());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
@@ -306,6 +317,8 @@ impl Slot {
         if news.new_controller {
             self.report_soon(now);
         }
+        // Before it asks: what it gets shall be what it can run.
+        self.tell_tools(now);
         // The controller lives, and has not answered in time. It mostly says earlier that it has no APPLY of ours.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
         self.apply(now);
@@ -347,19 +360,6 @@ impl Slot {
         if let Some(at) = self.early_kills.iter().position(|early| *early == run) {
             self.early_kills.remove(at);
             self.kill(now);
-        }
-    }
-
-    /// Nobody wants the result of this run any more.
-    fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
-        if self.run.id() == Some((task, round)) {
-            log::warn!("round {round} of task {task} is not wanted any more; ending it");
-            self.run.unwanted();
-            self.kill(now);
-            if self.run.is_finished() {
-                // Its report has waited for the controller; no other event will come.
-                self.release(now);
-            }
         }
     }
 

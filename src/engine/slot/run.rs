@@ -180,6 +180,9 @@ impl Slot {
     }
 
     fn end_without_run(&mut self, now: Now, failure: Failure) {
+        if failure.exit_code == ExitCode::TOOL_MISSING {
+            self.tools.doubt();
+        }
         self.end(now, RunResult::of(failure.exit_code, failure.error));
     }
 
@@ -234,6 +237,19 @@ impl Slot {
         self.timers.clear(&Timer::Slack);
         self.apply(now);
         self.leave_if_done(now);
+    }
+
+    /// Nobody wants the result of this run any more.
+    pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
+        if self.run.id() == Some((task, round)) {
+            log::warn!("round {round} of task {task} is not wanted any more; ending it");
+            self.run.unwanted();
+            self.kill(now);
+            if self.run.is_finished() {
+                // Its report has waited for the controller; no other event will come.
+                self.release(now);
+            }
+        }
     }
 
     /// Begins to end the run; once begun, it goes on by itself.

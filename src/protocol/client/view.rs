@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::protocol::{history, words};
-use crate::types::{ExitCode, Fields, Phase, Wall};
+use crate::types::{ExitCode, Fields, Phase, ToolSet, Wall};
 
 /// A view of all fields, as they came.
 macro_rules! view {
@@ -213,6 +213,12 @@ impl AgentRow {
     #[must_use]
     pub fn tags(&self) -> &str {
         self.0.text(words::TAGS).unwrap_or_default()
+    }
+
+    /// The tools that it has; `None` for one that has not been heard since the controller was started.
+    #[must_use]
+    pub fn tools(&self) -> Option<ToolSet> {
+        self.0.text(words::TOOLS).and_then(|text| ToolSet::parse(text).ok())
     }
 
     /// Whether it gets no more tasks.

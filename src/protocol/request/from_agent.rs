@@ -7,7 +7,7 @@ use crate::protocol::code::Refusal;
 use crate::protocol::typed::{bad, labels, moment, number, seconds, whole};
 use crate::protocol::words::{self, kind};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, Labels, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId,
+    AgentId, Defer, ExitCode, Fields, Labels, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolSet,
 };
 
 /// Which life of which agent speaks.
@@ -45,6 +45,18 @@ pub struct Heartbeat {
     pub tags: Labels,
     /// The session that this one follows: its process is known to be gone.
     pub replaces: Option<Session>,
+    /// Which tools it has, if it tells.
+    pub tools: Option<ToldTools>,
+}
+
+/// What an agent tells of its tools.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldTools {
+    /// Another number for each list that it tells in its life: as long as the controller answers with it, the list need not be
+    /// told. `None` of an agent that tells its list each time.
+    pub generation: Option<u64>,
+    /// The list, if it is told in this heartbeat.
+    pub set: Option<ToolSet>,
 }
 
 /// How a run stands.
@@ -94,7 +106,25 @@ impl Reader {
         };
         let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
         let tags = labels(&self.fields, words::TAGS)?;
-        Ok(Heartbeat { busy, run, ip, tags, replaces: self.number(words::REPLACES)?.map(Session) })
+        Ok(Heartbeat {
+            busy,
+            run,
+            ip,
+            tags,
+            replaces: self.number(words::REPLACES)?.map(Session),
+            tools: self.tools()?,
+        })
+    }
+
+    fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
+        let generation = self.number(words::TOOLS_GENERATION)?;
+        let Some(value) = self.fields.get(words::TOOLS) else {
+            return Ok(generation.is_some().then_some(ToldTools { generation, set: None }));
+        };
+        let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
+        let set =
+            set.ok_or_else(|| bad(words::TOOLS, value, "names of tools with commas between them, or * for every one"))?;
+        Ok(Some(ToldTools { generation, set: Some(set) }))
     }
 
     fn report(&self) -> Result<Report, Refusal> {

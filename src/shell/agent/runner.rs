@@ -5,6 +5,7 @@ use std::fs::File;
 use std::net::IpAddr;
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -23,7 +24,7 @@ use crate::shell::process::{
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
 use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
-use crate::types::{Defer, ExitCode, Now, Session};
+use crate::types::{Defer, ExitCode, Now, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
@@ -51,6 +52,8 @@ pub(super) struct Runner {
     /// What all processes of its runs are known by, whatever they do to their environment.
     brand: Option<Brand>,
     run: Option<Run>,
+    /// The tool that the last run has not found.
+    missed: Option<ToolName>,
 }
 
 struct Run {
@@ -72,14 +75,14 @@ impl Runner {
     ///
     /// # Errors
     /// When a folder cannot be used.
-    pub(super) fn start(config: &Config, session: Session, ip: IpAddr) -> Result<Self, AgentError> {
+    pub(super) fn start(config: &Config, session: Session, ip: IpAddr, tools_dir: PathBuf) -> Result<Self, AgentError> {
         let records = leftovers::records(config)?;
         let workspace = Arc::new(Workspace::open(&config.paths.work_dir)?);
         let remover = Remover::start(&workspace)?;
         leftovers::sweep(&records, &workspace, &remover)?;
         let cache = ToolCache::new(
             config.paths.state_dir.join("tools"),
-            config.paths.tools_dir.clone(),
+            tools_dir,
             Limits::from(&config.archive),
             config.agent.tool_cache_bytes_max,
         )?;
@@ -116,6 +119,7 @@ impl Runner {
             session,
             brand: Brand::fresh(),
             run: None,
+            missed: None,
         })
     }
 
@@ -184,7 +188,15 @@ impl Runner {
             unreachable!("a preparation of task {} without its run", outcome.task)
         };
         run.folder = outcome.prepared;
+        if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
+            self.missed = Some(run.job.tool.clone());
+        }
         slot.handle_prepared(clock::now(), outcome.outcome);
+    }
+
+    /// The tool that a run has not found since the last call.
+    pub(super) const fn take_missed(&mut self) -> Option<ToolName> {
+        self.missed.take()
     }
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {

@@ -2,7 +2,7 @@
 //! task.
 //!
 //! [`archive`] unpacks an archive that may be hostile. [`cache`] keeps unpacked tools and gives each task a private
-//! copy. [`mod@pack`], [`mod@check`] and [`mod@create`] are what a person who writes tools uses. Starting run.sh is left
+//! copy. [`folder`] lists what is there. [`mod@pack`], [`mod@check`] and [`mod@create`] are what a person who writes tools uses. Starting run.sh is left
 //! to others.
 
 pub mod archive;
@@ -10,6 +10,8 @@ pub mod cache;
 pub mod check;
 pub mod create;
 mod error;
+pub mod folder;
+mod notice;
 pub mod pack;
 mod scratch;
 mod section;
@@ -19,6 +21,8 @@ pub use cache::{CacheError, Placed, Pristine, Size, ToolCache};
 pub use check::{CheckError, Checked, check};
 pub use create::{CreateError, create};
 pub use error::ToolError;
+pub use folder::ToolsFolder;
+pub use notice::SIGNAL as CHANGE_SIGNAL;
 pub use pack::{PackError, Packed, pack};
 
 /// The script that starts a tool (document, section 3.1).

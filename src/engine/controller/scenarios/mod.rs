@@ -17,6 +17,7 @@ mod restart;
 mod retries;
 mod tags;
 mod timeouts;
+mod tools;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -315,7 +316,7 @@ impl World {
     /// An agent says what it has.
     fn tagged(&mut self, agent: &str, tags: &str) {
         let tags = Labels::parse(tags).unwrap();
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None };
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools: None };
         let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
     }
 
@@ -333,7 +334,8 @@ impl World {
     }
 
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
-        let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None };
+        let heartbeat =
+            Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None, tools: None };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
@@ -342,7 +344,8 @@ impl World {
 
     /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
     fn is_parked(&mut self, agent: &str) -> bool {
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, replaces: None, tags: Labels::default() };
+        let heartbeat =
+            Heartbeat { busy: false, run: None, ip: None, replaces: None, tools: None, tags: Labels::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
             other => panic!("{other:?}"),

@@ -1,0 +1,131 @@
+//! The different sets of tools of the agents, each kept once: agents with equal sets share its number, so that what a task can
+//! run on is decided per set and not per agent. A fleet with one tools folder is one set.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::types::{ToolName, ToolSet};
+
+/// The number of a set. A number is never used again for another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct SetId(u64);
+
+/// Names in all sets together, about 100 bytes each. An agent beyond it is taken to have every tool.
+const NAMES_MAX: usize = 1_000_000;
+
+#[derive(Debug)]
+struct Entry {
+    set: Arc<ToolSet>,
+    /// Agents that have it, lost ones too.
+    holders: usize,
+    /// Those of them that are here.
+    here: usize,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ToolSets {
+    sets: BTreeMap<SetId, Entry>,
+    ids: BTreeMap<Arc<ToolSet>, SetId>,
+    /// The sets of agents that are here.
+    live: Vec<SetId>,
+    names: usize,
+    last: u64,
+}
+
+impl ToolSets {
+    /// The number of a set that one more agent holds, until [`Self::release`].
+    pub(super) fn hold(&mut self, set: ToolSet) -> SetId {
+        let fits = self.names + set.names().len() <= NAMES_MAX;
+        let set = if fits || self.ids.contains_key(&set) { set } else { ToolSet::every() };
+        let id = match self.ids.get(&set) {
+            Some(id) => *id,
+            None => self.add(Arc::new(set)),
+        };
+        if let Some(entry) = self.sets.get_mut(&id) {
+            entry.holders += 1;
+        }
+        id
+    }
+
+    fn add(&mut self, set: Arc<ToolSet>) -> SetId {
+        self.last += 1;
+        self.names += set.names().len();
+        let id = SetId(self.last);
+        self.ids.insert(Arc::clone(&set), id);
+        self.sets.insert(id, Entry { set, holders: 0, here: 0 });
+        id
+    }
+
+    /// An agent does not hold the set any more; one that was here has been [`Self::part`]ed before.
+    pub(super) fn release(&mut self, id: SetId) {
+        let Some(entry) = self.sets.get_mut(&id) else { return };
+        entry.holders -= 1;
+        if entry.holders == 0
+            && let Some(entry) = self.sets.remove(&id)
+        {
+            self.names -= entry.set.names().len();
+            self.ids.remove(&entry.set);
+        }
+    }
+
+    /// An agent with this set is here; true when it is the first one.
+    pub(super) fn join(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent joins without a set") };
+        entry.here += 1;
+        let is_first = entry.here == 1;
+        if is_first {
+            self.live.push(id);
+        }
+        is_first
+    }
+
+    /// An agent with this set is here no more; true when it was the last one.
+    pub(super) fn part(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent parts without a set") };
+        entry.here -= 1;
+        let was_last = entry.here == 0;
+        if was_last {
+            self.live.retain(|live| *live != id);
+        }
+        was_last
+    }
+
+    pub(super) fn get(&self, id: SetId) -> Option<&Arc<ToolSet>> {
+        self.sets.get(&id).map(|entry| &entry.set)
+    }
+
+    pub(super) fn has(&self, id: SetId, tool: &ToolName) -> bool {
+        self.get(id).is_some_and(|set| set.has(tool))
+    }
+
+    /// The sets of agents that are here.
+    pub(super) fn live(&self) -> &[SetId] {
+        &self.live
+    }
+
+    /// Those of them that have this tool.
+    pub(super) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
+        self.live.iter().copied().filter(move |id| self.has(*id, tool))
+    }
+
+    /// Checks the counts against the agents: what each holds, and whether it is here.
+    pub(super) fn sanity_check(&self, agents: impl Iterator<Item = (SetId, bool)>) {
+        let mut counts: BTreeMap<SetId, (usize, usize)> = BTreeMap::new();
+        for (id, here) in agents {
+            let count = counts.entry(id).or_default();
+            count.0 += 1;
+            count.1 += usize::from(here);
+        }
+        let known: BTreeMap<_, _> = self.sets.iter().map(|(id, entry)| (*id, (entry.holders, entry.here))).collect();
+        assert_eq!(known, counts, "the agents with each set of tools");
+        let mut live = self.live.clone();
+        live.sort_unstable();
+        let here: Vec<_> = counts.iter().filter(|(_, (_, here))| *here > 0).map(|(id, _)| *id).collect();
+        assert_eq!(live, here, "the sets of tools that are here");
+        assert_eq!(
+            self.names,
+            self.sets.values().map(|entry| entry.set.names().len()).sum::<usize>(),
+            "names of tools"
+        );
+    }
+}

@@ -1,0 +1,134 @@
+//! Which tools an agent has: what it says at a heartbeat, and what the controller has learned since.
+//!
+//! In text, on the wire as well as for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
+
+use std::fmt;
+
+use super::{InvalidToolName, ToolName};
+
+/// A set of tools. The names are sorted, each once.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ToolSet {
+    /// These tools and no others.
+    Only(Vec<ToolName>),
+    /// Every tool except these: an agent that does not tell has every one until it lacks one.
+    AllBut(Vec<ToolName>),
+}
+
+/// What stands for every tool; no tool is called so.
+const EVERY: &str = "*";
+
+impl ToolSet {
+    /// Every tool.
+    #[must_use]
+    pub const fn every() -> Self {
+        Self::AllBut(Vec::new())
+    }
+
+    /// These tools, in any order.
+    #[must_use]
+    pub fn only(mut names: Vec<ToolName>) -> Self {
+        names.sort_unstable();
+        names.dedup();
+        Self::Only(names)
+    }
+
+    /// Reads a set from its text.
+    ///
+    /// # Errors
+    /// When one of the names cannot name a tool.
+    pub fn parse(text: &str) -> Result<Self, InvalidToolName> {
+        let mut names = text.split(',').filter(|name| !name.is_empty()).peekable();
+        if names.next_if_eq(&EVERY).is_none() {
+            return Ok(Self::only(names.map(ToolName::new).collect::<Result<_, _>>()?));
+        }
+        let lacking = names.map(|name| ToolName::new(name.strip_prefix('-').unwrap_or(name)));
+        let Self::Only(lacking) = Self::only(lacking.collect::<Result<_, _>>()?) else { return Ok(Self::every()) };
+        Ok(Self::AllBut(lacking))
+    }
+
+    /// Whether `tool` is in the set.
+    #[must_use]
+    pub fn has(&self, tool: &ToolName) -> bool {
+        match self {
+            Self::Only(names) => names.binary_search(tool).is_ok(),
+            Self::AllBut(names) => names.binary_search(tool).is_err(),
+        }
+    }
+
+    /// The set with `tool` in it, or without.
+    #[must_use]
+    pub fn changed(&self, tool: &ToolName, has: bool) -> Self {
+        let (mut names, named) = match self {
+            Self::Only(names) => (names.clone(), has),
+            Self::AllBut(names) => (names.clone(), !has),
+        };
+        match (names.binary_search(tool), named) {
+            (Err(index), true) => names.insert(index, tool.clone()),
+            (Ok(index), false) => drop(names.remove(index)),
+            (Ok(_), true) | (Err(_), false) => {}
+        }
+        match self {
+            Self::Only(_) => Self::Only(names),
+            Self::AllBut(_) => Self::AllBut(names),
+        }
+    }
+
+    /// The names that the set is described by: what is in it, or what is missing.
+    #[must_use]
+    pub fn names(&self) -> &[ToolName] {
+        match self {
+            Self::Only(names) | Self::AllBut(names) => names,
+        }
+    }
+}
+
+impl fmt::Display for ToolSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let lacking = if let Self::AllBut(_) = self { "-" } else { "" };
+        let mut separator = "";
+        if !lacking.is_empty() {
+            f.write_str(EVERY)?;
+            separator = ",";
+        }
+        for name in self.names() {
+            write!(f, "{separator}{lacking}{name}")?;
+            separator = ",";
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tool(name: &str) -> ToolName {
+        ToolName::new(name).unwrap()
+    }
+
+    #[test]
+    fn a_set_is_what_its_text_says() {
+        for text in ["", "a", "a,b-1,c.2", "*", "*,-a,-b"] {
+            assert_eq!(ToolSet::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!(ToolSet::parse("b,a,b").unwrap().to_string(), "a,b");
+        for text in ["a b", "a,-b", "-a", "*,../x"] {
+            assert!(ToolSet::parse(text).is_err(), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_tool_is_in_a_set_or_is_not() {
+        for (text, has) in [("", false), ("a", true), ("b", false), ("*", true), ("*,-b", true), ("*,-a", false)] {
+            let set = ToolSet::parse(text).unwrap();
+            assert_eq!(set.has(&tool("a")), has, "{text:?}");
+            for wanted in [true, false] {
+                let changed = set.changed(&tool("a"), wanted);
+                assert_eq!(changed.has(&tool("a")), wanted, "{text:?}");
+                assert_eq!(changed.has(&tool("b")), set.has(&tool("b")), "{text:?}");
+                assert_eq!(changed.changed(&tool("a"), has), set, "{text:?}");
+            }
+        }
+    }
+}

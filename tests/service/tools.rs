@@ -1,0 +1,100 @@
+//! Agents with tools folders of their own: a task goes where its tool is.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use crate::place::{Client, Place, pack_tool};
+
+const HELLO: (&str, &str) = ("hello", "echo hello > report.log");
+
+/// A service without agents whose heartbeats are so rare that no test waits for one, and an empty tools folder.
+fn with_a_folder(name: &str) -> (Place, PathBuf) {
+    let place = Place::start(0, &[HELLO]);
+    let folder = place.path(name);
+    fs::create_dir(&folder).unwrap();
+    (place, folder)
+}
+
+fn of(folder: &Path) -> [(&'static str, String); 2] {
+    let interval = ("LLTS_AGENT_HEARTBEAT_INTERVAL", "600000".to_owned());
+    [("LLTS_AGENT_TOOLS_DIR", folder.display().to_string()), interval]
+}
+
+/// The tools that an agent has, as anybody may ask.
+fn has(client: &Client, agent: &str, tools: &str) {
+    client.until("AGENT/DETAILS", &json!({}), |agents| agents[agent]["__TOOLS__"] == tools);
+}
+
+/// The ends of so many tasks that were submitted at once, each with the agent that it ran on.
+fn run(client: &Client, tool: &str, count: usize) -> Vec<(Value, Value)> {
+    let tasks: Vec<_> = (0..count).map(|_| client.submit(tool, json!({}))).collect();
+    let ends = tasks.iter().map(|task| client.end(task));
+    ends.map(|end| (end["__OUTCOME__"].clone(), end["__AGENT_ID__"].clone())).collect()
+}
+
+/// A second machine on which a tool was forgotten must not take the tasks of the first one.
+#[test]
+fn an_agent_without_a_tool_gets_none_of_its_tasks() {
+    let (mut place, other) = with_a_folder("other");
+    let client = place.client();
+    place.agent("poor", &of(&other));
+    place.agent("rich", &of(&place.path("testTools")));
+    has(&client, "poor", "");
+    has(&client, "rich", "hello");
+    let ends = run(&client, "hello", 60);
+    assert_eq!(ends, vec![(json!("SUCCEEDED"), json!("rich")); 60]);
+}
+
+#[test]
+fn a_tool_that_comes_later_is_noticed_at_once() {
+    let (mut place, other) = with_a_folder("other");
+    let client = place.client();
+    place.agent("one", &of(&place.path("testTools")));
+    place.agent("other", &of(&other));
+    pack_tool(&place.path(""), &other, "late", "exit 0");
+    has(&client, "other", "late");
+    assert_eq!(run(&client, "late", 4), vec![(json!("SUCCEEDED"), json!("other")); 4]);
+    fs::remove_file(other.join("late.tar.gz")).unwrap();
+    has(&client, "other", "");
+}
+
+/// A link gives no notice when what it leads to is gone: the agent believes that it has the tool when it gets the task.
+#[test]
+fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
+    let (mut place, links) = with_a_folder("links");
+    let client = place.client();
+    let inner = links.join("inner");
+    pack_tool(&place.path(""), &inner, "hello", HELLO.1);
+    std::os::unix::fs::symlink("inner/hello.tar.gz", links.join("hello.tar.gz")).unwrap();
+    place.agent("linked", &of(&links));
+    has(&client, "linked", "hello");
+    assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("linked"))]);
+    place.agent("sure", &of(&place.path("testTools")));
+    fs::remove_file(inner.join("hello.tar.gz")).unwrap();
+    // The one that has waited longer gets the first task.
+    let first = client.end(&client.submit("hello", json!({})));
+    let told = (&first["__OUTCOME__"], &first["__AGENT_ID__"], &first["__FAILS__"], &first["0:__ROUND_END__"]);
+    assert_eq!(told, (&json!("SUCCEEDED"), &json!("sure"), &Value::Null, &json!("NO_TOOL")), "{first}");
+    assert_eq!(run(&client, "hello", 10), vec![(json!("SUCCEEDED"), json!("sure")); 10]);
+    has(&client, "linked", "");
+}
+
+#[test]
+fn a_missing_tools_folder_is_said_at_the_start() {
+    let mut place = Place::start(0, &[]);
+    let nowhere = place.path("nowhere");
+    // A relative path, as it stands in most configurations.
+    place.agent("lost", &[("LLTS_AGENT_TOOLS_DIR", "nowhere".to_owned())]);
+    let log = fs::read_to_string(place.path("agent.log.lost")).unwrap();
+    let warned = |line: &str| line.contains("WARN") && line.contains(&format!("{}", nowhere.display()));
+    assert!(log.lines().any(warned), "{log}");
+    let client = place.client();
+    let task = client.end(&client.submit("hello", json!({})));
+    assert_eq!(task["__EXIT_CODE__"], -129, "no agent has it: {task}");
+    let archive = nowhere.join("hello.tar.gz").display().to_string();
+    assert!(task["__REASON__"].as_str().unwrap().contains(&archive), "{task}");
+    pack_tool(&place.path(""), &nowhere, "hello", HELLO.1);
+    assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("lost"))], "the folder has come");
+}
