@@ -36,7 +36,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
             let result = run_at(session, &mut signals, &host.up().controller, &submission);
             // Who leaves at once leaves the end of the service to its supervisor.
             if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
-                host.end(&mut signals);
+                host.end(&mut signals).unwrap_or_else(|error| note(&error.to_string()));
             }
             result
         }

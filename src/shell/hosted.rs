@@ -4,12 +4,13 @@
 //! supervisor be killed too, our guard ends what both have left.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::guard::{Guard, GuardError, GuardPlan};
+use super::removal::{self, RemovalError};
 use super::signals::Signals;
 use super::supervisor::{GUEST_PREFIX, Launch, LaunchError, Launched, Service};
 
@@ -60,7 +61,7 @@ impl HostPlan {
             .map(|plan| plan.of_a_guest(folder.clone(), environment.clone()))
             .map_err(GuardError::from)
             .and_then(|plan| plan.start())
-            .inspect_err(|_| remove(&folder))?;
+            .inspect_err(|_| drop(removal::remove(&folder)))?;
         let launch = Launch { config: self.config, agents: self.agents, guest: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
@@ -69,7 +70,7 @@ impl HostPlan {
         match result {
             Ok((up, launched)) => Ok(Host { up, folder, launched, guard }),
             Err(error) => {
-                remove(&folder);
+                let _ = removal::remove(&folder);
                 guard.release();
                 Err(error.into())
             }
@@ -91,11 +92,17 @@ impl Host {
     }
 
     /// Stops the service and waits until nothing is left of it.
-    pub fn end(self, signals: &mut Signals) {
-        if self.launched.end(signals) {
-            remove(&self.folder);
-            self.guard.release();
+    ///
+    /// # Errors
+    /// When a part of its folder stays, such as what a tool has mounted in it.
+    pub fn end(self, signals: &mut Signals) -> Result<(), RemovalError> {
+        if !self.launched.end(signals) {
+            return Ok(());
         }
+        // Mostly the supervisor has removed it.
+        let removed = removal::remove_and_unmount(&self.folder);
+        self.guard.release();
+        removed
     }
 }
 
@@ -121,9 +128,4 @@ fn make_folder() -> io::Result<PathBuf> {
     private(&folder)?;
     private(&folder.join("log"))?;
     Ok(folder)
-}
-
-/// Mostly the supervisor has removed it.
-fn remove(folder: &Path) {
-    let _ = fs::remove_dir_all(folder);
 }

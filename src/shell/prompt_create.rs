@@ -16,6 +16,7 @@ use rustix::io::Errno;
 
 use crate::protocol::prompt::Front;
 use crate::shell::lock::StateLock;
+use crate::shell::removal;
 
 use targets::Target;
 use template::{BadTemplate, Template};
@@ -217,9 +218,7 @@ fn clear(tasks: &Path) -> Result<(), CreateError> {
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.map_err(|error| failed(&path, error))?;
+        removal::remove(&path).map_err(|error| failed(&path, io::Error::other(error)))?;
     }
     Ok(())
 }
@@ -264,7 +263,7 @@ impl Drafts {
 
 impl Drop for Drafts {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = removal::remove(&self.0);
     }
 }
 

@@ -3,6 +3,7 @@
 mod bench;
 mod commands;
 mod keys;
+mod mounts;
 mod operators;
 mod place;
 mod policies;

@@ -13,7 +13,6 @@
 
 mod held;
 mod nest;
-mod remove;
 mod remover;
 mod spares;
 mod sys;
@@ -38,6 +37,7 @@ use tail::tail_of;
 use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
 
+use crate::shell::removal::{self, Progress};
 use crate::shell::tools::Pristine;
 use crate::types::{TaskId, ToolName, Wall};
 
@@ -114,12 +114,13 @@ impl Workspace {
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let open = || {
-            let folder = remove::open_folder(rustix::fs::CWD, &path)?;
+            let folder = removal::open_folder(rustix::fs::CWD, &path)?;
             match rustix::fs::mkdirat(&folder, TRASH, OWNER_ONLY) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
-            let trash = remove::open_folder(folder.as_fd(), Path::new(TRASH))?;
+            // Else everything in what a tool has mounted there would be taken for trash.
+            let trash = uncovered(folder.as_fd(), &CString::new(TRASH).map_err(|_| Errno::INVAL)?)?;
             Ok((folder, trash))
         };
         let (folder, trash) = open().map_err(|error| failed(error.into()))?;
@@ -144,7 +145,7 @@ impl Workspace {
             }
             Err(error) => return Err(failed(error)),
         }
-        let folder = remove::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
+        let folder = removal::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
         Ok((TaskDir { name, path, folder, files: Vec::new(), nest: None }, leftover))
     }
 
@@ -174,31 +175,36 @@ impl Workspace {
     }
 
     fn remove_from(&self, parent: BorrowedFd<'_>, name: &CStr, budget: u32) -> Removed {
-        let mut budget = remove::Budget::of(budget);
+        let mut budget = removal::Budget::of(budget);
         let moved = match move_to_trash(parent, name, self.trash.as_fd()) {
             // A folder that its owner may not write to cannot be moved either.
             Err(Errno::ACCESS) => {
-                remove::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
+                removal::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
             }
             other => other,
         };
         match moved {
             Ok(None) => Removed::Done,
-            Ok(Some(rest)) => match remove::remove_tree(self.trash.as_fd(), rest.name(), &mut budget) {
-                remove::Progress::Gone => Removed::Done,
-                remove::Progress::OutOfBudget | remove::Progress::Stuck(_) => Removed::Rest(rest),
+            Ok(Some(rest)) => match removal::remove_tree(self.trash.as_fd(), rest.name(), &mut budget) {
+                Progress::Gone => Removed::Done,
+                Progress::OutOfBudget | Progress::Stuck(_) => Removed::Rest(rest),
             },
             // A full disk can refuse the move: removing in place makes room.
-            Err(_) if remove::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
+            Err(_) if removal::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
             Err(error) => Removed::Left(self.left(&name.to_string_lossy(), error)),
         }
     }
 
     /// Whether the name still leads to the folder that was made for this run.
     fn is_in_place(&self, task: &TaskDir) -> bool {
-        let named = rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW);
-        let own = rustix::fs::fstat(&task.folder);
-        matches!((named, own), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        let leads_there = || {
+            let named = rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW);
+            let own = rustix::fs::fstat(&task.folder);
+            matches!((named, own), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        };
+        leads_there()
+            || CString::new(task.name.as_str())
+                .is_ok_and(|name| removal::detach_at_or_below(self.folder.as_fd(), &name) && leads_there())
     }
 
     fn to_trash(&self, name: &str) -> rustix::io::Result<Option<TrashRemainder>> {
@@ -350,7 +356,17 @@ fn move_to_trash(
             Err(Errno::NOENT) => return Ok(None),
             // Of an earlier process with our pid.
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
+            // The folder itself is a mount point.
+            Err(Errno::BUSY) if removal::detach_at_or_below(parent, name) => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Opens a folder of our own, after unmounting what a tool may have mounted there.
+fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    match removal::open_on_mount(parent, name) {
+        Err(Errno::XDEV) if removal::detach_at_or_below(parent, name) => removal::open_on_mount(parent, name),
+        opened => opened,
     }
 }

@@ -18,7 +18,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::held::{Held, Soiled};
-use super::remove::{self, Budget};
+use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{Pristine, RUN_SCRIPT};
 use crate::types::Wall;
 
@@ -169,8 +169,8 @@ impl Nest {
         for file in own {
             file.held.note()?;
         }
-        let tool = remove::open_folder(folder, Path::new(pristine.tool().as_str()))?;
-        let open = |path: &CStr| remove::open_folder(tool.as_fd(), remove::path_of(path));
+        let tool = removal::open_folder(folder, Path::new(pristine.tool().as_str()))?;
+        let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
         let files = pristine.files().iter().map(|file| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
@@ -185,7 +185,7 @@ impl Nest {
             tells_changes: tells_changes(folder)?,
             folders: folders.collect::<Result<_, Soiled>>()?,
             files,
-            top: HeldFolder::new(remove::open_folder(folder, Path::new("."))?)?,
+            top: HeldFolder::new(removal::open_folder(folder, Path::new("."))?)?,
             name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
             pristine: Arc::clone(pristine),
         })
@@ -307,7 +307,7 @@ fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) ->
     }
     budget.take().ok_or(Soiled::TooMuch)?;
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) if remove::remove_tree(folder, name, budget).is_gone() => Ok(()),
+        Err(Errno::ISDIR) if removal::remove_tree(folder, name, budget).is_gone() => Ok(()),
         Err(Errno::ISDIR) => Err(Soiled::TooMuch),
         other => Ok(other?),
     }

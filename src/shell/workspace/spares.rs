@@ -9,15 +9,15 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
 use rustix::io::{Errno, Result};
 
-use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, remove, sys};
+use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, sys, uncovered};
 use crate::shell::clock;
+use crate::shell::removal;
 use crate::shell::tools::Pristine;
 use crate::types::TaskId;
 
@@ -159,9 +159,15 @@ impl Spares {
 
 impl Drop for Spares {
     fn drop(&mut self) {
-        let Ok(spare) = remove::open_folder(self.workspace.folder.as_fd(), Path::new(SPARE)) else { return };
-        if let Removed::Left(error) = self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
-            log::error!("{error}");
+        let Ok(spare) = open_spare(self.workspace.folder.as_fd()) else { return };
+        match self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
+            Removed::Left(error) => log::error!("{error}"),
+            // The agent ends, and its remover may have ended: only what a mount holds up is worth a second look.
+            Removed::Rest(rest) if removal::detach_at_or_below(self.workspace.trash.as_fd(), rest.name()) => {
+                let mut budget = removal::Budget::of(REMOVALS_MAX);
+                let _ = removal::remove_tree(self.workspace.trash.as_fd(), rest.name(), &mut budget);
+            }
+            Removed::Done | Removed::Rest(_) => {}
         }
         // Not if another agent has spares.
         let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
@@ -187,14 +193,19 @@ fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
-    let spare = remove::open_folder(workspace.folder.as_fd(), Path::new(SPARE))?;
+    let spare = open_spare(workspace.folder.as_fd())?;
     rustix::fs::mkdirat(&spare, name, OWNER_ONLY)?;
     lock(spare.as_fd(), name)
 }
 
+/// The folder of those of all agents.
+fn open_spare(work: BorrowedFd<'_>) -> Result<OwnedFd> {
+    uncovered(work, &CString::new(SPARE).map_err(|_| Errno::INVAL)?)
+}
+
 /// Takes the lock on the folder of an agent; `None` when it is held or the folder is gone.
 fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
-    let folder = match remove::open_folder(spare, remove::path_of(name)) {
+    let folder = match removal::open_on_mount(spare, name) {
         Ok(folder) => folder,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error),
@@ -212,7 +223,7 @@ fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
 
 /// Moves what agents that are no more have left to the trash.
 pub(super) fn discard_abandoned(work: BorrowedFd<'_>, trash: BorrowedFd<'_>) -> Result<()> {
-    let spare = match remove::open_folder(work, Path::new(SPARE)) {
+    let spare = match open_spare(work) {
         Ok(spare) => spare,
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error),

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::shell::removal;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -170,8 +171,8 @@ impl Drop for GuestFolder {
         let own = fs::symlink_metadata(&self.0)
             .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
         if named && own {
-            // What cannot be removed belongs to a tool that ran as another user.
-            let _ = fs::remove_dir_all(&self.0);
+            // What stays belongs to a tool that ran as another user, or is mounted there. The run names it.
+            let _ = removal::remove_and_unmount(&self.0);
         }
     }
 }

@@ -17,6 +17,7 @@ use super::error::shown;
 use super::members::{Kind, Member, Members};
 use super::path::{InnerPath, check_symlink, names};
 use super::{ArchiveError, Limits, Unpacked};
+use crate::shell::removal;
 use crate::shell::tools::RUN_SCRIPT;
 use crate::types::ToolName;
 
@@ -219,10 +220,8 @@ impl<'a> Stage<'a> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         // Also after success: in the wrapped layout the empty outer folder is left. In the other it has another name.
-        if let Err(error) = fs::remove_dir_all(&self.dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            log::warn!("cannot remove {}: {error}", self.dir.display());
+        if let Err(error) = removal::remove_and_unmount(&self.dir) {
+            log::warn!("{error}");
         }
     }
 }

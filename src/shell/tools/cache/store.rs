@@ -22,6 +22,7 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::pristine::Pristine;
 use super::{CacheError, Size};
+use crate::shell::removal;
 use crate::shell::tools::scratch::{self, Scratch};
 use crate::types::ToolName;
 
@@ -208,8 +209,13 @@ impl Store {
 
     /// Takes a folder away with one rename, then removes it: whoever looks for it finds all of it or nothing.
     fn remove(&self, name: &str) {
-        let trash = scratch::unique(&self.dir, TRASH_PREFIX);
-        match fs::rename(self.dir.join(name), &trash) {
+        let (folder, trash) = (self.dir.join(name), scratch::unique(&self.dir, TRASH_PREFIX));
+        let rename = || fs::rename(&folder, &trash);
+        let renamed = match rename() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && removal::unmount(&folder) => rename(),
+            other => other,
+        };
+        match renamed {
             Ok(()) => scratch::remove(&trash),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!("cannot remove {name} from {}: {error}", self.dir.display()),

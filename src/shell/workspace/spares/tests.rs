@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::super::nest::tells_changes;
 use super::*;
+use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
 
 const OWN: [&str; 5] = ["task.info", "task.json", "controller.info", "stdout", "stderr"];
@@ -278,6 +279,57 @@ fn attributes_do_not_stay() {
             }
         }
     }
+}
+
+#[test]
+fn what_a_run_has_mounted_stays_as_it_is() {
+    in_own_mount_namespace(|| {
+        for (way, mount) in ways_to_mount() {
+            for folder in ["", "tool", "tool/data"] {
+                let mut site = Site::new();
+                // Only what a run leaves in a folder that was used before is looked through on the spot.
+                let (dir, _) = site.task();
+                site.put_aside(dir);
+                let (dir, reused) = site.task();
+                assert!(reused);
+                let precious = Precious::new();
+                mount(&dir.path().join(folder), &precious);
+                let path = dir.path().to_owned();
+                if let Some(useless) = site.spares.put_aside(dir, &site.remover)
+                    && let Removed::Rest(rest) = site.workspace.remove(useless, REMOVALS_MAX)
+                {
+                    site.remover.take(rest);
+                }
+                assert!(!path.exists(), "{way} in {folder:?}: the folder is out of the way");
+                let (next, _) = site.task();
+                assert_eq!(found(next.path()), site.expected(), "{way} in {folder:?}");
+                site.put_aside(next);
+                let Site { spares, remover, folder: around, .. } = site;
+                drop(spares);
+                remover.finish();
+                assert_eq!(fs::read_dir(around.path().join("work/.trash")).unwrap().count(), 0, "{way} in {folder:?}");
+                precious.is_untouched();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_mounted_over_our_own_folders_is_no_trash() {
+    in_own_mount_namespace(|| {
+        for name in [".trash", SPARE] {
+            let around = tempfile::tempdir().unwrap();
+            drop(Workspace::open(around.path()).unwrap());
+            let precious = Precious::new();
+            let _ = fs::create_dir(around.path().join(name));
+            bind(precious.path(), &around.path().join(name));
+            let workspace = Arc::new(Workspace::open(around.path()).unwrap());
+            let spares = Spares::open(Arc::clone(&workspace)).unwrap();
+            Remover::start(&workspace).unwrap().finish();
+            drop(spares);
+            precious.is_untouched();
+        }
+    });
 }
 
 /// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.
