@@ -6,5 +6,6 @@ mod keys;
 mod mounts;
 mod operators;
 mod place;
+mod poison;
 mod policies;
 mod service;

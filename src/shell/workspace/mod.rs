@@ -295,6 +295,13 @@ impl TaskDir {
         self.nest.is_some()
     }
 
+    /// Whether it is as it was after [`Self::restore`].
+    fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
+        let name = CString::new(self.name.as_str());
+        let nest = self.nest.as_ref().zip(name.ok());
+        nest.is_some_and(|(nest, name)| nest.is_as_left(parent, &name, &self.files))
+    }
+
     /// Makes it what it was before the run, as a folder in `parent`.
     fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), Soiled> {
         let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;

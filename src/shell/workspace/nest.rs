@@ -6,7 +6,8 @@
 //!
 //! [`Nest::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
 //! rest. It never opens anything by a name that the tool could have turned into something else. What it finds changed, it does
-//! not mend: the folder is given up, and the next task gets a fresh one.
+//! not mend: the folder is given up, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its
+//! folder: [`Nest::is_as_left`] looks at it once more before it is used.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -92,6 +93,7 @@ impl OwnFile {
             // nothing, and ext4 forgets that it was cut.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
+            self.held.changed_by_us()?;
         }
         Ok(())
     }
@@ -250,6 +252,21 @@ impl Nest {
             file.held.check_content(pristine.path(), pristine.bytes())?;
         }
         Ok(())
+    }
+}
+
+impl Nest {
+    /// Whether everything is as [`Self::restore`] has left it. Its files may be rewritten only after this.
+    pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
+        let top = self.top.held.as_fd();
+        let Some(tool) = self.tool_folder() else { return false };
+        let mut folders = self.folders.iter().zip(self.pristine.folders()).skip(1);
+        let mut files = self.files.iter().zip(self.pristine.files());
+        self.top.held.is_as_left(parent, name)
+            && own.iter().all(|file| file.held.is_as_left(top, &file.name))
+            && self.folders.first().is_some_and(|folder| folder.held.is_as_left(top, &self.name))
+            && folders.all(|(folder, pristine)| folder.held.is_as_left(tool, pristine.path()))
+            && files.all(|(file, pristine)| file.held.is_as_left(tool, pristine.path()))
     }
 }
 

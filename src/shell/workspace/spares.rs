@@ -75,8 +75,15 @@ impl Spares {
         remover: &Remover,
     ) -> Option<(TaskDir, Option<TrashRemainder>)> {
         self.tidy(remover);
-        let at = self.kept.iter().position(|spare| spare.holds(tool))?;
-        let mut spare = self.kept.remove(at);
+        let mut spare = loop {
+            let at = self.kept.iter().position(|spare| spare.holds(tool))?;
+            let spare = self.kept.remove(at);
+            if spare.is_as_left(self.folder.as_fd()) {
+                break spare;
+            }
+            log::warn!("a spare folder of {} was changed by another task; it is not used again", tool.tool());
+            self.give_up(spare, remover);
+        };
         match self.place(&mut spare, task) {
             Ok(leftover) => Some((spare, leftover)),
             Err(error) => {

@@ -155,9 +155,19 @@ impl Site {
     }
 
     fn spares(&self) -> usize {
-        fs::read_dir(self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap()))
-            .unwrap()
-            .count()
+        fs::read_dir(self.around_spares()).unwrap().count()
+    }
+
+    /// The only spare folder.
+    fn spare(&self) -> PathBuf {
+        let mut spares: Vec<_> =
+            fs::read_dir(self.around_spares()).unwrap().map(|spare| spare.unwrap().path()).collect();
+        assert_eq!(spares.len(), 1);
+        spares.remove(0)
+    }
+
+    fn around_spares(&self) -> PathBuf {
+        self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap())
     }
 }
 
@@ -277,6 +287,41 @@ fn attributes_do_not_stay() {
                 site.put_aside(next);
                 let _ = Command::new("chattr").arg(format!("-{flag}")).arg(again).stderr(Stdio::null()).status();
             }
+        }
+    }
+}
+
+/// A task of another tool, or of another agent of this host, can reach what waits for the next one.
+#[test]
+fn what_another_task_has_changed_is_not_given_to_the_next_one() {
+    for mut site in Site::both() {
+        for script in [
+            "echo '#!/bin/x' > tool/run.sh",
+            "cp tool/run.sh x; printf '#!/bin/x\n' > tool/run.sh; touch -r x tool/run.sh; rm x",
+            "cp -p tool/run.sh x; mv x tool/run.sh",
+            "chmod 777 tool/run.sh",
+            "echo b=2 > tool/config",
+            "echo more > tool/data/deep/empty",
+            "touch tool/extra",
+            "mkdir tool/data/more",
+            "rm tool/config",
+            "mv tool/data tool/moved; cp -rp tool/moved tool/data; rm -r tool/moved",
+            "mv tool moved; cp -rp moved tool",
+            "echo output of somebody else > stdout",
+            "echo __EXTRA__=1 >> task.info",
+            "touch extra",
+            "chmod 500 .",
+        ] {
+            let dir = site.first();
+            site.put_aside(dir);
+            let spare = site.spare();
+            let changed = Command::new("sh").arg("-ec").arg(script).current_dir(&spare).status().unwrap();
+            assert!(changed.success(), "{script}");
+            let (next, reused) = site.task();
+            assert!(!reused, "{script}");
+            assert_eq!(found(next.path()), site.expected(), "{script}");
+            site.put_aside(next);
+            assert!(site.is_reused_after("echo output"), "{script}");
         }
     }
 }
