@@ -133,7 +133,8 @@ impl Runner {
             }
             Effect::Signal(signal) => self.signal(signal),
             Effect::CheckTree => {
-                slot.handle_tree(now, has_left_processes(), 0);
+                let (left, reaped) = look_at_tree();
+                slot.handle_tree(now, left, reaped);
             }
             Effect::Remove => {
                 self.remove();
@@ -316,12 +317,13 @@ impl Runner {
     }
 }
 
-/// Whether anything is left of a run whose run.sh was reaped. What has ended by itself by now was not left behind.
-fn has_left_processes() -> bool {
-    process::any_left(&[]) && {
-        process::reap_orphans(&[]);
-        process::any_left(&[])
+/// Whether anything is left of a run whose run.sh was reaped, and how many processes of it have ended since the last look.
+fn look_at_tree() -> (bool, u32) {
+    if !process::any_left(&[]) {
+        return (false, 0);
     }
+    let reaped = process::reap_orphans(&[]);
+    (process::any_left(&[]), reaped)
 }
 
 /// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
