@@ -171,6 +171,7 @@ impl Slot {
             report_tail: exited.report_tail,
             stdout_tail: exited.stdout_tail,
             stderr_tail: exited.stderr_tail,
+            output_bytes: exited.output_bytes,
             cpu_seconds: exited.cpu_seconds,
             max_rss_kib: exited.max_rss_kib,
             reaped: 0,

@@ -22,7 +22,7 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
-use crate::types::{Defer, ExitCode, Now, Session};
+use crate::types::{Defer, ExitCode, Now, OutputBytes, Session};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
@@ -255,15 +255,15 @@ impl Runner {
             let stderr = dir.output_tail(STDERR, output(self.config.stderr_keep_bytes));
             (dir.tail(&[tool], REPORT_LOG, report), stdout, stderr)
         };
-        let (report_tail, stdout_tail, stderr_tail) =
-            run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
+        let (report, stdout, stderr) = run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
         let exited = Exited {
             exit_code: exit.exit,
             cpu_seconds: exit.cpu_seconds,
             max_rss_kib: exit.max_rss_kib,
-            report_tail,
-            stdout_tail,
-            stderr_tail,
+            output_bytes: Some(OutputBytes { report: report.bytes, stdout: stdout.bytes, stderr: stderr.bytes }),
+            report_tail: report.text,
+            stdout_tail: stdout.text,
+            stderr_tail: stderr.text,
             defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
@@ -329,7 +329,7 @@ fn look_at_tree() -> (bool, u32) {
 /// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
 fn defer(run: &Run) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
-    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit)).unwrap_or_default();
+    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit).text).unwrap_or_default();
     let (defer, bad_lines) = info::defer(&text);
     for line in bad_lines {
         log::warn!("task {}: {DEFER_INFO}: {line}", run.job.task);

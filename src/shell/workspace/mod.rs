@@ -31,8 +31,8 @@ use rustix::io::Errno;
 
 pub use remover::{Remover, TrashRemainder};
 pub use spares::Spares;
-pub use tail::TailLimit;
 use tail::tail_of;
+pub use tail::{Tail, TailLimit};
 
 use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
@@ -269,7 +269,7 @@ impl TaskDir {
 
     /// The end of what was written into an output, whatever the tool has done to its name.
     #[must_use]
-    pub fn output_tail(&self, name: &str, limit: TailLimit) -> String {
+    pub fn output_tail(&self, name: &str, limit: TailLimit) -> Tail {
         self.files.iter().find(|file| file.is_called(name)).map(|file| tail_of(file, limit)).unwrap_or_default()
     }
 
@@ -311,10 +311,10 @@ impl TaskDir {
         }
     }
 
-    /// The end of a file that the tool wrote, `folders` down from here: "" if it is not there, or is not a regular file of
+    /// The end of a file that the tool wrote, `folders` down from here: nothing if it is not there, or is not a regular file of
     /// its own (a link, a named pipe, a device, a folder).
     #[must_use]
-    pub fn tail(&self, folders: &[&str], name: &str, limit: TailLimit) -> String {
+    pub fn tail(&self, folders: &[&str], name: &str, limit: TailLimit) -> Tail {
         tail::open_regular(self.folder.as_fd(), folders, name).map(|file| tail_of(&file, limit)).unwrap_or_default()
     }
 

@@ -133,7 +133,7 @@ impl Site {
         shell.arg("-c").arg(script).current_dir(dir.path().join("tool")).stdin(Stdio::null());
         let status = shell.stdout(output("stdout")).stderr(output("stderr")).status().unwrap();
         drop(shell);
-        assert!(status.success(), "{script}: {}", dir.output_tail("stderr", TAIL));
+        assert!(status.success(), "{script}: {}", dir.output_tail("stderr", TAIL).text);
         self.put_aside(dir);
     }
 
