@@ -59,6 +59,8 @@ pub struct WorkspaceError {
 pub struct Workspace {
     path: PathBuf,
     folder: OwnedFd,
+    /// Of the folder when it was opened.
+    mode: Mode,
     trash: OwnedFd,
 }
 
@@ -121,10 +123,11 @@ impl Workspace {
             }
             // Else everything in what a tool has mounted there would be taken for trash.
             let trash = uncovered(folder.as_fd(), &CString::new(TRASH).map_err(|_| Errno::INVAL)?)?;
-            Ok((folder, trash))
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode) | OWNER_ONLY;
+            Ok((folder, mode, trash))
         };
-        let (folder, trash) = open().map_err(|error| failed(error.into()))?;
-        Ok(Self { path, folder, trash })
+        let (folder, mode, trash) = open().map_err(|error| failed(error.into()))?;
+        Ok(Self { path, folder, mode, trash })
     }
 
     /// Makes the folder of a run, empty and for the owner only. If one of this name is there, left by an agent that died,
@@ -137,7 +140,7 @@ impl Workspace {
         let path = self.path.join(&name);
         let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), error: error.into() };
         let mut leftover = None;
-        match rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY) {
+        match self.accessible(|| rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY)) {
             Ok(()) => {}
             Err(Errno::EXIST) => {
                 leftover = self.to_trash(&name).map_err(failed)?;
@@ -174,9 +177,24 @@ impl Workspace {
         self.remove_from(self.folder.as_fd(), &name, budget)
     }
 
+    /// Tries again with the modes that our folders had, if a call fails for want of rights: a tool is the same user, and can
+    /// take them away from all of its agents.
+    fn accessible<T>(&self, call: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        match call() {
+            Err(Errno::ACCESS) => {
+                let repaired = [
+                    restore_mode(self.folder.as_fd(), self.mode, &self.path)?,
+                    restore_mode(self.trash.as_fd(), OWNER_ONLY, &self.path.join(TRASH))?,
+                ];
+                if repaired.contains(&true) { call() } else { Err(Errno::ACCESS) }
+            }
+            other => other,
+        }
+    }
+
     fn remove_from(&self, parent: BorrowedFd<'_>, name: &CStr, budget: u32) -> Removed {
         let mut budget = removal::Budget::of(budget);
-        let moved = match move_to_trash(parent, name, self.trash.as_fd()) {
+        let moved = match self.accessible(|| move_to_trash(parent, name, self.trash.as_fd())) {
             // A folder that its owner may not write to cannot be moved either.
             Err(Errno::ACCESS) => {
                 removal::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
@@ -198,7 +216,7 @@ impl Workspace {
     /// Whether the name still leads to the folder that was made for this run.
     fn is_in_place(&self, task: &TaskDir) -> bool {
         let leads_there = || {
-            let named = rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW);
+            let named = self.accessible(|| rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW));
             let own = rustix::fs::fstat(&task.folder);
             matches!((named, own), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
         };
@@ -209,7 +227,7 @@ impl Workspace {
 
     fn to_trash(&self, name: &str) -> rustix::io::Result<Option<TrashRemainder>> {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-        move_to_trash(self.folder.as_fd(), &name, self.trash.as_fd())
+        self.accessible(|| move_to_trash(self.folder.as_fd(), &name, self.trash.as_fd()))
     }
 
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
@@ -368,6 +386,16 @@ fn move_to_trash(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Gives a folder of our own its mode back, if its owner has lost a right; true if there was something to do.
+fn restore_mode(folder: BorrowedFd<'_>, mode: Mode, path: &Path) -> rustix::io::Result<bool> {
+    let found = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
+    if found.contains(OWNER_ONLY) {
+        return Ok(false);
+    }
+    log::warn!("a tool has changed the mode of {} to {:03o}; it is {:03o} again", path.display(), found, mode);
+    rustix::fs::fchmod(folder, mode).map(|()| true)
 }
 
 /// Opens a folder of our own, after unmounting what a tool may have mounted there.

@@ -15,7 +15,9 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
 use rustix::io::{Errno, Result};
 
-use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, sys, uncovered};
+use super::{
+    OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, restore_mode, sys, uncovered,
+};
 use crate::shell::clock;
 use crate::shell::removal;
 use crate::shell::tools::Pristine;
@@ -96,7 +98,11 @@ impl Spares {
 
     fn place(&self, spare: &mut TaskDir, task: TaskId) -> Result<Option<TrashRemainder>> {
         let name = task.to_string();
-        let rename = || renameat_with(&self.folder, &spare.name, &self.workspace.folder, &name, RenameFlags::NOREPLACE);
+        let rename = || {
+            self.accessible(|| {
+                renameat_with(&self.folder, &spare.name, &self.workspace.folder, &name, RenameFlags::NOREPLACE)
+            })
+        };
         let leftover = match rename() {
             Ok(()) => None,
             Err(Errno::EXIST) => {
@@ -125,7 +131,7 @@ impl Spares {
         }
         let name = self.next.to_string();
         self.next += 1;
-        match renameat(&self.workspace.folder, &task.name, &self.folder, &name) {
+        match self.accessible(|| renameat(&self.workspace.folder, &task.name, &self.folder, &name)) {
             Ok(()) => {
                 task.name = name;
                 self.used = Some(task);
@@ -150,6 +156,16 @@ impl Spares {
                 log::debug!("the folder of {} is not used again: {why}", used.path.display());
                 self.give_up(used, remover);
             }
+        }
+    }
+
+    /// As [`Workspace::accessible`], with the folder of the spares.
+    fn accessible<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        match self.workspace.accessible(&call) {
+            Err(Errno::ACCESS) if restore_mode(self.folder.as_fd(), OWNER_ONLY, &self.workspace.path.join(SPARE))? => {
+                self.workspace.accessible(call)
+            }
+            other => other,
         }
     }
 

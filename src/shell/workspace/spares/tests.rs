@@ -7,6 +7,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
 use super::super::nest::tells_changes;
 use super::*;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
@@ -323,6 +325,35 @@ fn what_another_task_has_changed_is_not_given_to_the_next_one() {
             site.put_aside(next);
             assert!(site.is_reused_after("echo output"), "{script}");
         }
+    }
+}
+
+/// A tool is the same user as its agent, and can take the rights on the agent's own folders away.
+#[test]
+fn folders_of_ours_are_made_accessible_again() {
+    // Root may do everything by these capabilities; they are of the thread.
+    let mut present = capabilities(None).unwrap();
+    present.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    set_capabilities(None, present).unwrap();
+    for script in ["chmod 000 ../..", "chmod -R 000 ../..", "chmod 000 ../../.trash ../../.spare ../../.spare/*"] {
+        let mut site = Site::new();
+        let work = site.folder.path().join("work");
+        fs::set_permissions(&work, Permissions::from_mode(0o750)).unwrap();
+        site.workspace = Arc::new(Workspace::open(&work).unwrap());
+        site.spares = Spares::open(Arc::clone(&site.workspace)).unwrap();
+        let (dir, _) = site.task();
+        let shell = Command::new("sh").arg("-c").arg(script).current_dir(dir.path().join("tool")).status().unwrap();
+        assert!(shell.success() || script.contains("-R"), "{script}");
+        if let Some(useless) = site.spares.put_aside(dir, &site.remover) {
+            assert!(!matches!(site.workspace.remove(useless, REMOVALS_MAX), Removed::Left(_)), "{script}");
+        }
+        for _ in 0..2 {
+            let (next, _) = site.task();
+            assert_eq!(found(next.path()), site.expected(), "{script}");
+            site.put_aside(next);
+        }
+        assert!(site.task().1, "{script}: folders are used again");
+        assert_eq!(fs::metadata(&work).unwrap().mode() & 0o777, 0o750, "{script}");
     }
 }
 
