@@ -61,6 +61,7 @@ fn exited() -> Exited {
         report_tail: "done\n".to_owned(),
         stdout_tail: String::new(),
         stderr_tail: String::new(),
+        output_bytes: None,
         defer: None,
     }
 }

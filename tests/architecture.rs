@@ -129,6 +129,16 @@ fn engines_do_not_import_one_another() {
 }
 
 #[test]
+fn nothing_but_the_remover_removes_a_folder() {
+    for code in
+        ["fn f() { std::fs::remove_dir_all(x); }", "fn f() { fs::remove_dir_all(x); }", "use std::fs::remove_dir_all;"]
+    {
+        refuses("src/shell/hosted.rs", code, "use shell::removal");
+    }
+    accepts("src/shell/hosted.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
+}
+
+#[test]
 fn an_engine_touches_nothing_of_the_world() {
     for (code, expected) in [
         ("use std::{fmt, fs};", "std::fs is banned"),

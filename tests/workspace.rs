@@ -366,7 +366,7 @@ fn only_a_regular_file_of_its_own_is_read() {
     let secret = site.folder.path().join("secret");
     fs::write(&secret, "secret").unwrap();
     let log = tool.join("report.log");
-    let tail = || task.tail(&["tool"], "report.log", TAIL);
+    let tail = || task.tail(&["tool"], "report.log", TAIL).text;
     let and_clear = || fs::remove_file(&log).unwrap();
 
     assert_eq!(tail(), "", "absent");
@@ -413,7 +413,7 @@ fn the_end_of_a_huge_file_is_read() {
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).unwrap();
     let line = "0123456789abcde\n";
     file.write_all(line.repeat(1_000).as_bytes()).unwrap();
-    let tail = task.tail(&[], "report.log", TAIL);
+    let tail = task.tail(&[], "report.log", TAIL).text;
     assert_eq!(tail, line.repeat(625));
     site.remove(task);
 }
@@ -429,11 +429,11 @@ fn output_is_read_from_the_file_that_was_written() {
     output.write_all(b"written\n").unwrap();
     fs::remove_file(task.path().join("stdout")).unwrap();
     symlink("/etc/passwd", task.path().join("stdout")).unwrap();
-    assert_eq!(task.output_tail("stdout", TAIL), "written\n");
+    assert_eq!(task.output_tail("stdout", TAIL).text, "written\n");
     // A run that truncates its own output leaves no hole.
     output.set_len(0).unwrap();
     output.write_all(b"after\n").unwrap();
-    assert_eq!(task.output_tail("stdout", TAIL), "after\n");
+    assert_eq!(task.output_tail("stdout", TAIL).text, "after\n");
     site.remove(task);
 }
 

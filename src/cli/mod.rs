@@ -14,6 +14,7 @@ mod parameter;
 mod policy;
 mod selection;
 mod table;
+mod tails;
 mod times;
 mod when;
 

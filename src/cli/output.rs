@@ -79,6 +79,14 @@ impl Output {
         }
     }
 
+    /// Writes what a tool has printed, as it is. Only a terminal gets the end of an unfinished line, for what comes next.
+    pub(super) fn printed(&mut self, text: &str) {
+        match self.size {
+            Some(_) => self.text(text),
+            None => self.raw(text.as_bytes()),
+        }
+    }
+
     /// Writes a table.
     pub(super) fn table(&mut self, table: &Table) {
         self.raw(table.show(self.columns()).as_bytes());
@@ -139,10 +147,11 @@ pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Passes on what a tool has written to its stderr.
-pub(super) fn stderr_text(text: &str) {
+/// Passes on what a tool has written, as it is, but for the end of an unfinished line: where a terminal shows it, and before
+/// something else of ours.
+pub(super) fn stderr_text(text: &str, is_last: bool) {
     raw_stderr(text);
-    if !text.is_empty() && !text.ends_with('\n') {
+    if !text.is_empty() && !text.ends_with('\n') && (!is_last || io::stderr().is_terminal()) {
         raw_stderr("\n");
     }
 }

@@ -10,6 +10,7 @@ use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::{Output, note, stderr_text};
 use super::submit::{DUPLICATE, TaskArgs};
+use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::config::Transport;
 use crate::config::nearest::nearest;
@@ -21,7 +22,8 @@ use crate::types::{ExitCode, ToolName, ToolSet};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints the report log of the task, or its stdout if there is no report; its stderr goes to stderr.
+Prints what the task has printed: stdout to stdout, stderr to stderr, nothing added. Its report log goes to stdout if it has \
+printed nothing there, else to stderr. Of each the end comes back; a note on stderr says so if that is not all.
 Ctrl-C ends the task and waits for its end; a second Ctrl-C leaves at once.
 If no controller answers where the configuration says, one is started for the time of the run.
 The options of Policy are explained by `llts submit --help`.")]
@@ -41,7 +43,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
             let result = run_at(session, &mut signals, &host.up().controller, &submission);
             // Who leaves at once leaves the end of the service to its supervisor.
             if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
-                host.end(&mut signals);
+                host.end(&mut signals).unwrap_or_else(|error| note(&error.to_string()));
             }
             result
         }
@@ -92,7 +94,7 @@ fn run_at(
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
     let (code, sentence) = exit::of_task(&task);
-    show(&mut session.out, &task);
+    show(&mut session.out, &task, sentence.is_none());
     if let Some(sentence) = sentence {
         note(&(sentence + &nearest_tool(&client, &task)));
     }
@@ -139,11 +141,19 @@ fn wait(client: &Client, signals: &mut Signals, id: &str) -> Result<Option<TaskV
     }
 }
 
-fn show(out: &mut Output, task: &TaskView) {
+/// What a tool prints is what stands in a pipe. A tool that prints nothing has only its report to say; beside what it prints, the
+/// report goes to stderr.
+fn show(out: &mut Output, task: &TaskView, is_last: bool) {
     if out.is_json() {
         out.fields(task.fields());
-        return;
+        return note_tails(task);
     }
-    out.text(if task.report().is_empty() { task.stdout() } else { task.report() });
-    stderr_text(task.stderr());
+    let is_quiet = task.stdout().is_empty();
+    out.printed(if is_quiet { task.report() } else { task.stdout() });
+    note_tails(task);
+    if !is_quiet && !task.report().is_empty() {
+        note("report.log:");
+        stderr_text(task.report(), false);
+    }
+    stderr_text(task.stderr(), is_last);
 }

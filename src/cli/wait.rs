@@ -11,6 +11,7 @@ use super::exit::{self, Failure};
 use super::output::{note, to_value};
 use super::selection::{Chosen, Scope, Selection};
 use super::table::Table;
+use super::tails::note_tails;
 use super::when;
 use crate::client::{Client, ClientError, Waited};
 use crate::protocol::client::{Selector, TaskView};
@@ -61,6 +62,8 @@ pub(super) fn run(session: &mut Session, args: &WaitArgs) -> Result<u8, Failure>
         }
     }
     if session.out.is_json() {
+        let tasks = ends.iter().filter_map(|end| if let End::Finished(task) = end { Some(task) } else { None });
+        tasks.for_each(note_tails);
         session.out.value(&Value::Array(values));
     } else {
         session.out.table(&table);

@@ -7,7 +7,7 @@ use super::reply::Wanted;
 use super::request::{FromAgent, Heartbeat, Report, Sender};
 use super::task;
 use super::words::{self, kind};
-use crate::types::{Fields, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolName};
+use crate::types::{Fields, OutputBytes, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolName};
 
 /// A task as an agent gets it.
 #[derive(Clone, Debug, PartialEq)]
@@ -150,6 +150,11 @@ pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
         if !text.is_empty() {
             writer.text(name, text);
         }
+    }
+    if let Some(OutputBytes { report, stdout, stderr }) = result.output_bytes {
+        writer.literal(words::REPORT_BYTES, report);
+        writer.literal(words::STDOUT_BYTES, stdout);
+        writer.literal(words::STDERR_BYTES, stderr);
     }
     writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
     writer.literal(words::MAX_RSS_KB, result.max_rss_kib);

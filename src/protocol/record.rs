@@ -262,7 +262,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::{Defer, ExitCode, Labels, RoundEnd};
+    use crate::types::{Defer, ExitCode, Labels, OutputBytes, RoundEnd};
 
     fn rules() -> Rules {
         Rules {
@@ -327,6 +327,7 @@ mod tests {
             report_tail: "r\n".to_owned(),
             stdout_tail: String::new(),
             stderr_tail: "\u{fffd}".to_owned(),
+            output_bytes: Some(OutputBytes { report: 2, stdout: 0, stderr: u64::from(u32::MAX) + 1 }),
             cpu_seconds: 0.125,
             max_rss_kib: 8348,
             reaped: 2,

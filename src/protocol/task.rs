@@ -166,7 +166,7 @@ impl Value<'_> {
 /// How many of [`FIELDS`] stand before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 29] = [
+const FIELDS: [Field; 32] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -196,6 +196,9 @@ const FIELDS: [Field; 29] = [
     (words::REPORT_LOG, |task| task.result().map(|result| text(&result.report_tail))),
     (words::STDOUT, |task| task.result().map(|result| text(&result.stdout_tail))),
     (words::STDERR, |task| task.result().map(|result| text(&result.stderr_tail))),
+    (words::REPORT_BYTES, |task| Some(count(task.result()?.output_bytes?.report))),
+    (words::STDOUT_BYTES, |task| Some(count(task.result()?.output_bytes?.stdout))),
+    (words::STDERR_BYTES, |task| Some(count(task.result()?.output_bytes?.stderr))),
     (words::CPU_SECONDS, |task| task.result().map(|result| Value::Decimal(result.cpu_seconds))),
     (words::MAX_RSS_KB, |task| task.result().map(|result| count(result.max_rss_kib))),
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),

@@ -4,13 +4,14 @@
 //! supervisor be killed too, our guard ends what both have left.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs::DirBuilder;
 use std::io;
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 
 use super::endpoint::Address;
 use super::guard::{Guard, GuardError, GuardPlan};
+use super::removal;
 use super::signals::Signals;
 use super::supervisor::{GUEST_PREFIX, Launch, LaunchError, Launched, Service};
 
@@ -56,6 +57,14 @@ pub enum HostError {
     Launch(#[from] LaunchError),
 }
 
+/// The folder of a hosted service that could not be removed.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
+    .0.display()
+)]
+pub struct FolderLeft(PathBuf);
+
 /// A hosted service. Dropping it asks it to end; [`Host::end`] also waits.
 #[derive(Debug)]
 pub struct Host {
@@ -77,7 +86,7 @@ impl HostPlan {
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
             .of_a_guest(folder.clone(), environment.clone())
             .start()
-            .inspect_err(|_| remove(&folder))?;
+            .inspect_err(|_| drop(removal::remove(&folder)))?;
         let (program, config, agents) = (self.program, self.config, self.agents);
         let launch = Launch { program, config, agents, guest: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
@@ -88,7 +97,7 @@ impl HostPlan {
             Ok((up, launched)) => Ok(Host { up, folder, launched, guard }),
             Err(error) => {
                 if let LaunchError::Start(_) = error {
-                    remove(&folder);
+                    let _ = removal::remove(&folder);
                 }
                 release(guard, &folder);
                 Err(error.into())
@@ -111,10 +120,16 @@ impl Host {
     }
 
     /// Stops the service and waits until nothing is left of it.
-    pub fn end(self, signals: &mut Signals) {
-        if self.launched.end(signals) {
-            release(self.guard, &self.folder);
+    ///
+    /// # Errors
+    /// When a part of its folder stays, such as what a tool has mounted in it.
+    pub fn end(self, signals: &mut Signals) -> Result<(), FolderLeft> {
+        let Self { folder, launched, guard, .. } = self;
+        if !launched.end(signals) {
+            return Ok(());
         }
+        // Its guard goes on with what the supervisor has left there.
+        if folder.exists() { Err(FolderLeft(folder)) } else { Ok(guard.release()) }
     }
 }
 
@@ -155,9 +170,4 @@ fn release(guard: Guard, folder: &Path) {
     if !folder.exists() {
         guard.release();
     }
-}
-
-/// For a service that was not started.
-fn remove(folder: &Path) {
-    let _ = fs::remove_dir_all(folder);
 }

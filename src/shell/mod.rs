@@ -17,6 +17,7 @@ pub mod prompt_create;
 pub mod prompt_status;
 pub mod prompt_worker;
 pub mod push;
+pub mod removal;
 mod rename;
 pub mod signals;
 pub mod store;

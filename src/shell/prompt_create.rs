@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use crate::protocol::prompt::Front;
 use crate::shell::lock::StateLock;
+use crate::shell::removal;
 use crate::shell::rename::rename_new;
 
 use targets::Target;
@@ -215,9 +216,7 @@ fn clear(tasks: &Path) -> Result<(), CreateError> {
         if entry.file_name().as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        let is_folder = entry.file_type().is_ok_and(|kind| kind.is_dir());
-        let removed = if is_folder { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.map_err(|error| failed(&path, error))?;
+        removal::remove(&path).map_err(|error| failed(&path, io::Error::other(error)))?;
     }
     Ok(())
 }
@@ -257,7 +256,7 @@ impl Drafts {
 
 impl Drop for Drafts {
     fn drop(&mut self) {
-        let _ = fs::remove_dir_all(&self.0);
+        let _ = removal::remove(&self.0);
     }
 }
 

@@ -27,8 +27,8 @@ pub use policy::{Counts, Policy};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use task::{
-    Acknowledgement, Assignment, Defer, Kill, KillCause, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
-    TaskState,
+    Acknowledgement, Assignment, Defer, Kill, KillCause, OutputBytes, PastRound, Phase, PhaseTimes, RoundEnd,
+    RunResult, TaskRecord, TaskState,
 };
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};

@@ -199,6 +199,17 @@ pub struct PhaseTimes {
     pub finish: Option<Wall>,
 }
 
+/// Bytes that a run has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OutputBytes {
+    /// To report.log.
+    pub report: u64,
+    /// To stdout.
+    pub stdout: u64,
+    /// To stderr.
+    pub stderr: u64,
+}
+
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
@@ -212,6 +223,8 @@ pub struct RunResult {
     pub stdout_tail: String,
     /// The end of stderr.
     pub stderr_tail: String,
+    /// How much these three are the ends of, if the agent says so.
+    pub output_bytes: Option<OutputBytes>,
     /// Processor time of run.sh and of the processes that it waited for, in seconds.
     pub cpu_seconds: f64,
     /// Peak resident memory of the largest process, in KiB.
@@ -238,6 +251,7 @@ impl RunResult {
             report_tail: String::new(),
             stdout_tail: String::new(),
             stderr_tail: String::new(),
+            output_bytes: None,
             cpu_seconds: 0.0,
             max_rss_kib: 0,
             reaped: 0,

@@ -62,6 +62,9 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
         if layer == "engine" {
             check_engine(&place, path, &mut found);
         }
+        if path.last().is_some_and(|name| name == "remove_dir_all") {
+            found.push(format!("{place}: remove_dir_all goes into what is mounted; use shell::removal instead"));
+        }
     }
     if layer != "protocol" {
         for (line, text) in &source.strings {

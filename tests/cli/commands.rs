@@ -13,8 +13,11 @@ fn run_hosts_a_service_and_exits_as_the_tool_did() {
     let place = Place::new();
     place.tool("hello", HELLO);
     let said = place.llts("run hello name=world");
-    assert_eq!((said.code, said.out.as_str()), (Some(0), "hello world\n"), "{said:?}");
-    assert!(said.err.contains("llts: no controller runs here") && said.err.ends_with("complaint\n"), "{said:?}");
+    assert_eq!((said.code, said.out.as_str()), (Some(0), "out\n"), "{said:?}");
+    assert!(
+        said.err.contains("llts: no controller runs here") && said.err.ends_with("hello world\ncomplaint\n"),
+        "{said:?}"
+    );
     place.is_clean();
     let said = place.llts("run hello code=7 --output json");
     assert_eq!((said.code, said.json()["__EXIT_CODE__"].as_i64()), (Some(7), Some(7)));
@@ -25,7 +28,40 @@ fn run_hosts_a_service_and_exits_as_the_tool_did() {
 fn run_without_a_report_prints_what_the_tool_printed() {
     let place = Place::new();
     place.tool("plain", "printf 'no newline'");
-    assert_eq!(place.ok("run plain").out, "no newline\n");
+    assert_eq!(place.ok("run plain").out, "no newline");
+    place.tool("quiet", "printf 'a report' > report.log; printf 'a complaint' >&2");
+    let said = place.ok("run quiet");
+    assert!(said.out == "a report" && said.err.ends_with("\na complaint"), "{said:?}");
+}
+
+#[test]
+fn no_output_is_cut_without_a_sign() {
+    let place = Place::new();
+    place.tool("big", "seq 5000; seq 3000 >&2; seq 4000 > report.log; printf '\\377\\376' >&2");
+    let said = place.ok("run big");
+    assert_eq!((said.out.lines().next(), said.out.lines().last()), (Some("3001"), Some("5000")));
+    for note in [
+        "llts: report.log: the last 10,000 of 18,893 bytes (REPORT_LOG_KEEP_BYTES of the agent)\n",
+        "llts: stdout: the last 10,000 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)\n",
+        "of 13,895 bytes (STDERR_KEEP_BYTES of the agent)\n",
+        "llts: stderr: what is not UTF-8 is shown as \u{fffd}\n",
+    ] {
+        assert!(said.err.contains(note), "{note}: {said:?}");
+    }
+    let said = place.ok("run big --output json");
+    let task = said.json();
+    let bytes = ["__REPORT_BYTES__", "__STDOUT_BYTES__", "__STDERR_BYTES__"].map(|name| task[name].as_u64());
+    assert_eq!(bytes, [Some(18_893), Some(23_893), Some(13_895)]);
+    assert!(said.err.contains("llts: stdout: the last"), "{said:?}");
+}
+
+/// Also what had to be ended with SIGKILL.
+#[test]
+fn what_a_tool_has_left_behind_is_counted() {
+    let place = Place::new();
+    // Many, because one look finds those that end while it takes place.
+    place.tool("leaver", "trap '' TERM; for n in $(seq 50); do setsid sleep 1000 & done; exit 0");
+    assert_eq!(place.ok("run leaver --output json").json()["__REAPED__"].as_u64(), Some(50));
 }
 
 #[test]
@@ -226,7 +262,7 @@ fn a_tool_talks_to_its_own_controller() {
     place.tool("father", "exec \"$PARAM_llts\" run hello name=child");
     place.ok("up 2");
     let said = place.ok(&format!("run father llts={}", env!("CARGO_BIN_EXE_llts")));
-    assert_eq!(said.out, "hello child\n");
+    assert!(said.out == "out\n" && said.err.contains("hello child\n"), "{said:?}");
     assert_eq!(place.ok("list --output json").json()["total"].as_u64(), Some(2));
 }
 

@@ -190,6 +190,7 @@ impl World {
                 report_tail: format!("run {}\n", run.number),
                 stdout_tail: String::new(),
                 stderr_tail: "a \"word\"\n".to_owned(),
+                output_bytes: None,
                 defer: run.defer().filter(|_| code == 75).map(Box::new),
             };
             self.slot(agent).handle_exited(now, exited);

@@ -2,7 +2,7 @@
 
 The dispatcher binds a REP socket, the desk, and submits workers that name it as their father. A worker asks the desk
 for a part, computes it, and hands it in with its next question. So one worker does all the parts if no other agent is
-free, and when the dispatcher ends, LLTS ends the workers that have nothing to do or never started.
+free. The dispatcher ends after its workers; one that could not start meanwhile is ended by LLTS.
 
 Each term is rounded on its own, in integers: the result is the same however the parts are cut and whoever adds them.
 """
@@ -17,6 +17,8 @@ except ImportError:
 
 # How long the desk waits for a worker before the dispatcher does a part itself: what busy or dead agents cost.
 PATIENCE_MS = 2000
+# Between two looks whether the workers have ended.
+DISMISS_MS = 20
 # A peer that is silent for so long is gone.
 SILENCE_MS = 60_000
 # What report.log shows; the rest of the digits would only crowd it.
@@ -53,11 +55,16 @@ def dispatch(task, controller, parts, terms):
         "mode": "worker",
         "desk": f"tcp://{controller['AGENT_IP']}:{port}",
     }
+    workers = []
     for _ in range(min(parts, agents - 1)):
         reply = ask(llts, worker)
-        if reply["__CODE__"] != 0:
+        if reply["__CODE__"] == 0:
+            workers.append(reply["__TASK_ID__"])
+        else:
             say(f"a worker was refused: {reply.get('__ERROR_MSG__', reply['__CODE__'])}")
-    return collect(desk, parts, terms)
+    sums = collect(desk, parts, terms)
+    dismiss(desk, llts, workers)
+    return sums
 
 
 def collect(desk, parts, terms):
@@ -77,6 +84,20 @@ def collect(desk, parts, terms):
             sums[part] = partial_sum(part, parts, terms)
     say(f"{parts} parts: {by_workers} by workers, {parts - by_workers} here")
     return sums
+
+
+def dismiss(desk, llts, workers):
+    """Tells each worker that no part is left, and waits for its end: LLTS kills the children of a task that has ended."""
+    patience = PATIENCE_MS
+    while workers and patience > 0:
+        if desk.poll(DISMISS_MS):
+            desk.recv()
+            desk.send(json.dumps({"part": None}).encode())
+            continue
+        states = [ask(llts, {"__TYPE__": "TASK/QUERY", "__TASK_ID__": worker})["__STATUS__"] for worker in workers]
+        workers = [worker for worker, state in zip(workers, states) if state != "FINISHED"]
+        # One that has not started may never do so, because other tasks have all agents.
+        patience = patience - DISMISS_MS if set(states) <= {"WAITING", "FINISHED"} else PATIENCE_MS
 
 
 def work(address):

@@ -106,6 +106,7 @@ fn nothing_left() -> Exited {
         report_tail: String::new(),
         stdout_tail: String::new(),
         stderr_tail: String::new(),
+        output_bytes: None,
         defer: None,
     }
 }

@@ -10,6 +10,7 @@ use rand::{RngExt as _, SeedableRng as _};
 
 use super::BenchError;
 use llts::config::Config;
+use llts::shell::removal;
 use llts::shell::tools::{self, Limits, RUN_SCRIPT};
 
 /// Ends at once, with success.
@@ -98,7 +99,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         // What is left lies among the temporary files.
-        let _ = fs::remove_dir_all(&self.folder);
+        let _ = removal::remove(&self.folder);
     }
 }
 

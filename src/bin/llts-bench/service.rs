@@ -114,7 +114,8 @@ impl Service {
 
     /// Stops it and waits for that.
     pub(crate) fn end(self, signals: &mut Signals) {
-        self.host.end(signals);
+        // What is left lies among the temporary files.
+        let _ = self.host.end(signals);
     }
 }
 

@@ -32,7 +32,7 @@ use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId, ToolSet};
+use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, OutputBytes, Round, Session, TaskId, ToolSet};
 
 use link::Link;
 use run::Run;
@@ -144,6 +144,8 @@ pub struct Exited {
     pub stdout_tail: String,
     /// The end of stderr.
     pub stderr_tail: String,
+    /// How much these are the ends of.
+    pub output_bytes: Option<OutputBytes>,
     /// What defer.info asks for, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
 }

@@ -171,6 +171,7 @@ impl Slot {
             report_tail: exited.report_tail,
             stdout_tail: exited.stdout_tail,
             stderr_tail: exited.stderr_tail,
+            output_bytes: exited.output_bytes,
             cpu_seconds: exited.cpu_seconds,
             max_rss_kib: exited.max_rss_kib,
             reaped: 0,
@@ -196,12 +197,15 @@ impl Slot {
         self.effects.push_back(Effect::CheckTree);
     }
 
-    /// Whether anything of the tree is left, and how many processes of it have ended since the last look.
+    /// Whether anything of the tree is left, and how many processes of it have ended since the last look. Those that have ended
+    /// before any signal was sent were not left behind.
     pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
         let Run::Taken(run) = &mut self.run else { return };
         let killed = run.ladder.is_some();
         let State::Ended { result, sweep } = &mut run.state else { return };
-        result.reaped = result.reaped.saturating_add(reaped);
+        if killed || sweep.is_some() {
+            result.reaped = result.reaped.saturating_add(reaped);
+        }
         if !left {
             let result = result.clone();
             run.state = State::Removing { result };

@@ -142,6 +142,7 @@ fn exited(exit_code: i32) -> Exited {
         report_tail,
         stdout_tail,
         stderr_tail,
+        output_bytes: None,
         defer: None,
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::protocol::{history, words};
-use crate::types::{ExitCode, Fields, Phase, ToolSet, Wall};
+use crate::types::{ExitCode, Fields, OutputBytes, Phase, Scalar, ToolSet, Wall};
 
 /// A view of all fields, as they came.
 macro_rules! view {
@@ -158,6 +158,18 @@ impl TaskView {
     #[must_use]
     pub fn stderr(&self) -> &str {
         self.0.text(words::STDERR).unwrap_or_default()
+    }
+
+    /// Bytes that it wrote to report.log, stdout and stderr, of which the result has the ends; `None` from an agent that does
+    /// not say so.
+    #[must_use]
+    pub fn output_bytes(&self) -> Option<OutputBytes> {
+        let of = |name| self.0.get(name).and_then(Scalar::as_u64);
+        Some(OutputBytes {
+            report: of(words::REPORT_BYTES)?,
+            stdout: of(words::STDOUT_BYTES)?,
+            stderr: of(words::STDERR_BYTES)?,
+        })
     }
 
     /// What was not taken as it was sent.

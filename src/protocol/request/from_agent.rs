@@ -7,7 +7,8 @@ use crate::protocol::code::Refusal;
 use crate::protocol::typed::{bad, labels, moment, number, seconds, whole};
 use crate::protocol::words::{self, kind};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, Labels, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolSet,
+    AgentId, Defer, ExitCode, Fields, Labels, OutputBytes, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId,
+    ToolSet,
 };
 
 /// Which life of which agent speaks.
@@ -155,11 +156,20 @@ pub(in crate::protocol) fn result(fields: &Fields) -> Result<Option<RunResult>, 
         report_tail: text(words::REPORT_LOG),
         stdout_tail: text(words::STDOUT),
         stderr_tail: text(words::STDERR),
+        output_bytes: output_bytes(fields)?,
         cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
         max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
         reaped: whole(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
         defer: defer(fields)?,
     }))
+}
+
+fn output_bytes(fields: &Fields) -> Result<Option<OutputBytes>, Refusal> {
+    let of = |name| number(fields, name);
+    let (report, stdout, stderr) = (of(words::REPORT_BYTES)?, of(words::STDOUT_BYTES)?, of(words::STDERR_BYTES)?);
+    let or_none = |bytes: Option<u64>| bytes.unwrap_or_default();
+    let told = report.is_some() || stdout.is_some() || stderr.is_some();
+    Ok(told.then(|| OutputBytes { report: or_none(report), stdout: or_none(stdout), stderr: or_none(stderr) }))
 }
 
 fn defer(fields: &Fields) -> Result<Option<Box<Defer>>, Refusal> {

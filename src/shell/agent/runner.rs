@@ -24,7 +24,7 @@ use crate::shell::process::{
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
 use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
-use crate::types::{Defer, ExitCode, Now, Session, ToolName};
+use crate::types::{Defer, ExitCode, Now, OutputBytes, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
@@ -148,7 +148,8 @@ impl Runner {
             }
             Effect::Signal(signal) => self.signal(signal),
             Effect::CheckTree => {
-                slot.handle_tree(now, has_left_processes(), 0);
+                let (left, reaped) = look_at_tree();
+                slot.handle_tree(now, left, reaped);
             }
             Effect::Remove => {
                 self.remove();
@@ -278,15 +279,15 @@ impl Runner {
             let stderr = dir.output_tail(STDERR, output(self.config.stderr_keep_bytes));
             (dir.tail(&[tool], REPORT_LOG, report), stdout, stderr)
         };
-        let (report_tail, stdout_tail, stderr_tail) =
-            run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
+        let (report, stdout, stderr) = run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
         let exited = Exited {
             exit_code: exit.exit,
             cpu_seconds: exit.cpu_seconds,
             max_rss_kib: exit.max_rss_kib,
-            report_tail,
-            stdout_tail,
-            stderr_tail,
+            output_bytes: Some(OutputBytes { report: report.bytes, stdout: stdout.bytes, stderr: stderr.bytes }),
+            report_tail: report.text,
+            stdout_tail: stdout.text,
+            stderr_tail: stderr.text,
             defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
         };
         slot.handle_exited(now, exited);
@@ -340,18 +341,19 @@ impl Runner {
     }
 }
 
-/// Whether anything is left of a run whose run.sh was reaped. What has ended by itself by now was not left behind.
-fn has_left_processes() -> bool {
-    process::any_left(&[]) && {
-        process::reap_orphans(&[]);
-        process::any_left(&[])
+/// Whether anything is left of a run whose run.sh was reaped, and how many processes of it have ended since the last look.
+fn look_at_tree() -> (bool, u32) {
+    if !process::any_left(&[]) {
+        return (false, 0);
     }
+    let reaped = process::reap_orphans(&[]);
+    (process::any_left(&[]), reaped)
 }
 
 /// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
 fn defer(run: &Run) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
-    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit)).unwrap_or_default();
+    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit).text).unwrap_or_default();
     let (defer, bad_lines) = info::defer(&text);
     for line in bad_lines {
         log::warn!("task {}: {DEFER_INFO}: {line}", run.job.task);

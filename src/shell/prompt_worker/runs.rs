@@ -24,6 +24,7 @@ use std::path::{Path, PathBuf};
 use super::PromptWorkerError;
 use crate::shell::process::{RecordFile, RunRecords, boot_id};
 use crate::shell::prompt_create::TASKS;
+use crate::shell::removal;
 use crate::types::TaskId;
 
 const RUNS: &str = ".runs";
@@ -197,11 +198,8 @@ fn hold(path: &Path) -> io::Result<Option<File>> {
 }
 
 fn remove_folder(path: &Path) {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            log::error!("cannot remove {}: {error}", path.display());
-        }
-        Ok(()) | Err(_) => {}
+    if let Err(error) = removal::remove_and_unmount(path) {
+        log::error!("{error}");
     }
 }
 
@@ -215,6 +213,28 @@ pub(super) fn host_part(name: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::removal::tests::{Precious, in_own_mount_namespace, ways_to_mount};
+    use crate::types::Wall;
+
+    #[test]
+    fn what_a_command_has_mounted_stays_as_it_is() {
+        in_own_mount_namespace(|| {
+            for (way, mount) in ways_to_mount() {
+                let root = tempfile::tempdir().unwrap();
+                let runs = Runs::open(root.path(), "host").unwrap();
+                // One that has ended, and one of a worker that died together with its record.
+                for (second, clean) in [(1, None), (2, Some(&Runs::remove_strays))] {
+                    let id = TaskId::new(Wall::from_micros(second), [0; 5]);
+                    let precious = Precious::new();
+                    fs::create_dir(runs.folder_of(id)).unwrap();
+                    mount(&runs.folder_of(id), &precious);
+                    clean.map_or_else(|| runs.clean(id, None), |remove_strays| remove_strays(&runs));
+                    assert!(!runs.folder_of(id).exists(), "{way}");
+                    precious.is_untouched();
+                }
+            }
+        });
+    }
 
     #[test]
     fn a_host_is_a_part_of_a_path() {

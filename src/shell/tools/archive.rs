@@ -16,6 +16,7 @@
 mod error;
 mod header;
 mod input;
+mod inventory;
 mod members;
 mod path;
 mod stage;
@@ -28,7 +29,9 @@ use std::time::Duration;
 pub use error::{ArchiveError, Fault};
 use input::Input;
 pub(super) use input::{Packed, Watch};
-use members::Members;
+use inventory::Stocktaking;
+pub(super) use inventory::{Inventory, Part, Seal, Sealer};
+use members::{Kind, Members};
 use stage::Stage;
 
 use crate::types::ToolName;
@@ -86,25 +89,48 @@ pub fn unpack(
     limits: &Limits,
     stop: &AtomicBool,
 ) -> Result<Unpacked, ArchiveError> {
-    unpack_and_digest(archive, tool, into, limits, stop).map(|(unpacked, _)| unpacked)
+    unpack_with_inventory(archive, tool, into, limits, stop).map(|(unpacked, ..)| unpacked)
 }
 
-/// Like [`unpack`]; also returns [`Packed::digest`] of exactly the bytes that were unpacked.
-pub(super) fn unpack_and_digest(
+/// Like [`unpack`]; also returns what it consists of, and [`Packed::digest`] of exactly the bytes that were unpacked.
+pub(super) fn unpack_with_inventory(
     archive: &File,
     tool: &ToolName,
     into: &Path,
     limits: &Limits,
     stop: &AtomicBool,
-) -> Result<(Unpacked, u64), ArchiveError> {
+) -> Result<(Unpacked, Inventory, u64), ArchiveError> {
     let input = Input::new(archive, limits, Watch::start(limits.timeout, stop))?;
     let mut members = Members::new(input, limits);
     let mut stage = Stage::create(into, tool, limits)?;
+    let mut stocktaking = Stocktaking::new(tool, limits);
     while let Some(member) = members.next()? {
-        stage.add(member, &mut members)?;
+        stage.add(&member, &mut members)?;
+        stocktaking.add(&member, members.seal())?;
     }
     let digest = members.input.finish()?;
-    Ok((stage.finish()?, digest))
+    let unpacked = stage.finish()?;
+    Ok((unpacked, stocktaking.finish()?, digest))
+}
+
+/// What an archive that was unpacked once consists of, and [`Packed::digest`] of its bytes. Makes nothing.
+pub(super) fn inventory(
+    archive: &File,
+    tool: &ToolName,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<(Inventory, u64), ArchiveError> {
+    let input = Input::new(archive, limits, Watch::start(limits.timeout, stop))?;
+    let mut members = Members::new(input, limits);
+    let mut stocktaking = Stocktaking::new(tool, limits);
+    while let Some(member) = members.next()? {
+        if let Kind::File { bytes } = member.kind {
+            members.content(bytes, |_| Ok(()))?;
+        }
+        stocktaking.add(&member, members.seal())?;
+    }
+    let digest = members.input.finish()?;
+    Ok((stocktaking.finish()?, digest))
 }
 
 #[cfg(test)]

@@ -9,8 +9,9 @@
 //! that the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a
 //! rename is always safe. Writing over it in place is not: a run in that moment may find it damaged.
 //!
-//! No tool learns the path of the cache folder, and the folder has mode 0700. A tool runs as the same user, so this
-//! keeps accidents away, not an attacker.
+//! A tool runs as the user of the agent and can write to the cache. So what is unpacked is not believed: a process compares it
+//! with the archive when it first finds it, and with the state of its files at each copy. What was changed is dropped and
+//! unpacked anew. A tool that changes the archive itself, or the memory of an agent, is beyond this.
 
 mod copy;
 mod manifest;
@@ -31,7 +32,7 @@ pub use pristine::{Pristine, PristineFile, PristineFolder};
 use source::{Identity, Source};
 use store::{Entry, Store};
 
-use super::archive::unpack_and_digest;
+use super::archive::{inventory, unpack_with_inventory};
 use super::{Limits, ToolError};
 use crate::shell::clock;
 use crate::types::{Mono, ToolName};
@@ -191,9 +192,17 @@ impl ToolCache {
 
     /// Copies an entry; false when it is broken, and then forgotten.
     fn copy(&self, entry: &Entry, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<bool, ToolError> {
-        match self.copier.copy(entry.root.as_fd(), &entry.manifest, tool, into, stop) {
+        let copied = match entry.is_right() {
+            Ok(true) => self.copier.copy(entry.root.as_fd(), &entry.manifest, tool, into, stop),
+            Ok(false) => Err(CopyError::Changed),
+            Err(_) => Err(CopyError::Broken),
+        };
+        match copied {
             Ok(()) => Ok(true),
-            Err(CopyError::Broken) => {
+            Err(broken @ (CopyError::Broken | CopyError::Changed)) => {
+                if matches!(broken, CopyError::Changed) {
+                    log::warn!("the unpacked tool {} was changed by another program; unpacking it anew", entry.name);
+                }
                 self.known().remove(tool);
                 self.store.discard(tool, &entry.name, &entry.root);
                 Ok(false)
@@ -229,18 +238,27 @@ impl ToolCache {
         let known = self.known().get(tool).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);
         let found = match known {
             Some(entry) => Some(entry),
-            None => self.store.find(tool, &name).map_err(cache_error)?.map(Arc::new),
+            // What is there may have been changed by any task since it was unpacked.
+            None if self.store.holds(&name) => {
+                let (inventory, listed_digest) =
+                    inventory(&source.file, tool, &self.limits, stop).map_err(archive_error)?;
+                if listed_digest != digest {
+                    return Ok(None);
+                }
+                self.store.find(tool, &name, &inventory).map_err(cache_error)?.map(Arc::new)
+            }
+            None => None,
         };
         if let Some(entry) = found {
             return Ok(Some(Loaded { entry, _lock: None, unpacked: false }));
         }
         let scratch = self.store.scratch().map_err(cache_error)?;
-        let unpacked = unpack_and_digest(&source.file, tool, scratch.path(), &self.limits, stop);
-        let (_, unpacked_digest) = unpacked.map_err(archive_error)?;
+        let unpacked = unpack_with_inventory(&source.file, tool, scratch.path(), &self.limits, stop);
+        let (_, inventory, unpacked_digest) = unpacked.map_err(archive_error)?;
         if unpacked_digest != digest {
             return Ok(None);
         }
-        let published = self.store.publish(scratch, tool, &name).map_err(cache_error)?;
+        let published = self.store.publish(scratch, tool, &name, &inventory).map_err(cache_error)?;
         Ok(published.map(|(entry, lock)| Loaded { entry: Arc::new(entry), _lock: lock, unpacked: true }))
     }
 

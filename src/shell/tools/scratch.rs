@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, openat};
 
+use crate::shell::removal;
+
 /// How often another name is tried when a cleaner takes the folder before it is locked.
 const ATTEMPTS: usize = 16;
 
@@ -89,10 +91,8 @@ pub(super) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
 
 /// Removes a folder, whoever else may be doing the same.
 pub(super) fn remove(path: &Path) {
-    if let Err(error) = fs::remove_dir_all(path)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        log::warn!("cannot remove {}: {error}", path.display());
+    if let Err(error) = removal::remove_and_unmount(path) {
+        log::warn!("{error}");
     }
 }
 

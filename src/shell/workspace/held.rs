@@ -43,6 +43,8 @@ pub(super) struct Held {
     made: Option<Facts>,
     /// When it was last changed, if it is settled.
     settled: Option<ChangeTime>,
+    /// When it was last changed as it was left for the next task.
+    left: Option<ChangeTime>,
 }
 
 /// Seconds and nanoseconds by the clock of the file system.
@@ -87,7 +89,7 @@ impl Facts {
 impl Held {
     /// Takes charge of something that was just made.
     pub(super) const fn new(descriptor: OwnedFd) -> Self {
-        Self { descriptor, made: None, settled: None }
+        Self { descriptor, made: None, settled: None, left: None }
     }
 
     /// Notes how it looks, so that [`Self::check`] can tell later. Until then, nothing passes.
@@ -116,6 +118,7 @@ impl Held {
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(changed("is gone")),
             Err(error) => return Err(error.into()),
         };
+        self.left = Some(changed_at(&stat));
         if self.is_settled(&stat) {
             return Ok(Looked { stat, is_settled: true });
         }
@@ -144,9 +147,26 @@ impl Held {
     }
 
     /// Whether it has settled, and nothing of it has changed since. Cheaper than [`Self::check`] when it has not settled.
-    pub(super) fn is_untouched(&self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
-        self.settled.is_some()
-            && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat))
+    pub(super) fn is_untouched(&mut self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
+        let untouched = self.settled.is_some()
+            && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat));
+        if untouched {
+            self.left = self.settled;
+        }
+        untouched
+    }
+
+    /// Notes a change that was made to it after [`Self::check`].
+    pub(super) fn changed_by_us(&mut self) -> Result<(), Errno> {
+        self.left = Some(changed_at(&rustix::fs::fstat(&self.descriptor)?));
+        Ok(())
+    }
+
+    /// Whether `path` leads to this, and nothing of it has changed since it was looked at. A task of another tool, or of another
+    /// agent, can reach it meanwhile.
+    pub(super) fn is_as_left(&self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
+        rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW)
+            .is_ok_and(|stat| self.left == Some(changed_at(&stat)) && self.is_this(&stat))
     }
 
     #[cfg(test)]
@@ -155,8 +175,11 @@ impl Held {
     }
 
     fn is_settled(&self, stat: &Stat) -> bool {
-        let is_this = |made: Facts| (made.device, made.inode) == (stat.st_dev, stat.st_ino);
-        self.settled == Some(changed_at(stat)) && self.made.is_some_and(is_this)
+        self.settled == Some(changed_at(stat)) && self.is_this(stat)
+    }
+
+    fn is_this(&self, stat: &Stat) -> bool {
+        self.made.is_some_and(|made| (made.device, made.inode) == (stat.st_dev, stat.st_ino))
     }
 
     /// Compares the present content with what was there at first.

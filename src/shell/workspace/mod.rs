@@ -13,7 +13,6 @@
 
 mod held;
 mod nest;
-mod remove;
 mod remover;
 mod spares;
 mod sys;
@@ -32,12 +31,13 @@ use rustix::io::Errno;
 
 pub use remover::{Remover, TrashRemainder};
 pub use spares::Spares;
-pub use tail::TailLimit;
 use tail::tail_of;
+pub use tail::{Tail, TailLimit};
 
 use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
 
+use crate::shell::removal::{self, Progress};
 use crate::shell::tools::Pristine;
 use crate::types::{TaskId, ToolName, Wall};
 
@@ -59,6 +59,8 @@ pub struct WorkspaceError {
 pub struct Workspace {
     path: PathBuf,
     folder: OwnedFd,
+    /// Of the folder when it was opened.
+    mode: Mode,
     trash: OwnedFd,
 }
 
@@ -114,16 +116,18 @@ impl Workspace {
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let open = || {
-            let folder = remove::open_folder(rustix::fs::CWD, &path)?;
+            let folder = removal::open_folder(rustix::fs::CWD, &path)?;
             match rustix::fs::mkdirat(&folder, TRASH, OWNER_ONLY) {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
-            let trash = remove::open_folder(folder.as_fd(), Path::new(TRASH))?;
-            Ok((folder, trash))
+            // Else everything in what a tool has mounted there would be taken for trash.
+            let trash = uncovered(folder.as_fd(), &CString::new(TRASH).map_err(|_| Errno::INVAL)?)?;
+            let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode) | OWNER_ONLY;
+            Ok((folder, mode, trash))
         };
-        let (folder, trash) = open().map_err(|error| failed(error.into()))?;
-        Ok(Self { path, folder, trash })
+        let (folder, mode, trash) = open().map_err(|error| failed(error.into()))?;
+        Ok(Self { path, folder, mode, trash })
     }
 
     /// Makes the folder of a run, empty and for the owner only. If one of this name is there, left by an agent that died,
@@ -136,7 +140,7 @@ impl Workspace {
         let path = self.path.join(&name);
         let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), error: error.into() };
         let mut leftover = None;
-        match rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY) {
+        match self.accessible(|| rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY)) {
             Ok(()) => {}
             Err(Errno::EXIST) => {
                 leftover = self.to_trash(&name).map_err(failed)?;
@@ -144,7 +148,7 @@ impl Workspace {
             }
             Err(error) => return Err(failed(error)),
         }
-        let folder = remove::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
+        let folder = removal::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
         Ok((TaskDir { name, path, folder, files: Vec::new(), nest: None }, leftover))
     }
 
@@ -173,37 +177,57 @@ impl Workspace {
         self.remove_from(self.folder.as_fd(), &name, budget)
     }
 
+    /// Tries again with the modes that our folders had, if a call fails for want of rights: a tool is the same user, and can
+    /// take them away from all of its agents.
+    fn accessible<T>(&self, call: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
+        match call() {
+            Err(Errno::ACCESS) => {
+                let repaired = [
+                    restore_mode(self.folder.as_fd(), self.mode, &self.path)?,
+                    restore_mode(self.trash.as_fd(), OWNER_ONLY, &self.path.join(TRASH))?,
+                ];
+                if repaired.contains(&true) { call() } else { Err(Errno::ACCESS) }
+            }
+            other => other,
+        }
+    }
+
     fn remove_from(&self, parent: BorrowedFd<'_>, name: &CStr, budget: u32) -> Removed {
-        let mut budget = remove::Budget::of(budget);
-        let moved = match move_to_trash(parent, name, self.trash.as_fd()) {
+        let mut budget = removal::Budget::of(budget);
+        let moved = match self.accessible(|| move_to_trash(parent, name, self.trash.as_fd())) {
             // A folder that its owner may not write to cannot be moved either.
             Err(Errno::ACCESS) => {
-                remove::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
+                removal::make_accessible(parent, name).and_then(|()| move_to_trash(parent, name, self.trash.as_fd()))
             }
             other => other,
         };
         match moved {
             Ok(None) => Removed::Done,
-            Ok(Some(rest)) => match remove::remove_tree(self.trash.as_fd(), rest.name(), &mut budget) {
-                remove::Progress::Gone => Removed::Done,
-                remove::Progress::OutOfBudget | remove::Progress::Stuck(_) => Removed::Rest(rest),
+            Ok(Some(rest)) => match removal::remove_tree(self.trash.as_fd(), rest.name(), &mut budget) {
+                Progress::Gone => Removed::Done,
+                Progress::OutOfBudget | Progress::Stuck(_) => Removed::Rest(rest),
             },
             // A full disk can refuse the move: removing in place makes room.
-            Err(_) if remove::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
+            Err(_) if removal::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
             Err(error) => Removed::Left(self.left(&name.to_string_lossy(), error)),
         }
     }
 
     /// Whether the name still leads to the folder that was made for this run.
     fn is_in_place(&self, task: &TaskDir) -> bool {
-        let named = rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW);
-        let own = rustix::fs::fstat(&task.folder);
-        matches!((named, own), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        let leads_there = || {
+            let named = self.accessible(|| rustix::fs::statat(&self.folder, &task.name, AtFlags::SYMLINK_NOFOLLOW));
+            let own = rustix::fs::fstat(&task.folder);
+            matches!((named, own), (Ok(a), Ok(b)) if (a.st_dev, a.st_ino) == (b.st_dev, b.st_ino))
+        };
+        leads_there()
+            || CString::new(task.name.as_str())
+                .is_ok_and(|name| removal::detach_at_or_below(self.folder.as_fd(), &name) && leads_there())
     }
 
     fn to_trash(&self, name: &str) -> rustix::io::Result<Option<TrashRemainder>> {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
-        move_to_trash(self.folder.as_fd(), &name, self.trash.as_fd())
+        self.accessible(|| move_to_trash(self.folder.as_fd(), &name, self.trash.as_fd()))
     }
 
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
@@ -263,7 +287,7 @@ impl TaskDir {
 
     /// The end of what was written into an output, whatever the tool has done to its name.
     #[must_use]
-    pub fn output_tail(&self, name: &str, limit: TailLimit) -> String {
+    pub fn output_tail(&self, name: &str, limit: TailLimit) -> Tail {
         self.files.iter().find(|file| file.is_called(name)).map(|file| tail_of(file, limit)).unwrap_or_default()
     }
 
@@ -289,6 +313,13 @@ impl TaskDir {
         self.nest.is_some()
     }
 
+    /// Whether it is as it was after [`Self::restore`].
+    fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
+        let name = CString::new(self.name.as_str());
+        let nest = self.nest.as_ref().zip(name.ok());
+        nest.is_some_and(|(nest, name)| nest.is_as_left(parent, &name, &self.files))
+    }
+
     /// Makes it what it was before the run, as a folder in `parent`.
     fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), Soiled> {
         let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
@@ -298,10 +329,10 @@ impl TaskDir {
         }
     }
 
-    /// The end of a file that the tool wrote, `folders` down from here: "" if it is not there, or is not a regular file of
+    /// The end of a file that the tool wrote, `folders` down from here: nothing if it is not there, or is not a regular file of
     /// its own (a link, a named pipe, a device, a folder).
     #[must_use]
-    pub fn tail(&self, folders: &[&str], name: &str, limit: TailLimit) -> String {
+    pub fn tail(&self, folders: &[&str], name: &str, limit: TailLimit) -> Tail {
         tail::open_regular(self.folder.as_fd(), folders, name).map(|file| tail_of(&file, limit)).unwrap_or_default()
     }
 
@@ -350,7 +381,27 @@ fn move_to_trash(
             Err(Errno::NOENT) => return Ok(None),
             // Of an earlier process with our pid.
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
+            // The folder itself is a mount point.
+            Err(Errno::BUSY) if removal::detach_at_or_below(parent, name) => {}
             Err(error) => return Err(error),
         }
+    }
+}
+
+/// Gives a folder of our own its mode back, if its owner has lost a right; true if there was something to do.
+fn restore_mode(folder: BorrowedFd<'_>, mode: Mode, path: &Path) -> rustix::io::Result<bool> {
+    let found = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
+    if found.contains(OWNER_ONLY) {
+        return Ok(false);
+    }
+    log::warn!("a tool has changed the mode of {} to {:03o}; it is {:03o} again", path.display(), found, mode);
+    rustix::fs::fchmod(folder, mode).map(|()| true)
+}
+
+/// Opens a folder of our own, after unmounting what a tool may have mounted there.
+fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    match removal::open_on_mount(parent, name) {
+        Err(Errno::XDEV) if removal::detach_at_or_below(parent, name) => removal::open_on_mount(parent, name),
+        opened => opened,
     }
 }

@@ -6,7 +6,8 @@
 //!
 //! [`Nest::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
 //! rest. It never opens anything by a name that the tool could have turned into something else. What it finds changed, it does
-//! not mend: the folder is given up, and the next task gets a fresh one.
+//! not mend: the folder is given up, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its
+//! folder: [`Nest::is_as_left`] looks at it once more before it is used.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -18,7 +19,7 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
 use super::held::{Held, Soiled};
-use super::remove::{self, Budget};
+use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{Pristine, RUN_SCRIPT};
 use crate::types::Wall;
 
@@ -92,6 +93,7 @@ impl OwnFile {
             // nothing, and ext4 forgets that it was cut.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
+            self.held.changed_by_us()?;
         }
         Ok(())
     }
@@ -169,8 +171,8 @@ impl Nest {
         for file in own {
             file.held.note()?;
         }
-        let tool = remove::open_folder(folder, Path::new(pristine.tool().as_str()))?;
-        let open = |path: &CStr| remove::open_folder(tool.as_fd(), remove::path_of(path));
+        let tool = removal::open_folder(folder, Path::new(pristine.tool().as_str()))?;
+        let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
         let files = pristine.files().iter().map(|file| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
@@ -185,7 +187,7 @@ impl Nest {
             tells_changes: tells_changes(folder)?,
             folders: folders.collect::<Result<_, Soiled>>()?,
             files,
-            top: HeldFolder::new(remove::open_folder(folder, Path::new("."))?)?,
+            top: HeldFolder::new(removal::open_folder(folder, Path::new("."))?)?,
             name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
             pristine: Arc::clone(pristine),
         })
@@ -253,6 +255,21 @@ impl Nest {
     }
 }
 
+impl Nest {
+    /// Whether everything is as [`Self::restore`] has left it. Its files may be rewritten only after this.
+    pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
+        let top = self.top.held.as_fd();
+        let Some(tool) = self.tool_folder() else { return false };
+        let mut folders = self.folders.iter().zip(self.pristine.folders()).skip(1);
+        let mut files = self.files.iter().zip(self.pristine.files());
+        self.top.held.is_as_left(parent, name)
+            && own.iter().all(|file| file.held.is_as_left(top, &file.name))
+            && self.folders.first().is_some_and(|folder| folder.held.is_as_left(top, &self.name))
+            && folders.all(|(folder, pristine)| folder.held.is_as_left(tool, pristine.path()))
+            && files.all(|(file, pristine)| file.held.is_as_left(tool, pristine.path()))
+    }
+}
+
 /// Whether the file system is known to note when anything of a file was last changed, and to let nobody say otherwise. Some
 /// that programs provide make it up.
 pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
@@ -307,7 +324,7 @@ fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) ->
     }
     budget.take().ok_or(Soiled::TooMuch)?;
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
-        Err(Errno::ISDIR) if remove::remove_tree(folder, name, budget).is_gone() => Ok(()),
+        Err(Errno::ISDIR) if removal::remove_tree(folder, name, budget).is_gone() => Ok(()),
         Err(Errno::ISDIR) => Err(Soiled::TooMuch),
         other => Ok(other?),
     }

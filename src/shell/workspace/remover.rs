@@ -6,18 +6,22 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use nix::sys::signal::SigSet;
 use rustix::fs::Dir;
 
 use super::Workspace;
-use super::remove::{Budget, Progress, remove_tree};
 use super::spares;
+use crate::shell::removal::{Budget, Progress, is_mount_at_or_below, remove_tree_and_unmount};
 
 /// Remainders that wait. One more is not lost: it makes the thread look through the whole trash.
 const QUEUE_MAX: usize = 64;
+
+/// Between two looks whether something was unmounted that we could not unmount.
+const UNMOUNT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A folder in the trash that is not empty yet.
 #[derive(Debug, PartialEq, Eq)]
@@ -66,7 +70,8 @@ impl Remover {
         let shared = Arc::new(Shared { stop: AtomicBool::new(false), look_through: AtomicBool::new(true) });
         let (queue, waiting) = sync_channel(QUEUE_MAX);
         let (work, trash) = (workspace.folder.try_clone()?, workspace.trash.try_clone()?);
-        let worker = Worker { work, trash, shared: Arc::clone(&shared), stuck: BTreeSet::new() };
+        let worker =
+            Worker { work, trash, shared: Arc::clone(&shared), stuck: BTreeSet::new(), mounted: BTreeSet::new() };
         Ok((Self { queue: Some(queue), shared, thread: None }, worker, waiting))
     }
 
@@ -108,6 +113,8 @@ struct Worker {
     shared: Arc<Shared>,
     /// What cannot be removed, so that it is tried and logged once in the life of the process.
     stuck: BTreeSet<CString>,
+    /// What holds a mount that we cannot unmount. It is removed when somebody has.
+    mounted: BTreeSet<CString>,
 }
 
 impl Worker {
@@ -120,9 +127,29 @@ impl Worker {
             if self.shared.look_through.swap(false, Ordering::SeqCst) {
                 self.look_through();
             }
-            match waiting.recv() {
+            match self.next(waiting) {
                 Ok(rest) => self.remove(&rest.0),
-                Err(_) => return,
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return,
+            }
+            self.look_at_mounted();
+        }
+    }
+
+    fn next(&self, waiting: &Receiver<TrashRemainder>) -> Result<TrashRemainder, RecvTimeoutError> {
+        if self.mounted.is_empty() {
+            return waiting.recv().map_err(|_| RecvTimeoutError::Disconnected);
+        }
+        waiting.recv_timeout(UNMOUNT_INTERVAL)
+    }
+
+    /// Removes what is no longer mounted.
+    fn look_at_mounted(&mut self) {
+        for name in std::mem::take(&mut self.mounted) {
+            if is_mount_at_or_below(self.trash.as_fd(), &name) {
+                self.mounted.insert(name);
+            } else {
+                self.remove(&name);
             }
         }
     }
@@ -143,11 +170,14 @@ impl Worker {
     }
 
     fn remove(&mut self, name: &CStr) {
-        if self.stuck.contains(name) {
+        if self.stuck.contains(name) || self.mounted.contains(name) {
             return;
         }
-        match remove_tree(self.trash.as_fd(), name, &mut Budget::until(&self.shared.stop)) {
+        match remove_tree_and_unmount(self.trash.as_fd(), name, &mut Budget::until(&self.shared.stop)) {
             Progress::Gone | Progress::OutOfBudget => {}
+            Progress::Stuck(_) if is_mount_at_or_below(self.trash.as_fd(), name) => {
+                self.mounted.insert(name.to_owned());
+            }
             Progress::Stuck(error) => {
                 log::warn!("a part of {} stays in the trash: {error}", name.to_string_lossy());
                 self.stuck.insert(name.to_owned());
@@ -158,8 +188,11 @@ impl Worker {
 
 #[cfg(test)]
 mod tests {
+    use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
+
     use super::super::Removed;
     use super::*;
+    use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace};
     use crate::types::{TaskId, Wall};
 
     #[test]
@@ -179,5 +212,45 @@ mod tests {
         remover.queue = None;
         worker.run(&waiting);
         assert_eq!(std::fs::read_dir(folder.path().join(".trash")).unwrap().count(), 0);
+    }
+
+    /// As for an agent without the right to unmount.
+    #[test]
+    fn what_we_cannot_unmount_stays_until_somebody_does() {
+        in_own_mount_namespace(|| {
+            let folder = tempfile::tempdir().unwrap();
+            let workspace = Workspace::open(folder.path()).unwrap();
+            let precious = Precious::new();
+            let place = folder.path().join(".trash/TASK/mnt");
+            std::fs::create_dir_all(&place).unwrap();
+            std::fs::write(folder.path().join(".trash/TASK/file"), "").unwrap();
+            bind(precious.path(), &place);
+            // Keeps the rights of its maker.
+            let (unmount, told) = sync_channel::<()>(0);
+            let (done, unmounted) = sync_channel(0);
+            let somebody = std::thread::spawn(move || {
+                told.recv().unwrap();
+                let name = std::fs::read_dir(folder.path().join(".trash/TASK")).unwrap().next().unwrap().unwrap();
+                nix::mount::umount(&name.path()).unwrap();
+                done.send(()).unwrap();
+                folder
+            });
+            let mut present = capabilities(None).unwrap();
+            present.effective.remove(CapabilitySet::SYS_ADMIN);
+            set_capabilities(None, present).unwrap();
+
+            let (_remover, mut worker, _waiting) = Remover::without_thread(&workspace).unwrap();
+            worker.look_through();
+            worker.look_at_mounted();
+            assert_eq!(worker.mounted.len(), 1);
+            precious.is_untouched();
+            unmount.send(()).unwrap();
+            unmounted.recv().unwrap();
+            worker.look_at_mounted();
+            assert!(worker.mounted.is_empty() && worker.stuck.is_empty());
+            let folder = somebody.join().unwrap();
+            assert_eq!(std::fs::read_dir(folder.path().join(".trash")).unwrap().count(), 0);
+            precious.is_untouched();
+        });
     }
 }

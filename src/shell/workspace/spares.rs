@@ -9,15 +9,17 @@
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, renameat_with, statat};
 use rustix::io::{Errno, Result};
 
-use super::{OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, remove, sys};
+use super::{
+    OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, restore_mode, sys, uncovered,
+};
 use crate::shell::clock;
+use crate::shell::removal;
 use crate::shell::tools::Pristine;
 use crate::types::TaskId;
 
@@ -75,8 +77,15 @@ impl Spares {
         remover: &Remover,
     ) -> Option<(TaskDir, Option<TrashRemainder>)> {
         self.tidy(remover);
-        let at = self.kept.iter().position(|spare| spare.holds(tool))?;
-        let mut spare = self.kept.remove(at);
+        let mut spare = loop {
+            let at = self.kept.iter().position(|spare| spare.holds(tool))?;
+            let spare = self.kept.remove(at);
+            if spare.is_as_left(self.folder.as_fd()) {
+                break spare;
+            }
+            log::warn!("a spare folder of {} was changed by another task; it is not used again", tool.tool());
+            self.give_up(spare, remover);
+        };
         match self.place(&mut spare, task) {
             Ok(leftover) => Some((spare, leftover)),
             Err(error) => {
@@ -89,7 +98,11 @@ impl Spares {
 
     fn place(&self, spare: &mut TaskDir, task: TaskId) -> Result<Option<TrashRemainder>> {
         let name = task.to_string();
-        let rename = || renameat_with(&self.folder, &spare.name, &self.workspace.folder, &name, RenameFlags::NOREPLACE);
+        let rename = || {
+            self.accessible(|| {
+                renameat_with(&self.folder, &spare.name, &self.workspace.folder, &name, RenameFlags::NOREPLACE)
+            })
+        };
         let leftover = match rename() {
             Ok(()) => None,
             Err(Errno::EXIST) => {
@@ -118,7 +131,7 @@ impl Spares {
         }
         let name = self.next.to_string();
         self.next += 1;
-        match renameat(&self.workspace.folder, &task.name, &self.folder, &name) {
+        match self.accessible(|| renameat(&self.workspace.folder, &task.name, &self.folder, &name)) {
             Ok(()) => {
                 task.name = name;
                 self.used = Some(task);
@@ -146,6 +159,16 @@ impl Spares {
         }
     }
 
+    /// As [`Workspace::accessible`], with the folder of the spares.
+    fn accessible<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
+        match self.workspace.accessible(&call) {
+            Err(Errno::ACCESS) if restore_mode(self.folder.as_fd(), OWNER_ONLY, &self.workspace.path.join(SPARE))? => {
+                self.workspace.accessible(call)
+            }
+            other => other,
+        }
+    }
+
     fn give_up(&self, spare: TaskDir, remover: &Remover) {
         let Ok(name) = CString::new(spare.name.as_str()) else { return };
         drop(spare);
@@ -159,9 +182,15 @@ impl Spares {
 
 impl Drop for Spares {
     fn drop(&mut self) {
-        let Ok(spare) = remove::open_folder(self.workspace.folder.as_fd(), Path::new(SPARE)) else { return };
-        if let Removed::Left(error) = self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
-            log::error!("{error}");
+        let Ok(spare) = open_spare(self.workspace.folder.as_fd()) else { return };
+        match self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
+            Removed::Left(error) => log::error!("{error}"),
+            // The agent ends, and its remover may have ended: only what a mount holds up is worth a second look.
+            Removed::Rest(rest) if removal::detach_at_or_below(self.workspace.trash.as_fd(), rest.name()) => {
+                let mut budget = removal::Budget::of(REMOVALS_MAX);
+                let _ = removal::remove_tree(self.workspace.trash.as_fd(), rest.name(), &mut budget);
+            }
+            Removed::Done | Removed::Rest(_) => {}
         }
         // Not if another agent has spares.
         let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
@@ -187,14 +216,19 @@ fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>
         Ok(()) | Err(Errno::EXIST) => {}
         Err(error) => return Err(error),
     }
-    let spare = remove::open_folder(workspace.folder.as_fd(), Path::new(SPARE))?;
+    let spare = open_spare(workspace.folder.as_fd())?;
     rustix::fs::mkdirat(&spare, name, OWNER_ONLY)?;
     lock(spare.as_fd(), name)
 }
 
+/// The folder of those of all agents.
+fn open_spare(work: BorrowedFd<'_>) -> Result<OwnedFd> {
+    uncovered(work, &CString::new(SPARE).map_err(|_| Errno::INVAL)?)
+}
+
 /// Takes the lock on the folder of an agent; `None` when it is held or the folder is gone.
 fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
-    let folder = match remove::open_folder(spare, remove::path_of(name)) {
+    let folder = match removal::open_on_mount(spare, name) {
         Ok(folder) => folder,
         Err(Errno::NOENT) => return Ok(None),
         Err(error) => return Err(error),
@@ -212,7 +246,7 @@ fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
 
 /// Moves what agents that are no more have left to the trash.
 pub(super) fn discard_abandoned(work: BorrowedFd<'_>, trash: BorrowedFd<'_>) -> Result<()> {
-    let spare = match remove::open_folder(work, Path::new(SPARE)) {
+    let spare = match open_spare(work) {
         Ok(spare) => spare,
         Err(Errno::NOENT) => return Ok(()),
         Err(error) => return Err(error),

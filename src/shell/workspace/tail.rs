@@ -15,6 +15,15 @@ pub struct TailLimit {
     pub drop_partial_line: bool,
 }
 
+/// The end of a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Tail {
+    /// As text.
+    pub text: String,
+    /// Bytes of the whole file.
+    pub bytes: u64,
+}
+
 /// Opens a regular file, without following any link on the way.
 ///
 /// A file that has a second name is refused too. Another file's content can come in by a hard link as well as by a symbolic
@@ -48,8 +57,8 @@ fn open_stepwise(folder: BorrowedFd<'_>, folders: &[&str], name: &str, flags: OF
 /// The end of an open file as text. Reads `bytes_max` bytes and one more, however long the file is. Bytes that are not UTF-8
 /// become U+FFFD. What cannot be read is "".
 #[must_use]
-pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> String {
-    let Ok(stat) = rustix::fs::fstat(&file) else { return String::new() };
+pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> Tail {
+    let Ok(stat) = rustix::fs::fstat(&file) else { return Tail::default() };
     let size = u64::try_from(stat.st_size).unwrap_or_default();
     // One byte before the tail tells whether the tail begins with a whole line.
     let wanted = limit.bytes_max.saturating_add(1);
@@ -57,7 +66,7 @@ pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> String {
     let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(wanted)];
     let length = read_at(file.as_fd(), &mut bytes, start);
     bytes.truncate(length);
-    text_of(&bytes, limit)
+    Tail { text: text_of(&bytes, limit), bytes: size }
 }
 
 /// Reads until the buffer is full or the file ends; it may have been cut since its length was asked.
@@ -122,7 +131,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("log");
         std::fs::write(&path, content).unwrap();
-        tail_of(File::open(path).unwrap(), limit)
+        let tail = tail_of(File::open(path).unwrap(), limit);
+        assert_eq!(tail.bytes, content.len() as u64);
+        tail.text
     }
 
     /// Refused at the open, not only because there is nothing to read in it.

@@ -1,7 +1,7 @@
 //! A large tool: each task gets a copy of its own. From the submit to RUNNING of the second and later tasks, against `cp -r` of
 //! the unpacked folder.
 
-use std::fs;
+use std::io;
 
 use crate::load::{Heard, Load, task};
 use crate::place::NOTHING;
@@ -11,6 +11,7 @@ use crate::service::Service;
 use crate::{Bench, BenchError, floor};
 use llts::protocol::client::{self, Submission};
 use llts::protocol::words;
+use llts::shell::removal;
 use llts::shell::signals::Signals;
 use llts::types::Phase;
 
@@ -39,7 +40,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
                 times[which].push(run_one(&mut loads[which], bench.signals)?);
             } else {
                 rival.push(floor::copy(&folder, &copy, bench.signals)?.as_secs_f64());
-                fs::remove_dir_all(&copy).map_err(BenchError::io("remove a copy"))?;
+                removal::remove(&copy).map_err(io::Error::other).map_err(BenchError::io("remove a copy"))?;
             }
             floor::settle_disk(bench.place.folder());
         }

@@ -12,6 +12,7 @@ use crate::config::{Config, NetworkSection};
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
+use crate::shell::removal;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
@@ -190,8 +191,8 @@ impl Drop for GuestFolder {
         let own = fs::symlink_metadata(&self.0)
             .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
         if named && own {
-            // What cannot be removed belongs to a tool that ran as another user.
-            let _ = fs::remove_dir_all(&self.0);
+            // What stays belongs to a tool that ran as another user, or is mounted there. The run names it.
+            let _ = removal::remove_and_unmount(&self.0);
         }
     }
 }

@@ -10,6 +10,7 @@ use tar::Header;
 use super::error::shown;
 use super::header::{checksum_matches, number, pax};
 use super::input::Input;
+use super::inventory::{Seal, Sealer};
 use super::path::InnerPath;
 use super::{ArchiveError, EXTENSION_BYTES_MAX, Limits};
 
@@ -50,11 +51,13 @@ pub(super) struct Members<'a> {
     pub(super) input: Input<'a>,
     limits: &'a Limits,
     headers: u64,
+    /// Of the last content.
+    sealer: Sealer,
 }
 
 impl<'a> Members<'a> {
-    pub(super) const fn new(input: Input<'a>, limits: &'a Limits) -> Self {
-        Self { input, limits, headers: 0 }
+    pub(super) fn new(input: Input<'a>, limits: &'a Limits) -> Self {
+        Self { input, limits, headers: 0, sealer: Sealer::new() }
     }
 
     /// The next member; `None` at the end mark.
@@ -83,10 +86,19 @@ impl<'a> Members<'a> {
     pub(super) fn content(
         &mut self,
         bytes: u64,
-        take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
+        mut take: impl FnMut(&[u8]) -> Result<(), ArchiveError>,
     ) -> Result<(), ArchiveError> {
-        self.input.each_chunk(bytes, take)?;
+        self.sealer = Sealer::new();
+        self.input.each_chunk(bytes, |chunk| {
+            self.sealer.add(chunk);
+            take(chunk)
+        })?;
         self.input.each_chunk(padding(bytes), |_| Ok(()))
+    }
+
+    /// Stands for the content that was taken last.
+    pub(super) fn seal(&self) -> Seal {
+        self.sealer.seal()
     }
 
     /// A block with a header; `None` for a block of zeros, which is the end mark.

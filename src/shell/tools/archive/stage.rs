@@ -17,6 +17,7 @@ use super::error::shown;
 use super::members::{Kind, Member, Members};
 use super::path::{InnerPath, check_symlink, names};
 use super::{ArchiveError, Limits, Unpacked};
+use crate::shell::removal;
 use crate::shell::tools::RUN_SCRIPT;
 use crate::types::ToolName;
 
@@ -63,24 +64,24 @@ impl<'a> Stage<'a> {
     }
 
     /// Makes one member, taking its content from `members`.
-    pub(super) fn add(&mut self, member: Member, members: &mut Members<'_>) -> Result<(), ArchiveError> {
+    pub(super) fn add(&mut self, member: &Member, members: &mut Members<'_>) -> Result<(), ArchiveError> {
         let Member { path, kind, mode } = member;
         if path.is_root() {
             return Ok(());
         }
-        let in_folder = path.top() == self.tool.as_str().as_bytes() && (path.depth() > 1 || kind == Kind::Folder);
+        let in_folder = path.top() == self.tool.as_str().as_bytes() && (path.depth() > 1 || *kind == Kind::Folder);
         if !in_folder && self.beside.is_none() {
             self.beside = Some(path.clone());
         }
         match kind {
-            Kind::Folder => self.add_folder(&path, mode),
-            Kind::File { bytes } => self.add_file(&path, mode, bytes, members),
-            Kind::HardLink { target } => self.add_hard_link(&path, &target),
+            Kind::Folder => self.add_folder(path, *mode),
+            Kind::File { bytes } => self.add_file(path, *mode, *bytes, members),
+            Kind::HardLink { target } => self.add_hard_link(path, target),
             Kind::Symlink { target } => {
                 self.count()?;
                 // The layout is not known yet, so this is the looser of two checks; it bounds what is kept in memory.
-                check_symlink(path.as_bytes(), &target, path.depth() - 1, self.limits)?;
-                self.symlinks.push((path, target));
+                check_symlink(path.as_bytes(), target, path.depth() - 1, self.limits)?;
+                self.symlinks.push((path.clone(), target.clone()));
                 Ok(())
             }
         }
@@ -219,10 +220,8 @@ impl<'a> Stage<'a> {
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
         // Also after success: in the wrapped layout the empty outer folder is left. In the other it has another name.
-        if let Err(error) = fs::remove_dir_all(&self.dir)
-            && error.kind() != io::ErrorKind::NotFound
-        {
-            log::warn!("cannot remove {}: {error}", self.dir.display());
+        if let Err(error) = removal::remove_and_unmount(&self.dir) {
+            log::warn!("{error}");
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rustix::fs::{Mode, OFlags, copy_file_range, ioctl_ficlone, mkdirat, openat, symlinkat};
 use rustix::io::{Errno, read, write};
 
-use super::manifest::{Item, Manifest};
+use super::manifest::{FILE, FileState, Item, Manifest};
 use crate::shell::tools::scratch;
 use crate::types::ToolName;
 
@@ -27,6 +27,8 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub(super) enum CopyError {
     /// The unpacked tool is not what the manifest says: it was evicted or touched.
     Broken,
+    /// A file was changed after it was unpacked.
+    Changed,
     /// The stop flag was set.
     Stopped,
     /// The file system refused, most likely to write.
@@ -87,16 +89,20 @@ impl Copier {
             match item {
                 Item::Folder { path, mode } => mkdirat(to, path, *mode)?,
                 Item::Symlink { path, target } => symlinkat(target, to, path)?,
-                Item::File { path, mode, bytes } => {
-                    let source = openat(from, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty());
-                    let source = source.map_err(broken)?;
+                Item::File { path, mode, bytes, state, .. } => {
+                    let source = openat(from, path, FILE, Mode::empty()).map_err(broken)?;
                     let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                     let target = openat(to, path, flags, *mode)?;
-                    if *bytes <= SMALL_BYTES {
-                        copy_small(&source, &target, *bytes, &mut buffer)?;
+                    let copied = if *bytes <= SMALL_BYTES {
+                        copy_small(&source, &target, *bytes, &mut buffer)
                     } else {
-                        self.copy_large(&source, &target, *bytes, stop)?;
+                        self.copy_large(&source, &target, *bytes, stop)
+                    };
+                    // Afterwards, so that a change while it was read shows, too. A folder in its place cannot even be read.
+                    if FileState::of(&source).map_err(CopyError::Io)? != *state {
+                        return Err(CopyError::Changed);
                     }
+                    copied?;
                 }
             }
         }

@@ -4,10 +4,11 @@ use std::ffi::{CStr, CString};
 use std::io;
 use std::os::fd::BorrowedFd;
 
-use rustix::fs::{Mode, OFlags, openat};
+use rustix::fs::{Mode, openat};
 use rustix::io::{Errno, read};
 
-use super::manifest::{Item, Manifest};
+use super::manifest::{FILE, Item, Manifest};
+use crate::shell::tools::archive::{Seal, Sealer};
 use crate::types::ToolName;
 
 /// More than this costs as much to compare as to copy: each entry is five system calls, and each 64 KiB about 10 µs.
@@ -59,8 +60,8 @@ impl Pristine {
                     pristine.folders.push(PristineFolder { path: path.clone(), names: Vec::new() });
                     path
                 }
-                Item::File { path, bytes, .. } => {
-                    let bytes = read_file(root, path, *bytes)?;
+                Item::File { path, bytes, seal, .. } => {
+                    let bytes = read_file(root, path, *bytes, *seal)?;
                     pristine.files.push(PristineFile { path: path.clone(), bytes });
                     path
                 }
@@ -75,7 +76,7 @@ impl Pristine {
     pub(in crate::shell) fn of_folder(tool: &ToolName, folder: &std::path::Path) -> Option<Self> {
         use std::os::fd::AsFd as _;
         let root = std::fs::File::open(folder).unwrap();
-        let manifest = Manifest::read(root.as_fd()).unwrap();
+        let manifest = Manifest::of_folder(root.as_fd()).unwrap();
         Self::read(tool, tool.as_str(), root.as_fd(), &manifest).unwrap()
     }
 
@@ -145,8 +146,8 @@ impl PristineFile {
     }
 }
 
-fn read_file(root: BorrowedFd<'_>, path: &CStr, size: u64) -> io::Result<Vec<u8>> {
-    let file = openat(root, path, OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?;
+fn read_file(root: BorrowedFd<'_>, path: &CStr, size: u64, seal: Seal) -> io::Result<Vec<u8>> {
+    let file = openat(root, path, FILE, Mode::empty())?;
     // One byte more, so that a file that grew shows.
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default() + 1];
     let mut filled = 0;
@@ -158,9 +159,11 @@ fn read_file(root: BorrowedFd<'_>, path: &CStr, size: u64) -> io::Result<Vec<u8>
             Err(errno) => return Err(errno.into()),
         }
     }
-    if filled as u64 != size {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "the cached tool has changed"));
-    }
     bytes.truncate(filled);
+    let mut sealer = Sealer::new();
+    sealer.add(&bytes);
+    if sealer.seal() != seal {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it has changed"));
+    }
     Ok(bytes)
 }

@@ -13,6 +13,7 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::SystemTime;
 
@@ -22,6 +23,9 @@ use rustix::io::Errno;
 use super::manifest::Manifest;
 use super::pristine::Pristine;
 use super::{CacheError, Size};
+use crate::shell::clock;
+use crate::shell::removal;
+use crate::shell::tools::archive::Inventory;
 use crate::shell::tools::scratch::{self, Scratch};
 use crate::shell::trust;
 use crate::types::ToolName;
@@ -41,12 +45,39 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) root: OwnedFd,
     pub(super) manifest: Manifest,
+    /// Whether all contents were found right when their last changes were long ago: another one is sure to show then.
+    sealed: AtomicBool,
     pristine: OnceLock<Option<Arc<Pristine>>>,
 }
 
+/// How long the last change of a file is over when the next one is sure to have another time: far longer than the clock of a
+/// file system stands still, with a second for rounding.
+const SETTLING_SECONDS: i64 = 3;
+
 impl Entry {
     fn new(name: &str, root: OwnedFd, manifest: Manifest) -> Self {
-        Self { name: name.to_owned(), root, manifest, pristine: OnceLock::new() }
+        Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), pristine: OnceLock::new() }
+    }
+
+    /// Whether its contents are those of the archive, as far as the times of its files do not tell that at the copy.
+    ///
+    /// # Errors
+    /// When it cannot be read, because it was evicted, for example.
+    pub(super) fn is_right(&self) -> io::Result<bool> {
+        if self.sealed.load(Ordering::Relaxed) {
+            return Ok(true);
+        }
+        let now = i64::try_from(clock::now().wall.micros() / 1_000_000).unwrap_or(i64::MAX);
+        let right = self.manifest.has_its_content(self.root.as_fd())?;
+        let settled = self.manifest.last_change().saturating_add(SETTLING_SECONDS) <= now;
+        self.sealed.store(right && settled, Ordering::Relaxed);
+        Ok(right)
+    }
+
+    /// As if its last change were long ago.
+    #[cfg(test)]
+    pub(super) fn seal_now(&self) {
+        self.sealed.store(true, Ordering::Relaxed);
     }
 
     /// All of it, read once per process, if it is small.
@@ -113,8 +144,14 @@ impl Store {
         }
     }
 
-    /// Opens an unpacked tool; `None` when there is none, or one that somebody took something from.
-    pub(super) fn find(&self, tool: &ToolName, name: &str) -> io::Result<Option<Entry>> {
+    /// Whether something of this name is there.
+    pub(super) fn holds(&self, name: &str) -> bool {
+        self.dir.join(name).symlink_metadata().is_ok()
+    }
+
+    /// Opens an unpacked tool; `None` when there is none, or one that is not what its archive holds. Contents are looked at
+    /// by [`Entry::is_right`].
+    pub(super) fn find(&self, tool: &ToolName, name: &str, inventory: &Inventory) -> io::Result<Option<Entry>> {
         let folder = self.dir.join(name);
         let root = match open_folder(&folder.join(tool.as_str())) {
             Ok(root) => root,
@@ -128,10 +165,10 @@ impl Store {
             Err(errno) => return Err(errno.into()),
         };
         let complete = |manifest: &Manifest| read_size(&folder) == Some(manifest.size);
-        match Manifest::read(root.as_fd()) {
+        match Manifest::read(root.as_fd(), inventory) {
             Ok(manifest) if complete(&manifest) => Ok(Some(Entry::new(name, root, manifest))),
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Err(error),
-            // Somebody took it away meanwhile, or took something from it.
+            // Somebody took it away meanwhile, or changed it.
             Ok(_) | Err(_) => {
                 self.discard(tool, name, &root);
                 Ok(None)
@@ -146,9 +183,10 @@ impl Store {
         scratch: Scratch,
         tool: &ToolName,
         name: &str,
+        inventory: &Inventory,
     ) -> io::Result<Option<(Entry, Option<OwnedFd>)>> {
         let root = open_folder(&scratch.path().join(tool.as_str()))?;
-        let manifest = Manifest::read(root.as_fd())?;
+        let manifest = Manifest::read(root.as_fd(), inventory)?;
         let Size { entries, bytes } = manifest.size;
         fs::write(scratch.path().join(SIZE_NAME), format!("{entries} {bytes}\n"))?;
         match scratch.rename(&self.dir.join(name)) {
@@ -209,8 +247,13 @@ impl Store {
 
     /// Takes a folder away with one rename, then removes it: whoever looks for it finds all of it or nothing.
     fn remove(&self, name: &str) {
-        let trash = scratch::unique(&self.dir, TRASH_PREFIX);
-        match fs::rename(self.dir.join(name), &trash) {
+        let (folder, trash) = (self.dir.join(name), scratch::unique(&self.dir, TRASH_PREFIX));
+        let rename = || fs::rename(&folder, &trash);
+        let renamed = match rename() {
+            Err(error) if error.kind() == io::ErrorKind::ResourceBusy && removal::unmount(&folder) => rename(),
+            other => other,
+        };
+        match renamed {
             Ok(()) => scratch::remove(&trash),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => log::warn!("cannot remove {name} from {}: {error}", self.dir.display()),

@@ -1,11 +1,12 @@
 //! Copies, sharing, eviction. What becomes of bad archives is in `tests/tool_archive.rs`.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::atomic::Ordering;
 use std::time::SystemTime;
 
 use super::*;
+use crate::shell::removal::tests::{Precious, in_own_mount_namespace, ways_to_mount};
 use crate::shell::tools::{archive, pack};
 
 struct Host {
@@ -184,6 +185,108 @@ fn what_was_unpacked_may_disappear_at_any_time() {
     trust();
     host.install("hello", b"new!");
     assert_eq!(host.run(&cache, &tool), (b"new!".to_vec(), true));
+}
+
+/// A tool runs as the user of the agent: nothing keeps it from writing into the cache.
+#[test]
+fn what_a_tool_has_changed_is_not_run_by_another_one() {
+    let host = Host::new();
+    host.install("hello", b"data");
+    fs::create_dir(host.path("source/hello/lib")).unwrap();
+    fs::write(host.path("source/hello/lib/large"), vec![7; 1 << 20]).unwrap();
+    symlink("lib/large", host.path("source/hello/link")).unwrap();
+    let tool = host.pack("hello");
+    let cache = host.cache(u64::MAX);
+    host.run(&cache, &tool);
+    let [entry] = host.cached().try_into().unwrap();
+    let entry = host.path("cache").join(entry).join("hello");
+    let set_mode = |path: &str, mode| fs::set_permissions(entry.join(path), fs::Permissions::from_mode(mode)).unwrap();
+    let damages: [&dyn Fn(); 9] = [
+        &|| fs::write(entry.join("data"), b"evil").unwrap(),
+        &|| fs::write(entry.join("lib/large"), vec![8; 1 << 20]).unwrap(),
+        &|| {
+            fs::write(host.path("evil"), b"evil").unwrap();
+            fs::rename(host.path("evil"), entry.join("data")).unwrap();
+        },
+        &|| set_mode("run.sh", 0o4755),
+        &|| set_mode("lib", 0o000),
+        &|| set_mode(".", 0o000),
+        &|| {
+            fs::remove_file(entry.join("link")).unwrap();
+            symlink("/etc/shadow", entry.join("link")).unwrap();
+        },
+        &|| fs::write(entry.join("extra"), b"").unwrap(),
+        &|| {
+            fs::remove_file(entry.join("run.sh")).unwrap();
+            fs::create_dir(entry.join("run.sh")).unwrap();
+        },
+    ];
+    let pristine = host.path("pristine");
+    host.place(&cache, &tool).unwrap();
+    fs::rename(host.path("task/hello"), &pristine).unwrap();
+    let copied = |cache: &ToolCache| {
+        let placed = host.place(cache, &tool).unwrap_or_else(|error| panic!("{error}"));
+        let same = std::process::Command::new("diff").arg("-r").arg(&pristine).arg(host.path("task/hello")).status();
+        let mode = fs::metadata(host.path("task/hello/run.sh")).unwrap().permissions().mode() & 0o7700;
+        fs::remove_dir_all(host.path("task/hello")).unwrap();
+        (same.unwrap().success(), mode, placed.unpacked)
+    };
+    for (n, damage) in damages.iter().enumerate() {
+        // A process that knows the tool and has looked at all of it long ago.
+        let known = Arc::clone(&cache.known()[&tool].entry);
+        assert!(known.is_right().unwrap());
+        known.seal_now();
+        let before = fs::symlink_metadata(entry.join("data")).unwrap().ctime_nsec();
+        damage();
+        // The clock of the file system may stand still for some milliseconds.
+        while n == 0 && fs::symlink_metadata(entry.join("data")).unwrap().ctime_nsec() == before {
+            damage();
+        }
+        let (same, mode, _) = copied(&cache);
+        assert!(same && mode == 0o700, "{n}");
+        // One that knows it, but not for long; and one that does not.
+        damage();
+        let (same, mode, _) = copied(&cache);
+        assert!(same && mode == 0o700, "{n}");
+        if entry.exists() {
+            damage();
+        }
+        let (same, mode, unpacked) = copied(&host.cache(u64::MAX));
+        assert!(same && mode == 0o700 && unpacked, "{n}");
+        host.run(&cache, &tool);
+    }
+    // What is small is kept in memory as a whole, and is never that of a tool.
+    fs::remove_dir_all(host.path("source/hello/lib")).unwrap();
+    fs::remove_file(host.path("source/hello/link")).unwrap();
+    host.pack("hello");
+    let cache = host.cache(u64::MAX);
+    host.run(&cache, &tool);
+    cache.known().get_mut(&tool).unwrap().settled = true;
+    let entry =
+        host.cached().into_iter().find(|name| host.path("cache").join(name) != entry.parent().unwrap()).unwrap();
+    fs::write(host.path("cache").join(entry).join("hello/run.sh"), "#!/bin/x!\n").unwrap();
+    assert!(cache.pristine(&tool).is_none());
+}
+
+#[test]
+fn what_a_tool_has_mounted_in_the_cache_stays_as_it_is() {
+    in_own_mount_namespace(|| {
+        for (way, mount) in ways_to_mount() {
+            for within in ["", "hello"] {
+                let (host, precious) = (Host::new(), Precious::new());
+                let tool = host.install("hello", b"data");
+                host.run(&host.cache(u64::MAX), &tool);
+                let [entry] = host.cached().try_into().unwrap();
+                mount(&host.path("cache").join(entry).join(within), &precious);
+                let cache = host.cache(0);
+                assert_eq!(host.run(&cache, &tool).0, b"data", "{way}");
+                cache.store.evict().unwrap();
+                drop(host.cache(0));
+                assert_eq!(host.cached(), [""; 0], "{way} in {within:?}");
+                precious.is_untouched();
+            }
+        }
+    });
 }
 
 #[test]

@@ -4,11 +4,14 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
 use super::super::nest::tells_changes;
 use super::*;
+use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
 
 const OWN: [&str; 5] = ["task.info", "task.json", "controller.info", "stdout", "stderr"];
@@ -132,7 +135,7 @@ impl Site {
         shell.arg("-c").arg(script).current_dir(dir.path().join("tool")).stdin(Stdio::null());
         let status = shell.stdout(output("stdout")).stderr(output("stderr")).status().unwrap();
         drop(shell);
-        assert!(status.success(), "{script}: {}", dir.output_tail("stderr", TAIL));
+        assert!(status.success(), "{script}: {}", dir.output_tail("stderr", TAIL).text);
         self.put_aside(dir);
     }
 
@@ -154,9 +157,19 @@ impl Site {
     }
 
     fn spares(&self) -> usize {
-        fs::read_dir(self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap()))
-            .unwrap()
-            .count()
+        fs::read_dir(self.around_spares()).unwrap().count()
+    }
+
+    /// The only spare folder.
+    fn spare(&self) -> PathBuf {
+        let mut spares: Vec<_> =
+            fs::read_dir(self.around_spares()).unwrap().map(|spare| spare.unwrap().path()).collect();
+        assert_eq!(spares.len(), 1);
+        spares.remove(0)
+    }
+
+    fn around_spares(&self) -> PathBuf {
+        self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap())
     }
 }
 
@@ -278,6 +291,121 @@ fn attributes_do_not_stay() {
             }
         }
     }
+}
+
+/// A task of another tool, or of another agent of this host, can reach what waits for the next one.
+#[test]
+fn what_another_task_has_changed_is_not_given_to_the_next_one() {
+    for mut site in Site::both() {
+        for script in [
+            "echo '#!/bin/x' > tool/run.sh",
+            "cp tool/run.sh x; printf '#!/bin/x\n' > tool/run.sh; touch -r x tool/run.sh; rm x",
+            "cp -p tool/run.sh x; mv x tool/run.sh",
+            "chmod 777 tool/run.sh",
+            "echo b=2 > tool/config",
+            "echo more > tool/data/deep/empty",
+            "touch tool/extra",
+            "mkdir tool/data/more",
+            "rm tool/config",
+            "mv tool/data tool/moved; cp -rp tool/moved tool/data; rm -r tool/moved",
+            "mv tool moved; cp -rp moved tool",
+            "echo output of somebody else > stdout",
+            "echo __EXTRA__=1 >> task.info",
+            "touch extra",
+            "chmod 500 .",
+        ] {
+            let dir = site.first();
+            site.put_aside(dir);
+            let spare = site.spare();
+            let changed = Command::new("sh").arg("-ec").arg(script).current_dir(&spare).status().unwrap();
+            assert!(changed.success(), "{script}");
+            let (next, reused) = site.task();
+            assert!(!reused, "{script}");
+            assert_eq!(found(next.path()), site.expected(), "{script}");
+            site.put_aside(next);
+            assert!(site.is_reused_after("echo output"), "{script}");
+        }
+    }
+}
+
+/// A tool is the same user as its agent, and can take the rights on the agent's own folders away.
+#[test]
+fn folders_of_ours_are_made_accessible_again() {
+    // Root may do everything by these capabilities; they are of the thread.
+    let mut present = capabilities(None).unwrap();
+    present.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
+    set_capabilities(None, present).unwrap();
+    for script in ["chmod 000 ../..", "chmod -R 000 ../..", "chmod 000 ../../.trash ../../.spare ../../.spare/*"] {
+        let mut site = Site::new();
+        let work = site.folder.path().join("work");
+        fs::set_permissions(&work, Permissions::from_mode(0o750)).unwrap();
+        site.workspace = Arc::new(Workspace::open(&work).unwrap());
+        site.spares = Spares::open(Arc::clone(&site.workspace)).unwrap();
+        let (dir, _) = site.task();
+        let shell = Command::new("sh").arg("-c").arg(script).current_dir(dir.path().join("tool")).status().unwrap();
+        assert!(shell.success() || script.contains("-R"), "{script}");
+        if let Some(useless) = site.spares.put_aside(dir, &site.remover) {
+            assert!(!matches!(site.workspace.remove(useless, REMOVALS_MAX), Removed::Left(_)), "{script}");
+        }
+        for _ in 0..2 {
+            let (next, _) = site.task();
+            assert_eq!(found(next.path()), site.expected(), "{script}");
+            site.put_aside(next);
+        }
+        assert!(site.task().1, "{script}: folders are used again");
+        assert_eq!(fs::metadata(&work).unwrap().mode() & 0o777, 0o750, "{script}");
+    }
+}
+
+#[test]
+fn what_a_run_has_mounted_stays_as_it_is() {
+    in_own_mount_namespace(|| {
+        for (way, mount) in ways_to_mount() {
+            for folder in ["", "tool", "tool/data"] {
+                let mut site = Site::new();
+                // Only what a run leaves in a folder that was used before is looked through on the spot.
+                let (dir, _) = site.task();
+                site.put_aside(dir);
+                let (dir, reused) = site.task();
+                assert!(reused);
+                let precious = Precious::new();
+                mount(&dir.path().join(folder), &precious);
+                let path = dir.path().to_owned();
+                if let Some(useless) = site.spares.put_aside(dir, &site.remover)
+                    && let Removed::Rest(rest) = site.workspace.remove(useless, REMOVALS_MAX)
+                {
+                    site.remover.take(rest);
+                }
+                assert!(!path.exists(), "{way} in {folder:?}: the folder is out of the way");
+                let (next, _) = site.task();
+                assert_eq!(found(next.path()), site.expected(), "{way} in {folder:?}");
+                site.put_aside(next);
+                let Site { spares, remover, folder: around, .. } = site;
+                drop(spares);
+                remover.finish();
+                assert_eq!(fs::read_dir(around.path().join("work/.trash")).unwrap().count(), 0, "{way} in {folder:?}");
+                precious.is_untouched();
+            }
+        }
+    });
+}
+
+#[test]
+fn what_is_mounted_over_our_own_folders_is_no_trash() {
+    in_own_mount_namespace(|| {
+        for name in [".trash", SPARE] {
+            let around = tempfile::tempdir().unwrap();
+            drop(Workspace::open(around.path()).unwrap());
+            let precious = Precious::new();
+            let _ = fs::create_dir(around.path().join(name));
+            bind(precious.path(), &around.path().join(name));
+            let workspace = Arc::new(Workspace::open(around.path()).unwrap());
+            let spares = Spares::open(Arc::clone(&workspace)).unwrap();
+            Remover::start(&workspace).unwrap().finish();
+            drop(spares);
+            precious.is_untouched();
+        }
+    });
 }
 
 /// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.

@@ -1,7 +1,8 @@
 //! Removing a folder that a stranger filled: any depth, any modes, any names, and never anything outside of it.
 //!
 //! A folder inside is first moved up, directly below the top, and emptied there. So the depth of the tree costs neither stack
-//! nor descriptors nor long paths, and a mount point is never entered: the kernel refuses to move one.
+//! nor descriptors nor long paths. A mount point is never entered, neither the top nor anything below it: each folder is opened
+//! on the mount of the one that it is in, and the kernel refuses to move or to unlink a mount point.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -9,12 +10,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, openat2};
 use rustix::io::{Errno, Result};
+
+use super::mounts;
+
+const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
 /// How far a removal came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(in crate::shell) enum Progress {
     /// Nothing is left.
     Gone,
     /// There is more; go on later.
@@ -24,29 +29,37 @@ pub(super) enum Progress {
 }
 
 impl Progress {
-    pub(super) const fn is_gone(self) -> bool {
+    pub(in crate::shell) const fn is_gone(self) -> bool {
         matches!(self, Self::Gone)
     }
 }
 
+/// Never becomes true.
+static NEVER: AtomicBool = AtomicBool::new(false);
+
 /// How much a removal may do.
-pub(super) struct Budget<'a> {
+pub(in crate::shell) struct Budget<'a> {
     entries: u32,
     stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Budget<'a> {
     /// So many entries.
-    pub(super) const fn of(entries: u32) -> Self {
+    pub(in crate::shell) const fn of(entries: u32) -> Self {
         Self { entries, stop: None }
     }
 
+    /// As much as there is.
+    pub(in crate::shell) const fn unlimited() -> Self {
+        Self { entries: u32::MAX, stop: Some(&NEVER) }
+    }
+
     /// As much as there is, until `stop` becomes true.
-    pub(super) const fn until(stop: &'a AtomicBool) -> Self {
+    pub(in crate::shell) const fn until(stop: &'a AtomicBool) -> Self {
         Self { entries: u32::MAX, stop: Some(stop) }
     }
 
-    pub(super) fn take(&mut self) -> Option<()> {
+    pub(in crate::shell) fn take(&mut self) -> Option<()> {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return None;
         }
@@ -57,17 +70,40 @@ impl<'a> Budget<'a> {
 }
 
 /// Opens a folder for reading, but not through a link.
-pub(super) fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
-    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    rustix::fs::openat(parent, name, flags, Mode::empty())
+pub(in crate::shell) fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
+    rustix::fs::openat(parent, name, OFlags::RDONLY | FOLDER, Mode::empty())
 }
 
-pub(super) fn path_of(name: &CStr) -> &Path {
+/// The same for the name of something in `parent`, and only if it is on the mount of `parent`.
+///
+/// # Errors
+/// `EXDEV` when something is mounted there.
+pub(in crate::shell) fn open_on_mount(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
+    open_on_mount_as(parent, name, OFlags::RDONLY)
+}
+
+pub(super) fn open_on_mount_as(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
+    let on_mount = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
+    match openat2(parent, name, access | FOLDER, Mode::empty(), on_mount) {
+        // No openat2: an old kernel, or a container that forbids what it does not know.
+        Err(Errno::NOSYS | Errno::PERM) => open_and_compare(parent, name, access),
+        opened => opened,
+    }
+}
+
+/// For kernels without `openat2`. The device would not tell: what is bound may be on the same one.
+pub(super) fn open_and_compare(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
+    let opened = rustix::fs::openat(parent, name, access | FOLDER, Mode::empty())?;
+    let (around, inside) = (mounts::id_of(parent)?, mounts::id_of(opened.as_fd())?);
+    if around == inside { Ok(opened) } else { Err(Errno::XDEV) }
+}
+
+pub(in crate::shell) fn path_of(name: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
 /// Removes what `name` is, up to the budget.
-pub(super) fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Progress {
+pub(in crate::shell) fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Progress {
     let top = match open_accessible(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Progress::Gone,
@@ -214,7 +250,7 @@ fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Resul
 
 /// Opens a folder, with all rights for its owner if it has not enough to be opened and searched.
 fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
-    let open = || open_folder(parent, path_of(name));
+    let open = || open_on_mount(parent, name);
     match open() {
         Err(Errno::ACCESS) => make_accessible(parent, name).and_then(|()| open()),
         other => other,
@@ -222,8 +258,7 @@ fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
 }
 
 /// Gives the owner all rights on a folder that it may not open, by way of `/proc`, so that no link is followed.
-pub(super) fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let folder = rustix::fs::openat(parent, name, flags, Mode::empty())?;
+pub(in crate::shell) fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
+    let folder = open_on_mount_as(parent, name, OFlags::PATH)?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)
 }

@@ -1,0 +1,75 @@
+//! What a result lacks of the output of a task, said on stderr, so that an end is not taken for the whole.
+
+use super::output::note;
+use crate::protocol::client::TaskView;
+
+/// Stands for bytes that are no text.
+const REPLACEMENT: char = '\u{fffd}';
+
+/// Says which outputs of a task are shown in part only, or not byte by byte.
+pub(super) fn note_tails(task: &TaskView) {
+    sentences(task).iter().for_each(|sentence| note(sentence));
+}
+
+fn sentences(task: &TaskView) -> Vec<String> {
+    let Some(bytes) = task.output_bytes() else { return Vec::new() };
+    let outputs = [
+        ("report.log", task.report(), bytes.report, "REPORT_LOG_KEEP_BYTES"),
+        ("stdout", task.stdout(), bytes.stdout, "STDOUT_KEEP_BYTES"),
+        ("stderr", task.stderr(), bytes.stderr, "STDERR_KEEP_BYTES"),
+    ];
+    let mut sentences = Vec::new();
+    for (name, tail, bytes, key) in outputs {
+        let shown = tail.len() as u64;
+        if shown < bytes {
+            let (shown, bytes) = (grouped(shown), grouped(bytes));
+            sentences.push(format!("{name}: the last {shown} of {bytes} bytes ({key} of the agent)"));
+        }
+        // Equal lengths mean that the tool has printed these characters itself.
+        if shown != bytes && tail.contains(REPLACEMENT) {
+            sentences.push(format!("{name}: what is not UTF-8 is shown as {REPLACEMENT}"));
+        }
+    }
+    sentences
+}
+
+/// A number with a comma for each thousand.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::words;
+    use crate::types::Fields;
+
+    fn told(stdout: &str, bytes: i32) -> Vec<String> {
+        let fields = Fields::new().with(words::STDOUT, stdout).with(words::STDOUT_BYTES, bytes);
+        sentences(&fields.with(words::REPORT_BYTES, 0).with(words::STDERR_BYTES, 0).into())
+    }
+
+    #[test]
+    fn what_is_missing_is_said() {
+        assert_eq!(told("all", 3), [""; 0]);
+        assert_eq!(told("end", 23_893), ["stdout: the last 3 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)"]);
+        assert_eq!(told("\u{fffd}", 1), ["stdout: what is not UTF-8 is shown as \u{fffd}"]);
+        assert_eq!(told("\u{fffd}", 3), [""; 0], "the tool has printed it");
+        assert_eq!(sentences(&Fields::new().with(words::STDOUT, "x").into()), [""; 0], "an agent that does not count");
+    }
+
+    #[test]
+    fn thousands_are_grouped() {
+        for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (12_345, "12,345"), (1_234_567, "1,234,567")] {
+            assert_eq!(grouped(number), text);
+        }
+    }
+}

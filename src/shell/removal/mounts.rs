@@ -1,0 +1,142 @@
+//! What is mounted at or below a path, by the kernel's own list, and taking it away again.
+
+use std::ffi::{CStr, OsString};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, openat, openat2};
+use rustix::io::{Errno, Result};
+use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
+
+use super::path_below;
+
+/// Unmounting one may uncover others; each round takes at least one away.
+const ROUNDS_MAX: u32 = 64;
+
+/// One line of the list.
+#[derive(Debug, PartialEq, Eq)]
+struct Mount {
+    id: u64,
+    point: PathBuf,
+}
+
+/// Whether anything is mounted there. When that cannot be told, it may be.
+pub(in crate::shell) fn is_mount_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
+    path_below(parent, name).and_then(|path| at_or_below(&path)).map_or(true, |mounts| !mounts.is_empty())
+}
+
+/// Unmounts what is mounted there, lazily, so that it goes also while it is in use. Tells in the log what was found; true if
+/// something of it is gone.
+pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
+    let mut detached = false;
+    let Ok(path) = path_below(parent, name) else { return false };
+    for round in 0..ROUNDS_MAX {
+        let mounts = match at_or_below(&path) {
+            Ok(mounts) => mounts,
+            Err(error) => {
+                log::warn!("cannot tell what is mounted below {}: {error}", path.display());
+                return detached;
+            }
+        };
+        if mounts.is_empty() {
+            return detached;
+        }
+        if round == 0 {
+            let points: Vec<_> = mounts.iter().map(|mount| mount.point.to_string_lossy()).collect();
+            log::warn!(
+                "a tool has left something mounted in {}, at {}: nothing behind it is removed; unmounting it",
+                path.display(),
+                points.join(", ")
+            );
+        }
+        match detach(&mounts) {
+            Ok(()) => detached = true,
+            Err(error) => {
+                log::warn!("cannot unmount what is in {}: {error}; it stays until somebody does", path.display());
+                return detached;
+            }
+        }
+    }
+    detached
+}
+
+/// Unmounts those of them that no other one covers: at least one.
+fn detach(mounts: &[Mount]) -> Result<()> {
+    let mut places = Vec::with_capacity(mounts.len());
+    for mount in mounts {
+        let place = open_place(&mount.point)?;
+        // Another mount may cover this one, or have taken its place.
+        if id_of(place.as_fd())? == mount.id {
+            places.push(place);
+        }
+    }
+    // By the descriptor, so that no name on the way can lead elsewhere meanwhile.
+    let path = |place: &OwnedFd| format!("/proc/self/fd/{}", place.as_raw_fd());
+    // All of them before the first is unmounted: what is bound recursively shares its mounts with the original, and unmounting
+    // them here would unmount them there, too.
+    for place in &places {
+        mount_change(path(place), MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
+    }
+    // The last of the list is on top of the others. One that went with another is not mounted any more.
+    let results: Vec<Result<()>> =
+        places.iter().rev().map(|place| unmount(path(place), UnmountFlags::DETACH)).collect();
+    let failed = || results.iter().find_map(|result| result.err()).unwrap_or(Errno::BUSY);
+    if results.iter().any(Result::is_ok) { Ok(()) } else { Err(failed()) }
+}
+
+fn open_place(point: &Path) -> Result<OwnedFd> {
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    match openat2(CWD, point, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
+        Err(Errno::NOSYS | Errno::PERM) => openat(CWD, point, flags, Mode::empty()),
+        opened => opened,
+    }
+}
+
+/// The number of the mount that an open file is on.
+pub(super) fn id_of(file: BorrowedFd<'_>) -> Result<u64> {
+    let info = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let id = info.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok());
+    id.ok_or(Errno::NOTSUP)
+}
+
+/// What is mounted at `path` or below it, in the order of the list.
+fn at_or_below(path: &Path) -> Result<Vec<Mount>> {
+    // Of the thread: threads may differ in what they see mounted.
+    let list = std::fs::read("/proc/thread-self/mountinfo")
+        .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
+    let mounts = list.split(|&byte| byte == b'\n').filter_map(parse);
+    Ok(mounts.filter(|mount| mount.point.starts_with(path)).collect())
+}
+
+/// `36 35 98:0 /root /point rw …`, in which blanks and the like stand as `\040`.
+fn parse(line: &[u8]) -> Option<Mount> {
+    let mut fields = line.split(|&byte| byte == b' ');
+    let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;
+    let escaped = fields.nth(3)?;
+    let mut point = Vec::with_capacity(escaped.len());
+    let mut rest = escaped;
+    while let Some((&byte, tail)) = rest.split_first() {
+        let octal = tail.get(..3).filter(|_| byte == b'\\').and_then(|digits| std::str::from_utf8(digits).ok());
+        let (byte, tail) = match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => (byte, tail.get(3..).unwrap_or_default()),
+            None => (byte, tail),
+        };
+        point.push(byte);
+        rest = tail;
+    }
+    Some(Mount { id, point: PathBuf::from(OsString::from_vec(point)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_the_list_is_understood() {
+        let line = b"36 35 98:0 /mnt1 /a\\040b\\134c rw,noatime master:1 - ext3 /dev/root rw";
+        assert_eq!(parse(line), Some(Mount { id: 36, point: PathBuf::from("/a b\\c") }));
+        assert_eq!(parse(b""), None);
+    }
+}
