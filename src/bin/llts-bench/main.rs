@@ -121,7 +121,8 @@ fn run_part(file: &Path, part: Part) -> Result<(), BenchError> {
 }
 
 fn load(file: &Path) -> Result<Config, BenchError> {
-    Config::load(Some(file)).map_err(|error| BenchError::Unexpected(error.to_string()))
+    let loaded = Config::load(Some(file)).map_err(|error| BenchError::Unexpected(error.to_string()));
+    loaded.map(|(config, _)| config)
 }
 
 /// Tells people something, beside the results on stdout.

@@ -7,8 +7,8 @@ use crate::protocol::code::Refusal;
 use crate::protocol::typed::{bad, labels, moment, number, seconds, whole};
 use crate::protocol::words::{self, kind};
 use crate::types::{
-    AgentId, Defer, ExitCode, Fields, Labels, OutputBytes, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId,
-    ToolSet,
+    AgentId, Defer, ExitCode, Fields, Labels, OutputBytes, Phase, PhaseTimes, Round, RunResult, Scalar, Session,
+    TaskId, ToolSet,
 };
 
 /// Which life of which agent speaks.
