@@ -29,7 +29,7 @@ use super::clock;
 use super::lock::StateLock;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Effect, Master, Totals};
-use crate::types::{Mono, Now, Wall};
+use crate::types::{Mono, Now, Origin, Wall};
 
 pub use error::PromptError;
 use fails::FailLog;
@@ -190,7 +190,7 @@ impl PromptMaster {
     fn accept(&mut self, now: Now) {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.connect(now, stream),
+                Ok((stream, address)) => self.connect(now, stream, Origin::new(address)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.accept_unread = false;
                     return;
@@ -206,7 +206,7 @@ impl PromptMaster {
         }
     }
 
-    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream) {
+    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream, origin: Origin) {
         self.connections += 1;
         let connection = Connection(self.connections);
         let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
@@ -216,7 +216,7 @@ impl PromptMaster {
             return log::warn!("cannot take a connection: {error}");
         }
         self.links.insert(connection, Link::new(stream));
-        self.engine.handle_connected(now, connection);
+        self.engine.handle_connected(now, connection, origin);
         self.settle(now);
     }
 
