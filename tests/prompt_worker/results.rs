@@ -1,6 +1,7 @@
 //! No result is replaced, and none is reported before it is safe.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
@@ -16,7 +17,7 @@ fn namespace(option: &str) -> Option<Vec<&str>> {
     };
     let found = ways.into_iter().find(works);
     if found.is_none() {
-        println!("skipped: no namespace for {option} may be made here");
+        let _ = writeln!(std::io::stderr(), "skipped: no namespace for {option} may be made here");
     }
     found
 }
