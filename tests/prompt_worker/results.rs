@@ -137,14 +137,27 @@ fn a_full_disk_ends_no_prompt() {
 #[test]
 fn a_worker_of_the_same_name_in_another_pid_namespace_leaves_a_run_alone() {
     let Some(unshare) = namespace("-pf") else { return };
+    leaves_a_run_alone(&[&unshare[..], &["--mount-proc", "--"]].concat());
+}
+
+/// What tells two machines of one name apart is the id of their boot.
+#[test]
+fn a_worker_of_another_machine_of_the_same_name_leaves_a_run_alone() {
+    let Some(unshare) = namespace("-m") else { return };
+    let boot = "echo 01234567-89ab-cdef-0123-456789abcdef > boot && \
+                mount --bind boot /proc/sys/kernel/random/boot_id && exec \"$@\"";
+    leaves_a_run_alone(&[&unshare[..], &["sh", "-c", boot, "sh"]].concat());
+}
+
+/// A worker that is started in this way, on the same root as one that runs its command.
+fn leaves_a_run_alone(wrapper: &[&str]) {
     let (place, master) = (Place::new(), Master::new());
     let script = "touch running; while [ ! -e go ]; do sleep 0.02; done; cat";
     let _worker = place.worker(master.address(), &[], script);
     let mut peer = master.join();
     peer.request("a.txt", "answer");
     eventually("a running command", || place.path("running").exists());
-    let wrapper = [&unshare[..], &["--mount-proc", "--"]].concat();
-    let other = place.worker_in(&wrapper, master.address(), "cat");
+    let other = place.worker_in(wrapper, master.address(), "cat");
     // It has looked through the runs before it joins.
     drop(master.join());
     assert_eq!(other.said().code, Some(0));
