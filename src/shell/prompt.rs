@@ -58,6 +58,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// A file that has changed so lately is still being written, unless the watch says that it was closed.
 const SETTLED: Duration = Duration::from_secs(1);
 
+/// The same of a file whose writer has it open. Only one that was truncated by its name looks like that and is not.
+const ABANDONED: Duration = Duration::from_secs(60);
+
 /// How a master has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
@@ -262,7 +265,7 @@ impl PromptMaster {
     }
 
     fn read_watch(&mut self, now: Now) {
-        let changes = self.watch.as_ref().and_then(Watch::read);
+        let changes = self.watch.as_mut().and_then(Watch::read);
         self.watch_unread = changes.is_some();
         for change in changes.unwrap_or_default() {
             match change {
@@ -340,7 +343,8 @@ impl PromptMaster {
                 continue;
             }
             let Some(metadata) = self.folders.look(file) else { continue };
-            if all || is_settled(&metadata, now) {
+            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file));
+            if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
                 let front = self.folders.peek(file, &metadata);
                 self.engine.handle_found(now, file.clone(), &front);
             } else {
@@ -351,10 +355,10 @@ impl PromptMaster {
     }
 }
 
-/// Whether nobody has touched the file for a while. A moment in the future is one of another clock, and says nothing.
-fn is_settled(metadata: &std::fs::Metadata, now: Now) -> bool {
+/// Whether nobody has touched the file for so long. A moment in the future is one of another clock, and says nothing.
+fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;
     let changed = Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
-    changed > now.wall || now.wall.since(changed) >= SETTLED
+    changed > now.wall || now.wall.since(changed) >= after
 }
