@@ -72,7 +72,7 @@ impl Results {
         // Written where the output was, so that it appears whole.
         fs::write(self.from.join(JSON), self.json())?;
         if self.durable {
-            ENDINGS.iter().try_for_each(|ending| open(&self.from.join(ending))?.sync_all())?;
+            ENDINGS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
         }
         let first = FileName::from(self.name.as_str());
         let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
@@ -188,6 +188,12 @@ fn is_ours(path: &Path) -> bool {
     };
     let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
     value.is_some_and(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+}
+
+/// Brings a file to the disk. An empty one, as most error outputs are, has nothing to bring: its name comes with the folder.
+fn sync(path: &Path) -> io::Result<()> {
+    let file = open(path)?;
+    if file.metadata()?.len() > 0 { file.sync_all() } else { Ok(()) }
 }
 
 /// Opens what may be anything, without waiting for a peer and without following a link.
