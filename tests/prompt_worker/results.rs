@@ -161,7 +161,7 @@ fn leaves_a_run_alone(wrapper: &[&str]) {
     // It has looked through the runs before it joins.
     drop(master.join());
     assert_eq!(other.said().code, Some(0));
-    fs::write(place.path("go"), "").unwrap();
+    fs::write(place.path("go"), "").expect("a file of ours");
     peer.hears("DONE");
     assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
 }
