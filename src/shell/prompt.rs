@@ -355,7 +355,7 @@ impl PromptMaster {
     }
 }
 
-/// Whether nobody has touched the file for so long. A moment in the future is one of another clock, and says nothing.
+/// Whether the file has not changed for so long. A moment in the future is one of another clock, and says nothing.
 fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;

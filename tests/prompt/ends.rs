@@ -45,7 +45,7 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
     let log = place.path("log");
     command.env("LLTS_LOG_LEVEL", "info").stderr(fs::File::create(&log).unwrap());
     let master = Running::start(command);
-    // The first message decides nothing of a secret, so that nobody has to wait for it.
+    // It shows no secret, so that its address does not have to wait.
     let mut stranger = master.connect();
     stranger.done();
     stranger.until_closed();

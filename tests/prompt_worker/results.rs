@@ -8,7 +8,7 @@ use std::process::Command;
 use crate::master::Master;
 use crate::place::{Place, Said, eventually, names};
 
-/// The options of unshare(1) with which a worker may have such a namespace here; `None`, and a word about it, where nobody may.
+/// The options of unshare(1) with which a worker may have such a namespace here; `None`, with a line on stderr, where that is not permitted.
 fn namespace(option: &str) -> Option<Vec<&str>> {
     let ways = [vec!["unshare", option], vec!["unshare", "-Ur", option]];
     let works = |way: &Vec<&str>| {

@@ -108,7 +108,7 @@ pub struct Master {
     /// Whether the [`Effect::Scan`] that is under way counts the files, so that its end may be COMPLETED.
     ticked: bool,
     stopping: bool,
-    /// When it has begun to stop: its work is over, and only connections are left.
+    /// When it began to stop: from then on it only closes connections.
     ended: Option<Mono>,
     exited: bool,
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::types::{Mono, Neighbourhood, Origin};
 
-/// Addresses that are remembered. Only what comes from a thousand networks within one pause gets so far.
+/// Addresses that are remembered: more than a thousand networks within one pause are an attack that no pause slows down.
 const ADDRESSES_MAX: usize = 1024;
 
 /// Between two lines of the log: strangers must not fill a disk with them.
@@ -50,7 +50,7 @@ impl Refusals {
         Some(std::mem::take(&mut self.suppressed))
     }
 
-    /// How many were left out, if the next line is due and nobody has been refused since.
+    /// How many were left out, if the next line is due and no refusal has asked for it.
     pub(super) fn take_suppressed(&mut self, now: Mono) -> Option<u64> {
         let is_due = self.suppressed > 0 && self.next_line.is_none_or(|next| now >= next);
         if is_due { self.take_line(now) } else { None }
@@ -90,6 +90,6 @@ mod tests {
         assert_eq!(refusals.pause(at(999), last), Some(at(1000)));
         assert_eq!(refusals.pause(at(1000), last), None);
         refusals.note(at(5000), last, Duration::ZERO);
-        assert_eq!(refusals.pauses.len(), 1, "a pause that is over is forgotten");
+        assert_eq!(refusals.pauses.len(), 1, "a pause that has ended is forgotten");
     }
 }

@@ -203,8 +203,8 @@ impl Master {
         self.refuse(now, connection, "the secret is missing or wrong; it is SECRET of [prompt] at the master");
     }
 
-    /// What a stranger says is looked at later. In no order, so that who waits longest does not wait behind all others of its
-    /// address, some of which may come only to hold it up.
+    /// What a stranger says is looked at later. A random delay decides the order: otherwise connections that were
+    /// opened earlier, only to guess, would keep a worker of the same address out.
     fn hold(&mut self, now: Now, connection: Connection, mut message: FromWorker, until: Mono) {
         if let FromWorker::Join { worker, secret, .. } = &mut message {
             // As much of it as counts: thousands may be held.

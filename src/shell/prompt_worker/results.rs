@@ -332,7 +332,7 @@ mod tests {
     fn what_cannot_be_kept_stays_where_it_was() {
         let place = Place(tempfile::tempdir().unwrap());
         fs::create_dir_all(place.path(".tasks/done")).unwrap();
-        // A folder in the place of the error output: nobody can open it for reading and move it to a file.
+        // There is no error output.
         let run = place.path("run");
         fs::create_dir(&run).unwrap();
         fs::write(run.join("out"), "answer").unwrap();
