@@ -42,6 +42,8 @@ pub struct PromptSection {
     pub bind: IpAddr,
     /// What a worker must show.
     pub secret: Option<Secret>,
+    /// How long an address waits after a wrong one.
+    pub refusal_pause: Duration,
     /// The folder with `.tasks`.
     pub root_dir: PathBuf,
     /// Between two TIMERs.
@@ -73,6 +75,7 @@ impl PromptSection {
             port: reader.port("prompt.PORT")?,
             bind: reader.address("prompt.BIND")?,
             secret: reader.parsed("prompt.SECRET", "\"\" or a text of up to 1024 bytes", secret)?,
+            refusal_pause: reader.millis("prompt.REFUSAL_PAUSE", 0..=HOUR)?,
             root_dir: reader.path("prompt.ROOT_DIR")?,
             timer_interval: reader.millis("prompt.TIMER_INTERVAL", 10..=DAY)?,
             request_timeout: reader.millis("prompt.REQUEST_TIMEOUT", 1..=HOUR)?,

@@ -30,7 +30,7 @@ use super::lock::StateLock;
 use super::signals::Signals;
 use crate::config::is_loopback;
 use crate::engine::master::{Connection, Effect, Master, Totals};
-use crate::types::{Mono, Now, Wall};
+use crate::types::{Mono, Now, Origin, Wall};
 
 pub use error::PromptError;
 use fails::FailLog;
@@ -58,6 +58,9 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// A file that has changed so lately is still being written, unless the watch says that it was closed.
 const SETTLED: Duration = Duration::from_secs(1);
+
+/// The same of a file whose writer has it open. Only one that was truncated by its name looks like that and is not.
+const ABANDONED: Duration = Duration::from_secs(60);
 
 /// How a master has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +194,7 @@ impl PromptMaster {
     fn accept(&mut self, now: Now) {
         loop {
             match self.listener.accept() {
-                Ok((stream, _)) => self.connect(now, stream),
+                Ok((stream, address)) => self.connect(now, stream, Origin::new(address)),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.accept_unread = false;
                     return;
@@ -207,7 +210,7 @@ impl PromptMaster {
         }
     }
 
-    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream) {
+    fn connect(&mut self, now: Now, mut stream: mio::net::TcpStream, origin: Origin) {
         self.connections += 1;
         let connection = Connection(self.connections);
         let token = Token(usize::try_from(self.connections).unwrap_or(usize::MAX));
@@ -217,7 +220,7 @@ impl PromptMaster {
             return log::warn!("cannot take a connection: {error}");
         }
         self.links.insert(connection, Link::new(stream));
-        self.engine.handle_connected(now, connection);
+        self.engine.handle_connected(now, connection, origin);
         self.settle(now);
     }
 
@@ -263,7 +266,7 @@ impl PromptMaster {
     }
 
     fn read_watch(&mut self, now: Now) {
-        let changes = self.watch.as_ref().and_then(Watch::read);
+        let changes = self.watch.as_mut().and_then(Watch::read);
         self.watch_unread = changes.is_some();
         for change in changes.unwrap_or_default() {
             match change {
@@ -341,7 +344,8 @@ impl PromptMaster {
                 continue;
             }
             let Some(metadata) = self.folders.look(file) else { continue };
-            if all || is_settled(&metadata, now) {
+            let is_open = self.watch.as_ref().is_some_and(|watch| watch.is_open(file));
+            if all || is_settled(&metadata, now, if is_open { ABANDONED } else { SETTLED }) {
                 let front = self.folders.peek(file, &metadata);
                 self.engine.handle_found(now, file.clone(), &front);
             } else {
@@ -352,10 +356,10 @@ impl PromptMaster {
     }
 }
 
-/// Whether nobody has touched the file for a while. A moment in the future is one of another clock, and says nothing.
-fn is_settled(metadata: &std::fs::Metadata, now: Now) -> bool {
+/// Whether the file has not changed for so long. A moment in the future is one of another clock, and says nothing.
+fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;
     let changed = Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
-    changed > now.wall || now.wall.since(changed) >= SETTLED
+    changed > now.wall || now.wall.since(changed) >= after
 }

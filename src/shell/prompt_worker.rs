@@ -22,7 +22,7 @@ use std::path::PathBuf;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use crate::engine::worker::{Effect, End, Kept, Settings, Worker};
+use crate::engine::worker::{Effect, End, Kept, Settings, Tally, Worker};
 use crate::shell::clock;
 use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
 use crate::shell::signals::{STOP, Signals};
@@ -75,8 +75,8 @@ pub enum PromptWorkerError {
 /// What has ended here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// The worker.
-    Worker(End),
+    /// The worker: why, and what it has worked off.
+    Worker(End, Tally),
     /// Its guard, which exits as the worker did. The worker has said everything that there is to say.
     Guard(u8),
 }
@@ -105,7 +105,8 @@ pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
     let master = (work.host, work.port);
     let (guard, dial, keeping, connection) = (Some(guard), None, None, None);
     let turns = Loop { master, host, name, guard, worker, runner, dial, keeping, connection };
-    Ok(Ended::Worker(turns.serve(&mut signals)))
+    let (end, tally) = turns.serve(&mut signals);
+    Ok(Ended::Worker(end, tally))
 }
 
 struct Loop {
@@ -134,10 +135,10 @@ struct Ready {
 }
 
 impl Loop {
-    fn serve(mut self, signals: &mut Signals) -> End {
+    fn serve(mut self, signals: &mut Signals) -> (End, Tally) {
         loop {
             if let Some(end) = self.obey() {
-                return end;
+                return (end, self.worker.tally());
             }
             let ready = self.wait(signals);
             if ready.signals {
@@ -160,7 +161,7 @@ impl Loop {
             if ready.readable
                 && let Some(end) = self.receive()
             {
-                return end;
+                return (end, self.worker.tally());
             }
             self.worker.handle_timeout(clock::now());
         }

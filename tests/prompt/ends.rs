@@ -1,5 +1,7 @@
 //! How a master starts, ends, and is hosted.
 
+use std::fs;
+
 use nix::sys::signal::Signal;
 use serde_json::json;
 
@@ -8,17 +10,76 @@ use crate::place::{Place, Running, eventually};
 #[test]
 fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
     let place = Place::new(&["a", "b", "c"]);
-    let master = place.master(&[("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "100")]);
+    // An hour until its TIMER: it ends with the last result.
+    let master = place.master(&[("KEEP_ALIVE", "false")]);
     let mut peer = master.join("1");
     for number in 0..3 {
         peer.take();
         if number == 1 { peer.failed() } else { peer.done() }
     }
-    peer.until_closed();
+    assert_eq!(peer.until_closed().unwrap()["type"], "COMPLETED");
     drop(peer);
     let (code, text) = master.end();
-    assert_eq!(code, Some(0));
+    assert_eq!(code, Some(1), "one has failed");
     assert!(text.contains("3 prompts: 2 succeeded, 1 failed, 0 left"), "{text}");
+}
+
+#[test]
+fn a_master_whose_prompts_are_all_done_has_succeeded() {
+    let place = Place::new(&["a"]);
+    fs::create_dir_all(place.path("failed")).unwrap();
+    fs::write(place.path("failed/before"), "of an earlier master").unwrap();
+    let master = place.master(&[("KEEP_ALIVE", "false")]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.done();
+    peer.until_closed();
+    drop(peer);
+    assert_eq!(master.end().0, Some(0));
+}
+
+#[test]
+fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
+    let place = Place::new(&["a", "b", "c"]);
+    let mut command = place.command(&["prompt", "master", "0"], &[("KEEP_ALIVE", "false"), ("SECRET", "open")]);
+    let log = place.path("log");
+    command.env("LLTS_LOG_LEVEL", "info").stderr(fs::File::create(&log).unwrap());
+    let master = Running::start(command);
+    // It shows no secret, so that its address does not have to wait.
+    let mut stranger = master.connect();
+    stranger.done();
+    stranger.until_closed();
+    let join = |id: &str| {
+        let mut peer = master.connect();
+        peer.say(&json!({ "type": "JOIN", "msg": id, "secret": "open", "splits": true }));
+        assert_eq!(peer.next().unwrap()["type"], "JOIN_ACK");
+        peer
+    };
+    let mut gone = join("gone");
+    gone.take();
+    gone.leave();
+    let mut peer = join("box-1");
+    peer.take();
+    peer.done();
+    peer.take();
+    peer.say(&json!({ "type": "FAILED", "msg": "exit code 3" }));
+    peer.take();
+    peer.done();
+    peer.until_closed();
+    drop(peer);
+    assert_eq!(master.end().0, Some(1));
+    let text = fs::read_to_string(&log).unwrap();
+    let tells = |words: &[&str]| {
+        assert!(text.lines().any(|line| words.iter().all(|word| line.contains(word))), "{words:?} of:\n{text}");
+    };
+    tells(&["WARN", "127.0.0.1:", "is refused", "JOIN"]);
+    tells(&["INFO", "worker gone (127.0.0.1:", "has joined"]);
+    tells(&["INFO", "a is handed out to worker gone (127.0.0.1:"]);
+    tells(&["INFO", "a waits again, from worker gone", "it leaves"]);
+    tells(&["INFO", "a is handed out to worker box-1"]);
+    tells(&["INFO", "a is done by worker box-1", " s"]);
+    tells(&["INFO", "b has failed at worker box-1", "exit code 3"]);
+    tells(&["INFO", "c is done by worker box-1"]);
 }
 
 #[test]
@@ -93,7 +154,8 @@ fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
     let place = Place::new(&["a"]);
     let (code, error) = place.refused(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")]);
     assert!(code == Some(2) && error.contains("prompt.SECRET"), "{error}");
-    let master = place.master(&[("BIND", "0.0.0.0"), ("SECRET", "open sesame")]);
+    let keys = [("BIND", "0.0.0.0"), ("SECRET", "open sesame"), ("REFUSAL_PAUSE", "10")];
+    let master = place.master(&keys);
     for join in [json!({ "type": "JOIN", "msg": "1" }), json!({ "type": "JOIN", "msg": "1", "secret": "guess" })] {
         let mut peer = master.connect();
         peer.say(&join);

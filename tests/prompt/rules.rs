@@ -80,6 +80,24 @@ fn what_the_watch_does_not_tell_the_timer_finds() {
 }
 
 #[test]
+fn the_timer_does_not_take_a_file_that_is_still_open_for_writing() {
+    use std::io::Write as _;
+    let place = Place::new(&[]);
+    let master = place.master(&[("TIMER_INTERVAL", "100")]);
+    let mut peer = master.join("1");
+    let mut slow = std::fs::File::create(place.path("pending/a")).unwrap();
+    slow.write_all(b"half of ").unwrap();
+    // Found by the timer only, which takes what has not changed for a second: this one after the other, if it took that.
+    std::fs::write(place.path("origin"), "linked").unwrap();
+    std::fs::hard_link(place.path("origin"), place.path("pending/b")).unwrap();
+    assert_eq!(peer.take(), "linked");
+    slow.write_all(b"it").unwrap();
+    drop(slow);
+    peer.done();
+    assert_eq!(peer.take(), "half of it");
+}
+
+#[test]
 fn front_matter_says_order_time_and_repetition() {
     let place = Place::new(&["a"]);
     place.write("b", b"---\npriority: 5\nmax_fails: 1\n---\nurgent\n");

@@ -1,13 +1,14 @@
 //! No result is replaced, and none is reported before it is safe.
 
 use std::fs;
+use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::process::Command;
 
 use crate::master::Master;
 use crate::place::{Place, Said, eventually, names};
 
-/// The options of unshare(1) with which a worker may have such a namespace here; `None`, and a word about it, where nobody may.
+/// The options of unshare(1) with which a worker may have such a namespace here; `None`, with a line on stderr, where that is not permitted.
 fn namespace(option: &str) -> Option<Vec<&str>> {
     let ways = [vec!["unshare", option], vec!["unshare", "-Ur", option]];
     let works = |way: &Vec<&str>| {
@@ -16,7 +17,7 @@ fn namespace(option: &str) -> Option<Vec<&str>> {
     };
     let found = ways.into_iter().find(works);
     if found.is_none() {
-        println!("skipped: no namespace for {option} may be made here");
+        let _ = writeln!(std::io::stderr(), "skipped: no namespace for {option} may be made here");
     }
     found
 }
@@ -136,18 +137,31 @@ fn a_full_disk_ends_no_prompt() {
 #[test]
 fn a_worker_of_the_same_name_in_another_pid_namespace_leaves_a_run_alone() {
     let Some(unshare) = namespace("-pf") else { return };
+    leaves_a_run_alone(&[&unshare[..], &["--mount-proc", "--"]].concat());
+}
+
+/// What tells two machines of one name apart is the id of their boot.
+#[test]
+fn a_worker_of_another_machine_of_the_same_name_leaves_a_run_alone() {
+    let Some(unshare) = namespace("-m") else { return };
+    let boot = "echo 01234567-89ab-cdef-0123-456789abcdef > boot && \
+                mount --bind boot /proc/sys/kernel/random/boot_id && exec \"$@\"";
+    leaves_a_run_alone(&[&unshare[..], &["sh", "-c", boot, "sh"]].concat());
+}
+
+/// A worker that is started in this way, on the same root as one that runs its command.
+fn leaves_a_run_alone(wrapper: &[&str]) {
     let (place, master) = (Place::new(), Master::new());
     let script = "touch running; while [ ! -e go ]; do sleep 0.02; done; cat";
     let _worker = place.worker(master.address(), &[], script);
     let mut peer = master.join();
     peer.request("a.txt", "answer");
     eventually("a running command", || place.path("running").exists());
-    let wrapper = [&unshare[..], &["--mount-proc", "--"]].concat();
-    let other = place.worker_in(&wrapper, master.address(), "cat");
+    let other = place.worker_in(wrapper, master.address(), "cat");
     // It has looked through the runs before it joins.
     drop(master.join());
     assert_eq!(other.said().code, Some(0));
-    fs::write(place.path("go"), "").unwrap();
+    fs::write(place.path("go"), "").expect("a file of ours");
     peer.hears("DONE");
     assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
 }

@@ -7,14 +7,17 @@ use serde_json::json;
 
 use super::{port, root};
 use crate::cli::Session;
-use crate::cli::exit::{Failure, INTERRUPTED};
+use crate::cli::exit::{FAILED, Failure, INTERRUPTED};
 use crate::cli::output::note;
 use crate::engine::master::Totals;
 use crate::shell::logging;
-use crate::shell::prompt::{Place, PromptMaster};
+use crate::shell::prompt::{End, Place, PromptMaster};
 use crate::shell::signals::{STOP, Signals};
 
 #[derive(Args, Debug)]
+#[command(after_help = "\
+Exits with 0 when every prompt that it handed out is done, 1 if one of them has failed or it
+cannot start, 130 after a second Ctrl-C.")]
 pub(super) struct MasterArgs {
     /// TCP port; 0 takes a free one [default: prompt.PORT]
     port: Option<u16>,
@@ -43,7 +46,11 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
     }
     let end = master.run(Some(signals)).map_err(Failure::failed)?;
     tell(session, &end.totals);
-    Ok(if end.forced { INTERRUPTED } else { 0 })
+    Ok(match end {
+        End { forced: true, .. } => INTERRUPTED,
+        End { totals, .. } if totals.failed > 0 => FAILED,
+        _ => 0,
+    })
 }
 
 fn tell(session: &mut Session, totals: &Totals) {

@@ -9,7 +9,7 @@ use clap::Args;
 use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::config::Durability;
-use crate::engine::worker::{End, Settings};
+use crate::engine::worker::{End, Settings, Tally};
 use crate::shell::logging;
 use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
 
@@ -25,8 +25,9 @@ Its output is in DIR/.tasks/done/ or failed/, as NAME.out, NAME.err and NAME.jso
 the prompt NAME gets there. Ctrl-C ends the command and gives the prompt back; a second
 Ctrl-C gives the command no time to end.
 
-Exits with 0 after Ctrl-C or when the master has ended, 3 if there was none, 4 if it
-refused, 75 with --end-when-limited.";
+Exits with 0 after Ctrl-C or when the master has ended, or with 1 if a prompt failed;
+1 if the command cannot be started or its results cannot be kept, which gives the prompt
+back; 3 if there was no master, 4 if it refused, 75 with --end-when-limited.";
 
 #[derive(Args, Debug)]
 #[command(after_help = COMMAND)]
@@ -77,11 +78,14 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),
     })?;
-    let end = match ended {
+    let (end, Tally { all, failed }) = match ended {
         Ended::Guard(code) => return Ok(code),
-        Ended::Worker(end) => end,
+        Ended::Worker(end, tally) => (end, tally),
     };
     match end {
+        End::Stopped | End::MasterGone if failed > 0 => {
+            Err(Failure::failed(format!("{failed} of {all} prompts failed")))
+        }
         End::Stopped | End::MasterGone => Ok(0),
         End::NoMaster(reason) => {
             let sentence = format!("no prompt master answers at {master}: {reason}");

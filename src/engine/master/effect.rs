@@ -86,6 +86,8 @@ pub enum Timer {
     Tick,
     /// A connection has not said JOIN.
     Join(Connection),
+    /// What a stranger shows may be looked at.
+    Admit(Connection),
     /// A worker that has joined may hear more than JOIN_ACK.
     Settle(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.

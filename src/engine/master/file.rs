@@ -155,9 +155,9 @@ mod tests {
         assert_eq!(counts(&[], &beside), [0, 0, 4, 0]);
         // Its prompt waits again.
         assert_eq!(counts(&["a.txt"], &["a.txt.out", "a.txt.reason", "a.txt.2.reason", "b.out"]), [1, 0, 1, 0]);
-        // The prompt is in the root of the master; somebody has removed the empty output.
+        // The prompt is in the root of the master, and the second run lacks its empty output.
         assert_eq!(counts(&[], &["a.out", "a.err", "a.json", "a.reason", "b.out", "b.json"]), [0; 4]);
-        // What waits is handed out, whatever it is called.
+        // A file in pending/ is handed out, even if it is called like a result.
         assert_eq!(counts(&["a", "a.out", ".a", "a~"], &[]), [2, 0, 0, 0]);
     }
 }

@@ -79,7 +79,7 @@ impl Master {
     fn request(&mut self, now: Now, connection: Connection, held: Held, prompt: String) {
         let id = self.ask(now, connection, Asked::Request);
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
-        log::debug!("{} goes to {connection:?}", held.file);
+        log::info!("{} is handed out to {}", held.file, self.name_of(connection));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
         self.effects.push_back(Effect::Send(connection, FromMaster::Request(Request { id, prompt, file, timeout })));
     }
@@ -105,6 +105,14 @@ impl Master {
     pub(super) fn fail(&mut self, mut held: Held, reason: Option<String>) {
         held.fails = held.fails.saturating_add(1);
         let again = held.fails <= held.front.max_fails;
+        if again {
+            log::info!(
+                "{} waits again after failure {} of {} that it may have",
+                held.file,
+                held.fails,
+                held.front.max_fails
+            );
+        }
         self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
     }
 
@@ -112,9 +120,9 @@ impl Master {
     pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
         let Some(held) = self.end_run(now, connection) else { return };
         let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
-        log::warn!("{} took longer than its {seconds} s; cutting its worker", held.file);
+        log::warn!("{} took longer than its {seconds} s; cutting {}", held.file, self.name_of(connection));
         self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
-        self.disconnect(now, connection);
+        self.disconnect(now, connection, "its run took too long");
     }
 
     /// What became of an [`Effect::Move`].
@@ -130,6 +138,13 @@ impl Master {
             return self.hand_out(now);
         }
         let Some(Leaving { waiting, destination, .. }) = self.files.leaving.remove(file) else { return };
+        if let Moved::To(name) = &moved
+            && name != file
+        {
+            log::info!("{file} is called {name} from now on: there was one of its name");
+        }
+        let is_result =
+            matches!((&moved, &destination), (Moved::To(_), Destination::Done | Destination::Failed { .. }));
         match (moved, destination) {
             (Moved::To(file), Destination::Pending) => self.files.insert(file, waiting),
             (Moved::To(_), Destination::Done) => {
@@ -143,6 +158,9 @@ impl Master {
             (Moved::Vanished | Moved::Stuck(_), _) => log::warn!("{file} is gone from working/"),
         }
         self.files.forget(file);
+        if is_result {
+            self.count_files_if_none_is_known();
+        }
         self.hand_out(now);
     }
 
@@ -156,20 +174,20 @@ impl Master {
     }
 
     /// The document's disconnection of a worker: what it has waits again, and its connection is closed. A second call does
-    /// nothing.
-    pub(super) fn disconnect(&mut self, now: Now, connection: Connection) {
+    /// nothing. `why` is for the log.
+    pub(super) fn disconnect(&mut self, now: Now, connection: Connection, why: &str) {
         if self.peers.get(connection).is_none_or(|peer| peer.state == State::Disconnecting) {
             return;
         }
-        self.take_back(now, connection);
+        self.take_back(now, connection, why);
         self.timers.set(Timer::Disconnect(connection), now.mono + self.settings.disconnect_timeout);
         self.effects.push_back(Effect::Close(connection));
     }
 
     /// From here on nothing that the worker says counts.
-    pub(super) fn take_back(&mut self, now: Now, connection: Connection) {
+    pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join, Timer::Settle, Timer::Run, Timer::Rest] {
+        for timer in [Timer::Join, Timer::Admit, Timer::Settle, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
         }
         let outstanding = self.peers.get_mut(connection).map(|peer| std::mem::take(&mut peer.outstanding));
@@ -177,10 +195,14 @@ impl Master {
             self.timers.clear(&Timer::Acknowledge(connection, request));
         }
         match old {
-            Some(State::Requesting(held, _) | State::Working(held)) => self.release(*held, Destination::Pending),
+            Some(State::Requesting(held, _) | State::Working(held)) => {
+                log::info!("{} waits again, from {}: {why}", held.file, self.name_of(connection));
+                self.release(*held, Destination::Pending);
+            }
             // A file that is being claimed comes back in `handle_claimed`.
             Some(
                 State::Stranger
+                | State::Held(_)
                 | State::Settling(_)
                 | State::Idle(_)
                 | State::Resting

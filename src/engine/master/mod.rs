@@ -10,7 +10,7 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! Who owns what: [`files`] the files that wait or leave, [`peers`] the connections and the states of their workers, [`gates`]
-//! which files may not start, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when.
+//! which files may not start, [`refusals`] which addresses have to wait, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -22,7 +22,8 @@
 //! A worker settles for 200 ms, because the document's workers take what one `recv` returns after JOIN for one JSON text: a
 //! REQUEST in the same segment as JOIN_ACK would end them. One that says in its JOIN that it splits the stream is idle at once.
 //!
-//! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left; DISCONNECT is
+//! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left, or by the same look
+//! after the last result; DISCONNECT is
 //! [`Master::handle_closed`], or its time-out. A worker is its connection: two may call themselves the same. A file is in one place at
 //! any time: a worker that is cut, in whatever state, gives its file back before it is forgotten, and says nothing that counts
 //! afterwards. What a worker says of a prompt counts only after it has acknowledged it: a second DONE for the file before never
@@ -34,6 +35,7 @@ mod files;
 mod gates;
 mod handout;
 mod peers;
+mod refusals;
 mod talk;
 
 #[cfg(test)]
@@ -56,6 +58,7 @@ use files::Files;
 use gates::Gates;
 use handout::Claim;
 use peers::{Asked, Peers, State};
+use refusals::Refusals;
 
 /// What the engine must know of the configuration, section `[prompt]`.
 #[derive(Clone)]
@@ -80,6 +83,8 @@ pub struct Settings {
     pub sending_bytes_max: usize,
     /// What a worker must show: `SECRET`.
     pub secret: Option<String>,
+    /// How long an address waits after a wrong one: `REFUSAL_PAUSE`.
+    pub refusal_pause: Duration,
 }
 
 /// Connections beyond those of all workers: those that ask for the status, and those that have not said JOIN yet.
@@ -93,15 +98,18 @@ pub struct Master {
     files: Files,
     peers: Peers,
     gates: Gates,
+    refusals: Refusals,
     /// The file that is on its way to `working/`: one at a time, so that the bytes in memory are known before the next.
     claim: Option<Claim>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
     /// Messages that had no meaning when they came.
     ignored: u64,
-    /// Whether a TIMER has asked for the [`Effect::Scan`] that is under way, so that its end may be COMPLETED.
+    /// Whether the [`Effect::Scan`] that is under way counts the files, so that its end may be COMPLETED.
     ticked: bool,
     stopping: bool,
+    /// When it began to stop: from then on it only closes connections.
+    ended: Option<Mono>,
     exited: bool,
 }
 
@@ -118,12 +126,14 @@ impl Master {
             files: Files::new(done, failed),
             peers: Peers::default(),
             gates: Gates::default(),
+            refusals: Refusals::default(),
             claim: None,
             timers,
             effects: VecDeque::from([Effect::Scan]),
             ignored: 0,
             ticked: false,
             stopping: false,
+            ended: None,
             exited: false,
         }
     }
@@ -166,7 +176,8 @@ impl Master {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Tick => self.tick(now),
-                Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Join(connection) => self.not_joined(now, connection),
+                Timer::Admit(connection) => self.admit(now, connection),
                 Timer::Settle(connection) => self.settled(now, connection),
                 Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
@@ -224,11 +235,12 @@ impl Master {
         if std::mem::replace(&mut self.stopping, true) {
             return;
         }
+        self.ended = Some(now.mono);
         self.timers.clear(&Timer::Tick);
         self.timers.set(Timer::Shutdown, now.mono + self.settings.shutdown_timeout);
         let all: Vec<Connection> = self.peers.iter().map(|(connection, _)| connection).collect();
         for connection in all {
-            self.disconnect(now, connection);
+            self.disconnect(now, connection, "the master stops");
         }
     }
 
@@ -237,7 +249,8 @@ impl Master {
     pub fn totals(&self, now: Now) -> Totals {
         let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
         let left = self.files.pending() + self.files.set_aside_count() + self.working();
-        Totals { running_for: now.mono.since(self.started), all: succeeded + failed + left, succeeded, failed }
+        let end = self.ended.unwrap_or(now.mono);
+        Totals { running_for: end.since(self.started), all: succeeded + failed + left, succeeded, failed }
     }
 
     /// Messages that had no meaning when they came: DONE of an idle worker, an acknowledgement of nothing.
@@ -274,13 +287,28 @@ impl Master {
     /// The document's TIMER: count files, check workers.
     fn tick(&mut self, now: Now) {
         self.timers.set(Timer::Tick, now.mono + self.settings.timer_interval);
-        self.ticked = true;
-        self.effects.push_back(Effect::Scan);
+        if let Some(more) = self.refusals.take_suppressed(now.mono) {
+            log::warn!("{more} more connections were refused");
+        }
+        self.count_files();
         let workers: Vec<Connection> =
             self.peers.iter().filter(|(_, peer)| peer.is_settled()).map(|(connection, _)| connection).collect();
         for connection in workers {
             let request = self.ask(now, connection, Asked::Check);
             self.effects.push_back(Effect::Send(connection, FromMaster::Check(request)));
+        }
+    }
+
+    /// The document's check whether a file is left, as a TIMER makes it.
+    fn count_files(&mut self) {
+        self.ticked = true;
+        self.effects.push_back(Effect::Scan);
+    }
+
+    /// After the last result nothing more comes by itself: the end need not wait for the next TIMER.
+    fn count_files_if_none_is_known(&mut self) {
+        if !self.settings.keep_alive && !self.stopping && self.files.pending() == 0 && self.working() == 0 {
+            self.count_files();
         }
     }
 
@@ -299,9 +327,8 @@ impl Master {
     fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
         let Some(asked) = peer.outstanding.get(request) else { return };
-        let label = peer.label.as_deref().unwrap_or_default();
-        log::warn!("worker {label} ({connection:?}) has not acknowledged a {asked:?} in time; cutting it");
-        self.disconnect(now, connection);
+        log::warn!("{} has not acknowledged a {asked:?} in time; cutting it", peer.name());
+        self.disconnect(now, connection, "it has not answered in time");
     }
 
     /// Checks every invariant.
@@ -317,7 +344,9 @@ impl Master {
             for request in peer.outstanding.keys() {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
             }
-            assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
+            let is_held = matches!(peer.state, State::Held(_));
+            assert_eq!(is(Timer::Join(connection)), is_held || peer.state == State::Stranger, "{connection:?}");
+            assert_eq!(is(Timer::Admit(connection)), is_held, "{connection:?}");
             assert_eq!(is(Timer::Settle(connection)), matches!(peer.state, State::Settling(_)), "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");

@@ -4,17 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::Connection;
 use super::files::Held;
-use crate::protocol::prompt::{RequestId, WorkerState};
-use crate::types::Mono;
+use crate::protocol::prompt::{FromWorker, RequestId, WorkerState};
+use crate::types::{Mono, Origin};
 
 /// What a worker's id is cut to: a port number or a name, for people.
-const LABEL_CHARS_MAX: usize = 128;
+pub(super) const LABEL_CHARS_MAX: usize = 128;
 
 /// What a connection is about.
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
     /// It has not said JOIN.
     Stranger,
+    /// It has said this, with a secret, and its address has to wait.
+    Held(Box<FromWorker>),
     /// It has joined, and hears nothing but JOIN_ACK for a while.
     Settling(Owed),
     /// It waits for a prompt; the number is its place in the queue.
@@ -50,6 +52,7 @@ pub(super) enum Asked {
 pub(super) struct Peer {
     /// What it calls itself; `None` until it has joined.
     pub(super) label: Option<String>,
+    pub(super) origin: Origin,
     pub(super) state: State,
     /// Since when it is in this state.
     pub(super) since: Mono,
@@ -58,8 +61,16 @@ pub(super) struct Peer {
 }
 
 impl Peer {
-    pub(super) const fn new(since: Mono) -> Self {
-        Self { label: None, state: State::Stranger, since, outstanding: BTreeMap::new() }
+    pub(super) const fn new(since: Mono, origin: Origin) -> Self {
+        Self { label: None, origin, state: State::Stranger, since, outstanding: BTreeMap::new() }
+    }
+
+    /// For people: what it calls itself, and where it is.
+    pub(super) fn name(&self) -> String {
+        match &self.label {
+            Some(label) => format!("worker {label} ({})", self.origin),
+            None => self.origin.to_string(),
+        }
     }
 
     pub(super) fn name_itself(&mut self, label: &str) {
@@ -70,6 +81,7 @@ impl Peer {
         match &self.state {
             State::Requesting(held, _) | State::Working(held) => Some(held),
             State::Stranger
+            | State::Held(_)
             | State::Settling(_)
             | State::Idle(_)
             | State::Resting
@@ -80,7 +92,7 @@ impl Peer {
 
     /// Whether it has joined and is not being closed.
     pub(super) const fn is_worker(&self) -> bool {
-        !matches!(self.state, State::Stranger | State::Disconnecting)
+        !matches!(self.state, State::Stranger | State::Held(_) | State::Disconnecting)
     }
 
     /// Whether it has joined and may be sent anything.
@@ -91,7 +103,9 @@ impl Peer {
     /// The state in the document's words.
     pub(super) const fn shown_state(&self) -> WorkerState {
         match self.state {
-            State::Stranger | State::Settling(_) | State::Idle(_) | State::Resting => WorkerState::Idle,
+            State::Stranger | State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting => {
+                WorkerState::Idle
+            }
             State::Claiming | State::Requesting(..) => WorkerState::Requesting,
             State::Working(_) => WorkerState::Working,
             State::Disconnecting => WorkerState::Disconnecting,
@@ -145,6 +159,7 @@ impl Peers {
             }
             State::Requesting(_, bytes) => self.sending_bytes += bytes,
             State::Stranger
+            | State::Held(_)
             | State::Settling(_)
             | State::Resting
             | State::Claiming
@@ -163,6 +178,7 @@ impl Peers {
             }
             State::Requesting(_, bytes) => self.sending_bytes -= bytes,
             State::Stranger
+            | State::Held(_)
             | State::Settling(_)
             | State::Resting
             | State::Claiming

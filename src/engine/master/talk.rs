@@ -2,27 +2,38 @@
 
 use std::time::Duration;
 
+use rand::RngExt as _;
+
 use super::files::Held;
-use super::peers::{Asked, Owed, Peer, State};
+use super::peers::{Asked, LABEL_CHARS_MAX, Owed, Peer, State};
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
-use crate::types::Now;
+use crate::types::{Mono, Now, Origin};
 
 /// For a worker's own report after the time of its prompt is over. It counts that time, too, and tells more than a cut does; its
 /// SIGTERM, two seconds later its SIGKILL and the report take less than this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
+
+/// Between the looks at what several connections of one address show, on average half of it.
+const HOLD_JITTER_MILLIS: u64 = 250;
+
+/// A longer secret is not ours: `SECRET` has at most so many bytes.
+const SECRET_BYTES_MAX: usize = 1024;
+
+/// What is logged of a worker's reason.
+const REASON_CHARS_MAX: usize = 200;
 
 /// How long a worker that does not split the stream hears nothing but JOIN_ACK: a Python that has said JOIN is in its `recv` by
 /// then, also on a busy machine.
 const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 impl Master {
-    /// Somebody has connected.
-    pub fn handle_connected(&mut self, now: Now, connection: Connection) {
+    /// A peer has connected.
+    pub fn handle_connected(&mut self, now: Now, connection: Connection, origin: Origin) {
         if self.stopping || self.peers.len() >= self.settings.workers_max.saturating_add(STRANGERS_MAX) {
             return self.effects.push_back(Effect::Abort(connection));
         }
-        self.peers.insert(connection, Peer::new(now.mono));
+        self.peers.insert(connection, Peer::new(now.mono, origin));
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
@@ -30,10 +41,10 @@ impl Master {
     pub fn handle_closed(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get(connection) else { return };
         if peer.state != State::Disconnecting {
-            if let Some(label) = &peer.label {
-                log::info!("worker {label} is gone");
+            if peer.label.is_some() {
+                log::info!("{} is gone", peer.name());
             }
-            self.take_back(now, connection);
+            self.take_back(now, connection, "its connection has ended");
         }
         self.forget(connection);
         self.hand_out(now);
@@ -42,14 +53,22 @@ impl Master {
     /// A message has come.
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         let Some(peer) = self.peers.get(connection) else { return };
+        if peer.state == State::Stranger
+            && matches!(message, FromWorker::Join { .. } | FromWorker::Status { .. })
+            && let Some(until) = self.refusals.pause(now.mono, peer.origin)
+        {
+            return self.hold(now, connection, message, until);
+        }
         match (&peer.state, message) {
             // Whatever it has had waits for another worker already.
             (State::Disconnecting, _) => self.ignored += 1,
+            (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves"),
+            // One secret at a time.
+            (State::Held(_), _) => self.ignored += 1,
             (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
             (State::Stranger, FromWorker::Join { worker, secret, splits }) => {
                 self.join(now, connection, &worker, secret.as_deref(), splits);
             }
-            (_, FromWorker::Leave) => self.disconnect(now, connection),
             (State::Stranger, _) => self.refuse(now, connection, "the first message must be JOIN"),
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
@@ -61,16 +80,8 @@ impl Master {
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
-            (State::Working(_), FromWorker::Done { .. }) => {
-                if let Some(held) = self.end_run(now, connection) {
-                    self.release(held, Destination::Done);
-                }
-            }
-            (State::Working(_), FromWorker::Failed { .. }) => {
-                if let Some(held) = self.end_run(now, connection) {
-                    self.fail(held, None);
-                }
-            }
+            (State::Working(_), FromWorker::Done { .. }) => self.done(now, connection),
+            (State::Working(_), FromWorker::Failed { reason }) => self.failed(now, connection, &reason),
             (State::Working(_), FromWorker::UsageLimited { retry_after, .. }) => {
                 self.usage_limited(now, connection, retry_after);
             }
@@ -88,7 +99,10 @@ impl Master {
         let Some(peer) = self.peers.get(connection) else { return };
         match (error, &peer.state) {
             // A later version of a worker may say more than is known here.
-            (MessageError::UnknownType(_), State::Settling(_) | State::Idle(_) | State::Resting | State::Claiming)
+            (
+                MessageError::UnknownType(_),
+                State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting | State::Claiming,
+            )
             | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
             | (_, State::Disconnecting) => self.ignored += 1,
             (MessageError::UnknownType(_), State::Stranger) | (MessageError::Malformed(_), _) => {
@@ -100,11 +114,7 @@ impl Master {
 
     fn join(&mut self, now: Now, connection: Connection, label: &str, secret: Option<&str>, splits: bool) {
         if !self.is_admitted(secret) {
-            return self.refuse(
-                now,
-                connection,
-                "the secret is missing or wrong; it is SECRET of [prompt] at the master",
-            );
+            return self.refuse_secret(now, connection);
         }
         if self.peers.workers() >= self.settings.workers_max {
             let max = self.settings.workers_max;
@@ -121,7 +131,7 @@ impl Master {
             State::Settling(Owed::default())
         };
         self.peers.set(connection, state, now.mono);
-        log::info!("worker {label} has joined as {connection:?}");
+        log::info!("{} has joined", self.name_of(connection));
         self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
     }
 
@@ -153,11 +163,7 @@ impl Master {
 
     fn tell_status(&mut self, now: Now, connection: Connection, secret: Option<&str>) {
         if !self.is_admitted(secret) {
-            return self.refuse(
-                now,
-                connection,
-                "the secret is missing or wrong; it is SECRET of [prompt] at the master",
-            );
+            return self.refuse_secret(now, connection);
         }
         if self.timers.is_set(&Timer::Join(connection)) {
             // Whoever goes on asking may stay.
@@ -176,12 +182,82 @@ impl Master {
 
     /// Says why, and closes the connection.
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
-        let label = self.peers.get(connection).and_then(|peer| peer.label.as_deref()).unwrap_or("a stranger");
-        log::warn!("{label} ({connection:?}) is refused: {reason}");
+        match self.refusals.take_line(now.mono) {
+            None => {}
+            Some(0) => log::warn!("{} is refused: {reason}", self.name_of(connection)),
+            Some(more) => {
+                let name = self.name_of(connection);
+                log::warn!("{name} is refused: {reason}; {more} more were refused since the last such line");
+            }
+        }
         if self.owed(connection).is_none() {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
-        self.disconnect(now, connection);
+        self.disconnect(now, connection, "it is refused");
+    }
+
+    fn refuse_secret(&mut self, now: Now, connection: Connection) {
+        if let Some(peer) = self.peers.get(connection) {
+            self.refusals.note(now.mono, peer.origin, self.settings.refusal_pause);
+        }
+        self.refuse(now, connection, "the secret is missing or wrong; it is SECRET of [prompt] at the master");
+    }
+
+    /// What a stranger says is looked at later. A random delay decides the order: otherwise connections that were
+    /// opened earlier, only to guess, would keep a worker of the same address out.
+    fn hold(&mut self, now: Now, connection: Connection, mut message: FromWorker, until: Mono) {
+        if let FromWorker::Join { worker, secret, .. } = &mut message {
+            // As much of it as counts: thousands may be held.
+            *worker = worker.chars().take(LABEL_CHARS_MAX).collect();
+            *secret = secret.take().filter(|secret| secret.len() <= SECRET_BYTES_MAX);
+        }
+        if let FromWorker::Status { secret } = &mut message {
+            *secret = secret.take().filter(|secret| secret.len() <= SECRET_BYTES_MAX);
+        }
+        self.peers.set(connection, State::Held(Box::new(message)), now.mono);
+        let jitter = Duration::from_millis(self.random.random_range(0..HOLD_JITTER_MILLIS));
+        self.timers.set(Timer::Admit(connection), until + jitter);
+    }
+
+    /// What a stranger has said is looked at, unless its address has to wait once more.
+    pub(super) fn admit(&mut self, now: Now, connection: Connection) {
+        if let Some(State::Held(message)) = self.peers.set(connection, State::Stranger, now.mono) {
+            self.handle_message(now, connection, *message);
+        }
+    }
+
+    /// JOIN has not come in time, or could not be looked at: a worker that hears no word of it tries again.
+    pub(super) fn not_joined(&mut self, now: Now, connection: Connection) {
+        match self.peers.get(connection).map(|peer| &peer.state) {
+            Some(State::Held(_)) => self.disconnect(now, connection, "its address shows wrong secrets"),
+            _ => self.refuse(now, connection, "JOIN did not come in time"),
+        }
+    }
+
+    /// For people: who is behind a connection.
+    pub(super) fn name_of(&self, connection: Connection) -> String {
+        self.peers.get(connection).map(Peer::name).unwrap_or_default()
+    }
+
+    fn done(&mut self, now: Now, connection: Connection) {
+        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        if let Some(held) = self.end_run(now, connection) {
+            log::info!("{} is done by {name} after {seconds:.1} s", held.file);
+            self.release(held, Destination::Done);
+        }
+    }
+
+    fn failed(&mut self, now: Now, connection: Connection, reason: &str) {
+        let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
+        if let Some(held) = self.end_run(now, connection) {
+            let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
+            log::info!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file);
+            self.fail(held, None);
+        }
+    }
+
+    fn seconds_in_state(&self, now: Now, connection: Connection) -> f64 {
+        self.peers.get(connection).map_or(0.0, |peer| now.mono.since(peer.since).as_secs_f64())
     }
 
     fn acknowledged(&mut self, now: Now, connection: Connection, request: &RequestId, asked: Asked) {
@@ -219,6 +295,7 @@ impl Master {
     /// worker rests. A worker that does not know how long is cut, as the document of that message has it.
     fn usage_limited(&mut self, now: Now, connection: Connection, retry_after: Option<Duration>) {
         let Some(held) = self.end_run(now, connection) else { return };
+        log::info!("{} waits again, from {}: it has met a limit", held.file, self.name_of(connection));
         let until = now.mono + retry_after.unwrap_or(self.settings.retry_after);
         for gate in &held.front.gates {
             let until = self.gates.close(gate, until);
@@ -228,7 +305,7 @@ impl Master {
         let has_gates = !held.front.gates.is_empty();
         self.release(held, Destination::Pending);
         match retry_after {
-            None => self.disconnect(now, connection),
+            None => self.disconnect(now, connection, "it has met a limit"),
             Some(_) if has_gates => {}
             Some(_) => {
                 self.peers.set(connection, State::Resting, now.mono);

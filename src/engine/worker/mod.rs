@@ -144,8 +144,18 @@ pub struct Worker {
     link: Link,
     run: Run,
     stopping: bool,
+    tally: Tally,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
+}
+
+/// The prompts that a worker has worked off.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Whatever came of them.
+    pub all: u64,
+    /// Those that have failed.
+    pub failed: u64,
 }
 
 impl Worker {
@@ -157,6 +167,7 @@ impl Worker {
             link: Link::new(now),
             run: Run::Free,
             stopping: false,
+            tally: Tally::default(),
             timers: Timers::default(),
             effects: VecDeque::new(),
         };
@@ -167,6 +178,12 @@ impl Worker {
     /// What the shell must do next.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
+    }
+
+    /// What has been worked off.
+    #[must_use]
+    pub const fn tally(&self) -> Tally {
+        self.tally
     }
 
     /// The nearest deadline, and why.

@@ -185,9 +185,9 @@ impl Worker {
 
     /// The results of the run are in place, or cannot be kept. A master that is gone meanwhile has given the prompt back.
     pub fn handle_kept(&mut self, outcome: Result<(), String>) {
-        let report = match std::mem::replace(&mut self.run, Run::Free) {
+        let (report, is_overdue) = match std::mem::replace(&mut self.run, Run::Free) {
             Run::Taken(run) => match run.state {
-                State::Keeping { report } => report,
+                State::Keeping { report } => (report, run.ending == Some(Ending::Overdue)),
                 state => unreachable!("results are kept in {state:?}"),
             },
             Run::Free => return,
@@ -197,7 +197,13 @@ impl Worker {
             self.exit(End::CannotKeep(reason));
             return;
         }
-        if self.link.is_joined() {
+        let is_joined = self.link.is_joined();
+        // The master counts the time of an overdue one itself.
+        if is_joined || is_overdue {
+            self.tally.all += 1;
+            self.tally.failed += u64::from(matches!(report, FromWorker::Failed { .. }));
+        }
+        if is_joined {
             self.send(report);
         }
         self.after_run();

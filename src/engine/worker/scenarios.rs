@@ -146,6 +146,7 @@ fn a_prompt_is_acknowledged_before_its_command_starts_and_reported_when_nothing_
     story.exits(3);
     story.tree(false);
     story.does(&["keep Failed", "FAILED exit code 3"]);
+    assert_eq!(story.worker.tally(), Tally { all: 2, failed: 1 });
 }
 
 #[test]
@@ -266,6 +267,7 @@ fn a_prompt_that_a_master_gives_up_keeps_what_it_has_said() {
     story.exits(-15);
     story.tree(false);
     story.does(&["keep Overdue", "Connect"]);
+    assert_eq!(story.worker.tally(), Tally { all: 1, failed: 1 });
 }
 
 #[test]
@@ -361,6 +363,7 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
     story.does(&[]);
     story.worker.handle_kept(Ok(()));
     story.does(&["Connect"]);
+    assert_eq!(story.worker.tally(), Tally::default(), "it waits again");
 }
 
 #[test]

@@ -114,5 +114,6 @@ fn settings(config: &Config, keep_alive: bool) -> Settings {
         workers_max: prompt.workers_max,
         sending_bytes_max: prompt.sending_bytes_max,
         secret: prompt.secret.as_ref().map(Secret::reveal).map(str::to_owned),
+        refusal_pause: prompt.refusal_pause,
     }
 }

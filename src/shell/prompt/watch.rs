@@ -1,14 +1,21 @@
 //! Tells at once that a file has come to `pending/`: closed after a write, or moved there. A file that is being written is not
 //! told of. Where the system has no watches left, the TIMER finds new files.
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
 use std::path::Path;
 
 use nix::errno::Errno;
-use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, WatchDescriptor};
+use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDescriptor};
 
 use crate::engine::master::FileName;
+
+/// After which nothing is known of a writer.
+const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
+    .union(AddWatchFlags::IN_MOVED_TO)
+    .union(AddWatchFlags::IN_MOVED_FROM)
+    .union(AddWatchFlags::IN_DELETE);
 
 /// What has happened in the folder.
 #[derive(Debug, PartialEq, Eq)]
@@ -23,12 +30,14 @@ pub(super) enum Change {
 pub(super) struct Watch {
     inotify: Inotify,
     watched: Option<WatchDescriptor>,
+    /// Files that were written to and not closed since.
+    open: BTreeSet<FileName>,
 }
 
 impl Watch {
     pub(super) fn open() -> io::Result<Self> {
         let inotify = Inotify::init(InitFlags::IN_NONBLOCK | InitFlags::IN_CLOEXEC)?;
-        Ok(Self { inotify, watched: None })
+        Ok(Self { inotify, watched: None, open: BTreeSet::new() })
     }
 
     pub(super) fn raw_fd(&self) -> RawFd {
@@ -37,17 +46,23 @@ impl Watch {
 
     /// Watches the folder that has this path at the moment; the same one twice is watched once.
     pub(super) fn follow(&mut self, folder: &Path) -> io::Result<()> {
-        let flags = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO | AddWatchFlags::IN_ONLYDIR;
+        let flags = AddWatchFlags::IN_MODIFY | ENDS_OF_WRITING | AddWatchFlags::IN_ONLYDIR;
         let watched = self.inotify.add_watch(folder, flags)?;
         if let Some(old) = self.watched.replace(watched).filter(|old| *old != watched) {
             // The folder is gone, or somewhere else. If it is gone, so is its watch.
             let _ = self.inotify.rm_watch(old);
+            self.open.clear();
         }
         Ok(())
     }
 
+    /// Whether a process of this machine has this file open and has written to it.
+    pub(super) fn is_open(&self, file: &FileName) -> bool {
+        self.open.contains(file)
+    }
+
     /// Some of the changes since the last call; `None` when there are no more.
-    pub(super) fn read(&self) -> Option<Vec<Change>> {
+    pub(super) fn read(&mut self) -> Option<Vec<Change>> {
         let events = match self.inotify.read_events() {
             Ok(events) => events,
             Err(Errno::EINTR) => return Some(Vec::new()),
@@ -57,15 +72,23 @@ impl Watch {
                 return None;
             }
         };
-        let change = |event: nix::sys::inotify::InotifyEvent| {
-            let is_gone = event.mask.contains(AddWatchFlags::IN_IGNORED) && Some(event.wd) == self.watched;
-            if is_gone || event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
-                return Some(Change::Everything);
-            }
-            let of_interest = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
-            let name = event.name.filter(|_| event.mask.intersects(of_interest) && Some(event.wd) == self.watched);
-            name.map(FileName::new).filter(FileName::is_prompt).map(Change::File)
-        };
-        Some(events.into_iter().filter_map(change).collect())
+        Some(events.into_iter().filter_map(|event| self.change(event)).collect())
+    }
+
+    fn change(&mut self, event: InotifyEvent) -> Option<Change> {
+        let is_of_folder = Some(event.wd) == self.watched;
+        let is_gone = event.mask.contains(AddWatchFlags::IN_IGNORED) && is_of_folder;
+        if is_gone || event.mask.contains(AddWatchFlags::IN_Q_OVERFLOW) {
+            self.open.clear();
+            return Some(Change::Everything);
+        }
+        let file = event.name.map(FileName::new).filter(|file| is_of_folder && file.is_prompt())?;
+        if !event.mask.intersects(ENDS_OF_WRITING) {
+            self.open.insert(file);
+            return None;
+        }
+        self.open.remove(&file);
+        let has_come = AddWatchFlags::IN_CLOSE_WRITE | AddWatchFlags::IN_MOVED_TO;
+        event.mask.intersects(has_come).then_some(Change::File(file))
     }
 }

@@ -72,7 +72,7 @@ impl Results {
         // Written where the output was, so that it appears whole.
         fs::write(self.from.join(JSON), self.json())?;
         if self.durable {
-            ENDINGS.iter().try_for_each(|ending| open(&self.from.join(ending))?.sync_all())?;
+            ENDINGS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
         }
         let first = FileName::from(self.name.as_str());
         let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
@@ -188,6 +188,12 @@ fn is_ours(path: &Path) -> bool {
     };
     let value: Option<serde_json::Value> = read().ok().and_then(|text| serde_json::from_str(&text).ok());
     value.is_some_and(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
+}
+
+/// Brings a file to the disk. An empty one, as most error outputs are, has nothing to bring: its name comes with the folder.
+fn sync(path: &Path) -> io::Result<()> {
+    let file = open(path)?;
+    if file.metadata()?.len() > 0 { file.sync_all() } else { Ok(()) }
 }
 
 /// Opens what may be anything, without waiting for a peer and without following a link.
@@ -326,7 +332,7 @@ mod tests {
     fn what_cannot_be_kept_stays_where_it_was() {
         let place = Place(tempfile::tempdir().unwrap());
         fs::create_dir_all(place.path(".tasks/done")).unwrap();
-        // A folder in the place of the error output: nobody can open it for reading and move it to a file.
+        // There is no error output.
         let run = place.path("run");
         fs::create_dir(&run).unwrap();
         fs::write(run.join("out"), "answer").unwrap();

@@ -124,7 +124,7 @@ impl Runner {
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
         fs::write(&path, prompt).map_err(failed)?;
-        // What configures the worker is not for its command: the secret would let it take prompts from, and report for, everybody.
+        // The command must not see the configuration of its worker: with the secret it could take prompts and report their results.
         let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
         let added: [(&str, OsString); 4] = [
             (PROMPT_FILE, path.clone().into()),
@@ -239,7 +239,7 @@ impl Runner {
         }
     }
 
-    /// The run is over, and has no results.
+    /// The run has ended without results.
     pub(super) fn discard(&mut self) {
         let Some(run) = self.run.take() else { return };
         let end = run.end.map_or(run.start, |(end, _)| end);

@@ -63,7 +63,7 @@ impl Runs {
         Ok(Self { root: root.to_owned(), host: host.to_owned(), folder, records, _lock: lock })
     }
 
-    /// The same, made anew where somebody has removed it.
+    /// The same; folders that were removed meanwhile are made again.
     ///
     /// # Errors
     /// As [`Self::open`].

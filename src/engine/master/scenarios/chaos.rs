@@ -47,7 +47,8 @@ impl Chaos {
                 *connections += 1;
                 let connection = Connection(*connections);
                 self.open.push(connection);
-                master.handle_connected(*now, connection);
+                let origin = Origin::new(([192, 0, 2, self.dice.random_range(0..3)], 1).into());
+                master.handle_connected(*now, connection, origin);
                 if self.dice.random_bool(0.8) {
                     let splits = self.dice.random_bool(0.5);
                     master.handle_message(

@@ -86,13 +86,76 @@ fn a_secret_is_asked_for() {
         let joiner = world.connect();
         world.says(joiner, FromWorker::Join { worker: "w".into(), secret: secret.clone(), splits: true });
         assert!(refusal(&mut world, joiner).contains("secret"));
+        world.wait(1.0);
         let asker = world.connect();
         world.says(asker, FromWorker::Status { secret });
         assert!(refusal(&mut world, asker).contains("secret"));
+        world.wait(1.0);
     }
     let worker = world.connect();
     world.says(worker, FromWorker::Join { worker: "w".into(), secret: Some("open".into()), splits: true });
     assert_eq!(world.heard(worker).first(), Some(&FromMaster::JoinAck));
+}
+
+fn guesses(world: &mut World, connection: Connection, secret: &str) {
+    world.says(connection, FromWorker::Join { worker: "w".into(), secret: Some(secret.into()), splits: true });
+}
+
+fn is_refused(world: &mut World, connection: Connection) -> bool {
+    world.heard(connection).iter().any(|message| matches!(message, FromMaster::Refused(_)))
+}
+
+#[test]
+fn an_address_tries_one_secret_in_a_pause_however_many_connections_it_has() {
+    let patient = Settings { secret: Some("open".into()), join_timeout: Duration::from_secs(3600), ..settings() };
+    let mut world = World::with(patient, &[]);
+    let strangers: Vec<_> = (0..20).map(|number| world.connect_from(&format!("127.0.0.{number}:5000"))).collect();
+    for stranger in &strangers {
+        guesses(&mut world, *stranger, "guess");
+        // More of the same on one connection is not looked at either.
+        guesses(&mut world, *stranger, "another");
+    }
+    let mut answered = 0;
+    for second in 1..=10 {
+        answered += strangers.iter().filter(|stranger| is_refused(&mut world, **stranger)).count();
+        assert!(answered <= second, "{answered} guesses after {second} s");
+        world.wait(1.0);
+    }
+    assert!(answered >= 7, "each is looked at in its turn: {answered}");
+    // Elsewhere nothing has to wait, and here the right secret waits for nothing but its moment.
+    let worker = world.connect_from("192.0.2.1:5000");
+    guesses(&mut world, worker, "open");
+    assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
+}
+
+#[test]
+fn the_right_secret_is_let_in_after_the_pause_of_a_wrong_one() {
+    let mut world = World::with(Settings { secret: Some("open".into()), ..settings() }, &["a"]);
+    let stranger = world.connect();
+    guesses(&mut world, stranger, "guess");
+    assert!(is_refused(&mut world, stranger));
+    let (worker, asker) = (world.connect(), world.connect());
+    guesses(&mut world, worker, "open");
+    world.says(asker, FromWorker::Status { secret: Some("open".into()) });
+    world.wait(0.999);
+    assert_eq!((world.heard(worker), world.heard(asker)), (vec![], vec![]));
+    world.wait(0.3);
+    let heard = world.heard(worker);
+    assert!(matches!(&heard[..], [FromMaster::JoinAck, FromMaster::Request(_)]), "{heard:?}");
+    assert!(matches!(&world.heard(asker)[..], [FromMaster::StatusAck(_)]));
+}
+
+#[test]
+fn a_worker_whose_address_is_held_up_for_too_long_hears_no_refusal_and_may_try_again() {
+    let long = Settings { secret: Some("open".into()), refusal_pause: Duration::from_secs(60), ..settings() };
+    let mut world = World::with(long, &[]);
+    let stranger = world.connect();
+    guesses(&mut world, stranger, "guess");
+    let worker = world.connect();
+    guesses(&mut world, worker, "open");
+    world.wait(5.0);
+    assert!(world.closing.contains(&worker));
+    assert_eq!(world.heard(worker), []);
 }
 
 #[test]

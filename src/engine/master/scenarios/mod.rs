@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::protocol::prompt::{FromWorker, MessageError, Request, WorkerState};
+use crate::types::Origin;
 
 /// What a file in `pending/` is.
 #[derive(Clone, Debug)]
@@ -49,16 +50,22 @@ fn settings() -> Settings {
         disconnect_timeout: Duration::from_secs(5),
         shutdown_timeout: Duration::from_secs(10),
         retry_after: Duration::from_secs(60),
-        keep_alive: false,
+        keep_alive: true,
         workers_max: 10,
         sending_bytes_max: 1000,
         secret: None,
+        refusal_pause: Duration::from_secs(1),
     }
 }
 
 impl World {
     fn new(files: &[&str]) -> Self {
         Self::with(settings(), files)
+    }
+
+    /// One that ends when all is worked off.
+    fn ending(files: &[&str]) -> Self {
+        Self::with(Settings { keep_alive: false, ..settings() }, files)
     }
 
     fn with(settings: Settings, files: &[&str]) -> Self {
@@ -99,9 +106,13 @@ impl World {
     }
 
     fn connect(&mut self) -> Connection {
+        self.connect_from("192.0.2.1:5000")
+    }
+
+    fn connect_from(&mut self, address: &str) -> Connection {
         self.connections += 1;
         let connection = Connection(self.connections);
-        self.master.handle_connected(self.now, connection);
+        self.master.handle_connected(self.now, connection, Origin::new(address.parse().unwrap()));
         self.settle();
         connection
     }
