@@ -4,14 +4,16 @@
 //! at once, the records go to the store, and the promises leave in the turn that learns of the commit (design, section 4). The
 //! addresses that are pushed to have a slice of each turn ([`super::push`]).
 
+mod connection;
 mod settings;
 
 use std::collections::BTreeMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 
 use nix::sys::signal::Signal;
+
+use connection::connection;
 
 use super::clock;
 use super::lock::{LockError, StateLock};
@@ -23,8 +25,7 @@ use super::transport::{self, Ports, SocketError};
 use super::trust::{self, Part, Untrusted};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{
-    Answer, ConnectionId, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise,
-    reply_is_view,
+    Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
 };
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
@@ -119,16 +120,6 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
         writeln!(out, "{prompts}")?;
     }
     out.flush()
-}
-
-/// The engine's name for the connection of a peer. Our own transport names a peer by eight bytes; the names of libzmq's peers may
-/// fall together, which then share what one connection may have.
-fn connection(peer: &[u8]) -> ConnectionId {
-    ConnectionId(peer.try_into().map(u64::from_be_bytes).unwrap_or_else(|_| {
-        let mut hasher = DefaultHasher::new();
-        peer.hash(&mut hasher);
-        hasher.finish()
-    }))
 }
 
 /// What leaves only after the commit of its turn.

@@ -11,7 +11,7 @@ use llts::config::CurveServerFiles;
 use llts::engine::zmtp::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
 use llts::shell::clock;
 use llts::shell::curve_keys::KeyFolder;
-use llts::shell::endpoint::{LinkSettings, OwnLink, OwnPorts, PortSettings};
+use llts::shell::endpoint::{Denial, LinkSettings, OwnLink, OwnPorts, PortSettings};
 use llts::shell::transport::{Link, Ports};
 
 use crate::echo::{PATIENCE, WATCHABLE, settings};
@@ -103,11 +103,14 @@ fn a_key_that_is_put_there_opens_and_one_that_is_taken_away_closes() {
     assert!(is_answered(&mut ports, &mut host, PATIENCE), "its key has never gone");
 }
 
-/// Waits until requests are not answered any more, while nobody comes in.
+/// Waits until a connection has ended and is refused when it comes again. Until then nobody comes in.
 fn is_out(ports: &mut OwnPorts, link: &mut OwnLink) {
     let end = clock::now().mono + PATIENCE;
-    while is_answered(ports, link, Duration::from_millis(50)) {
-        assert!(clock::now().mono < end, "its connection has outlived its key");
+    while !matches!(link.take_denial(), Some(Denial::KeyRefused(_))) {
+        let now = clock::now().mono;
+        assert!(now < end, "its connection has outlived its key");
+        serve(ports);
+        link.wait(now, Some(now + TURN), &[]);
     }
 }
 

@@ -8,6 +8,7 @@ use super::keys::{PublicKey, Security};
 use super::liveness::Liveness;
 use super::outbox::Outbox;
 use super::session::{OVERHEAD_BYTES, Session};
+use super::subscriptions::subscription;
 use super::{Cut, Full, Kind, Limits, Timer};
 use crate::types::Mono;
 
@@ -396,13 +397,4 @@ impl Connection {
 
 fn own_greeting(security: &Security) -> [u8; GREETING_BYTES] {
     greeting(security.mechanism(), security.is_server())
-}
-
-/// The way of ZMTP 3.0: a message whose first byte is 1 or 0. Anything else has no meaning for a publisher.
-fn subscription(message: &[Vec<u8>]) -> Option<Event> {
-    match message.first()?.split_first()? {
-        (1, prefix) => Some(Event::Subscribed(prefix.to_vec())),
-        (0, prefix) => Some(Event::Cancelled(prefix.to_vec())),
-        _ => None,
-    }
 }

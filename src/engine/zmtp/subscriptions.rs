@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
+use super::Event;
+
 /// Bytes of a prefix. It is the beginning of a message that we send; a longer one can only be there to cost memory.
 const PREFIX_BYTES_MAX: usize = 256;
 
@@ -73,6 +75,15 @@ impl Subscriptions {
     pub fn may_match(&self, beginning: &[u8]) -> bool {
         let longer = self.0.range::<[u8], _>((Bound::Included(beginning), Bound::Unbounded)).next();
         longer.is_some_and(|(prefix, _)| prefix.starts_with(beginning)) || self.matches(beginning)
+    }
+}
+
+/// The way of ZMTP 3.0: a message whose first byte is 1 or 0. Anything else has no meaning for a publisher.
+pub(super) fn subscription(message: &[Vec<u8>]) -> Option<Event> {
+    match message.first()?.split_first()? {
+        (1, prefix) => Some(Event::Subscribed(prefix.to_vec())),
+        (0, prefix) => Some(Event::Cancelled(prefix.to_vec())),
+        _ => None,
     }
 }
 
