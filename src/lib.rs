@@ -67,7 +67,8 @@
 //!
 //! [`types::Policy`]: when a task may start and must have ended, how long one run may take, how often it may fail, take too long,
 //! lose its agent or defer, which gates a start must pass and which tags an agent must have. When a round is over, one function
-//! decides whether another one follows. Tasks with equal needs wait in one line, so that a closed gate holds up nobody else.
+//! decides whether another one follows. Tasks with equal needs wait in one line, so that a closed gate holds up nobody else, and
+//! in it by tools, so that none goes to an agent that has not told of its tool while another one has.
 //!
 //! # Starting again
 //!

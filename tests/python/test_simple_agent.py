@@ -179,3 +179,28 @@ def test_kill_is_broadcast(lone):
     assert (reply["__OUTCOME__"], reply["__KILLED__"], reply["__EXIT_CODE__"]) == ("KILLED", "TRUE", -15)
     kills.close()
     agent.close()
+
+
+def test_tools_of_a_simple_agent(lone, agent):
+    """Row 2.7 -129: an agent may tell its tools with each heartbeat; it gets no others, and gives back what it does not find."""
+    other = SimpleAgent(lone.service, "other")
+    try:
+        tell = {"__AGENT_ID__": agent.id, "__AGENT_STATUS__": "FREE"}
+        assert agent.client.code("AGENT/HEARTBEAT", __TOOLS__="a b", **tell) == -1007
+        agent.client.accepted("AGENT/HEARTBEAT", __TOOLS__="mine,both", **tell)
+        other.heartbeat()
+        task = lone.submit("both")
+        order = agent.take()
+        assert order["__TASK_ID__"] == task.id
+        agent.finish(order, exit_code=-129)
+        assert agent.apply()["__CODE__"] == -1010
+        order = other.take()
+        assert (order["__TASK_ID__"], order["__ROUND__"]) == (task.id, 1)
+        agent.client.accepted("AGENT/HEARTBEAT", __TOOLS__="mine,both", **tell)
+        second = lone.submit("both")
+        assert agent.take()["__TASK_ID__"] == second.id
+        other.finish(order)
+        assert task.finish()["__EXIT_CODE__"] == 0
+        assert task.statuses().count("FINISHED") == 1
+    finally:
+        other.close()

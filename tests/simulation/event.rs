@@ -38,6 +38,8 @@ pub(crate) enum Defect {
     DeafReceiver,
     /// A run that has no time left is not told so.
     EndlessRuns,
+    /// Agents tell only what they had at their start.
+    UntoldTools,
 }
 
 pub(crate) enum Event {

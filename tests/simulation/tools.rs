@@ -7,7 +7,7 @@ use llts::protocol::request::FromAgent;
 use llts::types::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet};
 
 use crate::dice::{Dice, Nanos, SECOND};
-use crate::event::Event;
+use crate::event::{Defect, Event};
 use crate::host::Input;
 use crate::plan::HEARTBEAT;
 use crate::world::{World, note};
@@ -47,7 +47,8 @@ impl ToolsPlan {
             let all = (0..TOOLS).collect::<BTreeSet<_>>();
             return Self { had: vec![all; agents], telling: vec![true; agents], changes: Vec::new() };
         }
-        let had = (0..agents).map(|_| (0..TOOLS).filter(|_| dice.chance(600)).collect()).collect();
+        let share = if dice.chance(500) { 600 } else { 150 };
+        let had = (0..agents).map(|_| (0..TOOLS).filter(|_| dice.chance(share)).collect()).collect();
         let telling = special.iter().map(|special| dice.chance(850) || *special).collect();
         let count = if dice.chance(500) { dice.within(1..=12) } else { 0 };
         let changes = (0..count).map(|_| (dice.within(0..=calm), Change::new(dice, agents))).collect();
@@ -113,7 +114,7 @@ impl World {
 
     pub(crate) fn look_at_tools(&mut self, agent: usize) {
         let (now, shelf) = (self.agent_now(agent), &self.hosts[agent].shelf);
-        if shelf.tells {
+        if shelf.tells && self.defect != Some(Defect::UntoldTools) {
             let list = shelf.list();
             self.slot(agent).handle_tools(now, list);
         }
@@ -157,7 +158,7 @@ impl World {
             assert!(!set.has(tool), "{} ends without {tool}, which {} has, as it has told", record.id, host.name);
             // Where nothing goes wrong, what an agent has is known as soon as it has noticed it.
             let had = host.shelf.since.iter().find(|(had, _)| tool_name(**had) == *tool).map(|(_, since)| *since);
-            let long = had.is_some_and(|since| self.now > since.max(SECOND) + 3 * HEARTBEAT);
+            let long = had.is_some_and(|since| self.now > since.max(SECOND) + 2 * HEARTBEAT);
             let peaceful = self.plan.is_peaceful() && host.shelf.tells;
             assert!(!(long && peaceful), "{} ends without {tool}, which agent {index} has for long", record.id);
         }
