@@ -225,6 +225,8 @@ pub struct AgentSection {
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
+    /// For how long a process that the agent may not signal holds up the result.
+    pub foreign_process_timeout: Duration,
     /// How long a stopping agent waits until its last result is confirmed.
     pub stop_timeout: Duration,
     /// `RLIMIT_NPROC` of a tool; `None` sets none.
@@ -253,6 +255,7 @@ impl AgentSection {
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
+            foreign_process_timeout: reader.millis("AGENT_FOREIGN_PROCESS_TIMEOUT", 0..=DAY)?,
             stop_timeout: reader.millis("AGENT_STOP_TIMEOUT", 0..=HOUR)?,
             processes_max: (processes_max > 0).then_some(processes_max),
             // The first pause is 100 ms.

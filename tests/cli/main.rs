@@ -2,6 +2,7 @@
 
 mod bench;
 mod commands;
+mod foreign;
 mod keys;
 mod mounts;
 mod operators;

@@ -60,9 +60,9 @@ impl Link {
         give_up
     }
 
-    pub(super) fn sign_of_life(&self, settings: &Settings, run: Option<(TaskId, Round)>) -> Heartbeat {
+    pub(super) fn sign_of_life(&self, settings: &Settings, busy: bool, run: Option<(TaskId, Round)>) -> Heartbeat {
         let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
-        Heartbeat { busy: run.is_some(), run, ip: Some(settings.ip.clone()), tags: settings.tags.clone(), replaces }
+        Heartbeat { busy, run, ip: Some(settings.ip.clone()), tags: settings.tags.clone(), replaces }
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.
