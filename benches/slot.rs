@@ -28,6 +28,7 @@ fn registered() -> (Slot, Sender) {
         kill_interval: Duration::from_secs(3),
         kill_count: 3,
         straggler_grace: Duration::from_millis(500),
+        foreign_process_timeout: Duration::from_mins(1),
         stop_timeout: Duration::from_secs(5),
     };
     let sender = Sender { agent, session: Session(1) };

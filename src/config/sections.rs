@@ -232,6 +232,8 @@ pub struct AgentSection {
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
+    /// For how long a process that the agent may not signal holds up the result.
+    pub foreign_process_timeout: Duration,
     /// How long a stopping agent waits until its last result is confirmed.
     pub stop_timeout: Duration,
     /// Whether an agent lives with its tools in a cgroup of its own, where it may make one.
@@ -262,6 +264,7 @@ impl AgentSection {
             kill_interval: reader.millis("AGENT_KILL_INTERVAL", 1..=HOUR)?,
             kill_count: u32::try_from(kill_count).unwrap_or(u32::MAX),
             straggler_grace: reader.millis("AGENT_STRAGGLER_GRACE", 0..=HOUR)?,
+            foreign_process_timeout: reader.millis("AGENT_FOREIGN_PROCESS_TIMEOUT", 0..=DAY)?,
             stop_timeout: reader.millis("AGENT_STOP_TIMEOUT", 0..=HOUR)?,
             cgroup: reader.parsed("AGENT_CGROUP", "\"auto\" or \"off\"", |text| match text {
                 "auto" => Some(true),

@@ -147,9 +147,13 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
             let phase = words::phase(record.phase());
-            match &record.kill {
+            let told = match &record.kill {
                 Some(kill) => format!("agent {agent} has it ({phase}) and is told to end it: {}", kill.cause),
                 None => format!("agent {agent} has it ({phase})"),
+            };
+            match record.result().filter(|result| !result.error.is_empty()) {
+                Some(result) => format!("{told}: {}", result.error),
+                None => told,
             }
         }
     }

@@ -138,6 +138,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
         kill_interval: config.agent.kill_interval,
         kill_count: config.agent.kill_count,
         straggler_grace: config.agent.straggler_grace,
+        foreign_process_timeout: config.agent.foreign_process_timeout,
         stop_timeout: config.agent.stop_timeout,
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));

@@ -4,6 +4,7 @@ mod bench;
 mod commands;
 mod config;
 mod deaths;
+mod foreign;
 mod keys;
 mod mounts;
 mod operators;

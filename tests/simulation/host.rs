@@ -88,6 +88,7 @@ impl Host {
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
             kill_count: 3,
             straggler_grace: Duration::from_nanos(STRAGGLER_GRACE),
+            foreign_process_timeout: Duration::from_mins(1),
             stop_timeout: Duration::from_nanos(STOP_TIMEOUT),
         }
     }

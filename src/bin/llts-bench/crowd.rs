@@ -60,6 +60,7 @@ impl Sham {
             kill_interval: config.agent.kill_interval,
             kill_count: config.agent.kill_count,
             straggler_grace: config.agent.straggler_grace,
+            foreign_process_timeout: config.agent.foreign_process_timeout,
             stop_timeout: config.agent.stop_timeout,
         };
         Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })

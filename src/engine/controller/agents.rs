@@ -16,7 +16,7 @@ use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, ToolSet, Wall};
 /// | Free, Lost | Parked | APPLY that may wait, and no task waits |
 /// | Free, Parked | Busy | it gets a task |
 /// | Busy | Free | its task has finished or is void |
-/// | Free | Stray | it says that it has a run that nobody wants any more |
+/// | Free | Stray | it says that it has a run that nobody wants any more, or that its slot is not free |
 /// | Stray | Free | it says that its slot is free |
 /// | any | Lost | silent for two intervals |
 /// | Lost | Free, Stray | heard again |

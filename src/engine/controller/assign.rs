@@ -199,6 +199,8 @@ impl Controller {
                 self.unpark(id);
                 self.agents.set_slot(id, Slot::Stray);
             }
+            // What a run that is over has left keeps it from taking another one.
+            (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
             (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
             _ => {}
         }

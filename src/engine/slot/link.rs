@@ -68,12 +68,13 @@ impl Link {
     pub(super) fn sign_of_life(
         &self,
         settings: &Settings,
+        busy: bool,
         run: Option<(TaskId, Round)>,
         tools: Option<ToldTools>,
     ) -> Heartbeat {
         let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy: run.is_some(), run, ip, tags, replaces, tools }
+        Heartbeat { busy, run, ip, tags, replaces, tools }
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
 //! | something published | [`Slot::handle_published`] |
-//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_removed`] |
+//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | the tools folder was looked at | [`Slot::handle_tools`] |
 //! | the agent is told to stop | [`Slot::handle_stop`] |
@@ -17,6 +17,7 @@
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
 //! the next one. A run may have slack, for which a report waits for more to tell; the last one never does.
 
+mod hold;
 mod link;
 mod run;
 mod stop;
@@ -61,6 +62,8 @@ pub struct Settings {
     pub kill_count: u32,
     /// `AGENT_STRAGGLER_GRACE`
     pub straggler_grace: Duration,
+    /// `AGENT_FOREIGN_PROCESS_TIMEOUT`
+    pub foreign_process_timeout: Duration,
     /// `AGENT_STOP_TIMEOUT`
     pub stop_timeout: Duration,
 }
@@ -159,6 +162,8 @@ pub enum Timer {
     Ladder,
     /// What is left of the tree gets its next signal.
     Sweep,
+    /// A process that may not be signalled holds up the result for long enough.
+    Hold,
     /// run.sh was busy and may be free by now.
     Respawn,
     /// The slack of a report is over.
@@ -232,9 +237,8 @@ impl Slot {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Heartbeat => self.heartbeat(now),
-                Timer::Ladder | Timer::Sweep | Timer::Respawn => self.run_timer(now, timer),
-                // The report is the next effect.
-                Timer::Slack => {}
+                Timer::Ladder | Timer::Sweep | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
+                Timer::Slack => {} // The report is the next effect.
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
@@ -298,7 +302,8 @@ impl Slot {
             log::warn!("the controller does not answer; connecting again");
             self.effects.push_back(Effect::Reconnect);
         }
-        let heartbeat = self.link.sign_of_life(&self.settings, self.run.id(), self.tools.say());
+        let (busy, run) = (!self.run.is_free(), self.run.id());
+        let heartbeat = self.link.sign_of_life(&self.settings, busy, run, self.tools.say());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
@@ -382,7 +387,7 @@ impl Slot {
         self.link.keep(report.clone());
         if self.stopping {
             self.leave_if_done(now);
-        } else if !self.link.has_applied() {
+        } else if !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
         }

@@ -8,7 +8,8 @@
 //! | Running | run.sh has ended | Ended |
 //! | Ended | nothing is left of the tree | Removing |
 //! | Removing | the folder is gone | Finished |
-//! | Finished | reported, or nobody wants a report | Free |
+//! | Finished | reported, or nobody wants a report | Free, or Held |
+//! | Held | nothing is left of the tree | Free |
 
 use std::time::Duration;
 
@@ -25,26 +26,35 @@ const RESPAWNS_MAX: u32 = 5;
 /// Between two looks at a tree that SIGKILL has not emptied yet.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
+/// The same when some of it may not be signalled: its end is told by SIGCHLD, and each look is a scan of `/proc`.
+const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
+
 #[derive(Debug, Default)]
 pub(super) enum Run {
     #[default]
     Free,
     Taken(Box<Taken>),
+    /// The run is over, and a process of it is not: see [`super::hold`].
+    Held,
 }
 
 #[derive(Debug)]
 pub(super) struct Taken {
-    job: Job,
-    state: State,
+    pub(super) job: Job,
+    pub(super) state: State,
     times: PhaseTimes,
     /// Signals sent so far, once the run is to be ended.
     ladder: Option<u32>,
     /// Whether the controller wants to hear of it.
     wanted: bool,
+    /// Whether a process of it could not be signalled.
+    pub(super) refused: bool,
+    /// Whether that process keeps the slot when the run is over.
+    pub(super) held: bool,
 }
 
 #[derive(Debug, PartialEq)]
-enum State {
+pub(super) enum State {
     Preparing,
     Starting { tries: u32 },
     Running,
@@ -56,11 +66,14 @@ enum State {
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
-        *self = Self::Taken(Box::new(Taken { job, state: State::Preparing, times, ladder: None, wanted: true }));
+        let state = State::Preparing;
+        let run = Taken { job, state, times, ladder: None, wanted: true, refused: false, held: false };
+        *self = Self::Taken(Box::new(run));
     }
 
+    /// The run is over.
     pub(super) fn clear(&mut self) {
-        *self = Self::Free;
+        *self = if self.taken().is_some_and(|run| run.held) { Self::Held } else { Self::Free };
     }
 
     pub(super) const fn is_free(&self) -> bool {
@@ -73,7 +86,7 @@ impl Run {
 
     fn taken(&self) -> Option<&Taken> {
         match self {
-            Self::Free => None,
+            Self::Free | Self::Held => None,
             Self::Taken(run) => Some(run),
         }
     }
@@ -200,6 +213,9 @@ impl Slot {
     /// Whether anything of the tree is left, and how many processes of it have ended since the last look. Those that have ended
     /// before any signal was sent were not left behind.
     pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
+        if !left {
+            self.let_go(now);
+        }
         let Run::Taken(run) = &mut self.run else { return };
         let killed = run.ladder.is_some();
         let State::Ended { result, sweep } = &mut run.state else { return };
@@ -302,8 +318,10 @@ impl Slot {
                 *sweep = Some(Signal::Kill);
                 self.effects.push_back(Effect::Signal(Signal::Kill));
                 self.effects.push_back(Effect::CheckTree);
-                self.timers.set(Timer::Sweep, now.mono + SWEEP_INTERVAL);
+                let interval = if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL };
+                self.timers.set(Timer::Sweep, now.mono + interval);
             }
+            (Timer::Hold, State::Ended { .. }) => self.give_up_waiting(),
             _ => {}
         }
     }

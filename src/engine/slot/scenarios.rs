@@ -11,6 +11,7 @@ use crate::types::{Fields, Phase, ToolName, Wall};
 const INTERVAL: Duration = Duration::from_secs(3);
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
 const GRACE: Duration = Duration::from_millis(500);
+const FOREIGN_TIMEOUT: Duration = Duration::from_secs(20);
 const STOP_TIMEOUT: Duration = Duration::from_secs(5);
 
 struct Host {
@@ -32,6 +33,7 @@ impl Host {
             kill_interval: KILL_INTERVAL,
             kill_count: 3,
             straggler_grace: GRACE,
+            foreign_process_timeout: FOREIGN_TIMEOUT,
             stop_timeout: STOP_TIMEOUT,
         };
         let now = Now { mono: Mono::from_nanos(0), wall: Wall::from_micros(1_000_000) };
@@ -270,6 +272,83 @@ fn what_run_sh_leaves_behind_is_ended_first() {
     let effects = host.settle();
     let Some(Effect::Send(FromAgent::Report(report))) = effects.last() else { panic!("{effects:?}") };
     assert_eq!((report.phase, report.result.as_ref().map(|result| result.reaped)), (Phase::Finished, Some(3)));
+}
+
+/// A run that is over but for a process that the agent may not signal.
+fn refused() -> Host {
+    let mut host = Host::running();
+    host.slot.handle_exited(host.now, exited(0));
+    host.slot.handle_tree(host.now, true, 0);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    host
+}
+
+/// The last report among the effects: its phase, the reason in its result, and whether it asks for a task.
+fn told(effects: &[Effect]) -> Option<(Phase, String, bool)> {
+    let report = effects.iter().rev().find_map(|effect| match effect {
+        Effect::Send(FromAgent::Report(report)) => Some(report),
+        _ => None,
+    })?;
+    let reason = report.result.as_ref().map(|result| result.error.clone()).unwrap_or_default();
+    Some((report.phase, reason, report.wait.is_some()))
+}
+
+#[test]
+fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
+    let mut host = refused();
+    let reason = "process 7 of user 0".to_owned();
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, reason.clone(), false)), "at once");
+    let start = host.now.mono;
+    while !host.pass(INTERVAL).contains(&Effect::Remove) {
+        host.answer(heard(1));
+        host.slot.handle_tree(host.now, true, 0);
+        host.slot.handle_refused(host.now, &reason);
+    }
+    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
+    host.slot.handle_removed(host.now);
+    assert_eq!(told(&host.settle()), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let task = job(1).task;
+    host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
+    let effects = host.pass(INTERVAL * 2);
+    let [Effect::Send(FromAgent::Heartbeat(heartbeat))] = &effects[..] else { panic!("{effects:?}") };
+    assert_eq!((heartbeat.busy, heartbeat.run), (true, None), "busy, but with no task");
+    host.answer(heard(1));
+    host.slot.handle_tree(host.now, false, 1);
+    assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
+}
+
+#[test]
+fn a_process_that_ends_in_time_leaves_no_reason() {
+    let mut host = refused();
+    host.settle();
+    host.slot.handle_tree(host.now, false, 1);
+    host.slot.handle_removed(host.now);
+    assert_eq!(told(&host.settle()), Some((Phase::Finished, String::new(), true)));
+}
+
+#[test]
+fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
+    let mut host = refused();
+    host.settle();
+    host.slot.handle_stop(host.now);
+    assert!(host.settle().contains(&Effect::Remove));
+    host.slot.handle_removed(host.now);
+    assert_eq!(told(&host.settle()), Some((Phase::Finished, "process 7 of user 0".to_owned(), false)));
+    host.answer(ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: true });
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
+
+    // Also when the result has been told already.
+    let mut host = refused();
+    host.settle();
+    while !host.pass(INTERVAL).contains(&Effect::Remove) {
+        host.answer(heard(1));
+        host.slot.handle_tree(host.now, true, 0);
+    }
+    host.slot.handle_removed(host.now);
+    host.settle();
+    host.answer(ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: true });
+    host.slot.handle_stop(host.now);
+    assert!(host.settle().contains(&Effect::Send(FromAgent::Exit)));
 }
 
 /// HAZARDS row P5.

@@ -23,6 +23,7 @@ impl Slot {
             return;
         }
         self.run.give_way();
+        self.stop_waiting();
         self.kill(now);
         self.leave_if_done(now);
     }

@@ -146,7 +146,7 @@ impl Runner {
                 let outcome = self.spawn();
                 slot.handle_spawned(clock::now(), outcome);
             }
-            Effect::Signal(signal) => self.signal(signal),
+            Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::CheckTree => {
                 let (left, reaped) = look_at_tree();
                 slot.handle_tree(now, left, reaped);
@@ -248,13 +248,18 @@ impl Runner {
         }
     }
 
-    fn signal(&self, signal: Signal) {
+    fn signal(&self, now: Now, signal: Signal, slot: &mut Slot) {
         let Some(started) = self.run.as_ref().and_then(|run| run.started.as_ref()) else { return };
         let signalled = match signal {
             Signal::Terminate => started.tree.terminate(&[]),
             Signal::Kill => started.tree.kill(&[]),
         };
         log::debug!("{signal:?}: {signalled:?}");
+        if signalled.refused > 0
+            && let Some(holders) = process::foreign_processes(&[])
+        {
+            slot.handle_refused(now, &holders);
+        }
     }
 
     /// Whether run.sh has ended just now.
@@ -303,7 +308,8 @@ impl Runner {
         }
         let known: Vec<Pid> = self.run_pid().into_iter().collect();
         let reaped = process::reap_orphans(&known);
-        if known.is_empty() && self.run.is_some() {
+        // Also without a run: something of the last one may have been left.
+        if known.is_empty() {
             slot.handle_tree(now, process::any_left(&[]), reaped);
         }
     }

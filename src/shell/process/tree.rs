@@ -103,6 +103,28 @@ pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
     hunt.members().collect()
 }
 
+/// Says which living processes of the tree we may not signal, and why; `None` if there is none.
+#[must_use]
+pub fn foreign_processes(siblings: &[Pid]) -> Option<String> {
+    /// Named at most; there may be any number.
+    const NAMED_MAX: usize = 3;
+    let may_not = |process: &ProcessId| rustix::process::test_kill_process(process.pid) == Err(Errno::PERM);
+    let foreign: Vec<ProcessId> = stragglers(siblings).into_iter().filter(may_not).collect();
+    let named: Vec<String> = foreign.iter().take(NAMED_MAX).map(|process| described(process.pid)).collect();
+    let beyond = if foreign.len() > NAMED_MAX { ", …" } else { "" };
+    let own = rustix::process::geteuid();
+    let sentence = format!("{}{beyond}: still there, and this agent (user {own}) may not end it", named.join(", "));
+    (!named.is_empty()).then_some(sentence)
+}
+
+/// Its number, name and user, as far as they can be read.
+fn described(pid: Pid) -> String {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let field = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).map(str::trim).unwrap_or("?");
+    let user = field("Uid:").split_ascii_whitespace().next().unwrap_or("?");
+    format!("process {pid} ({}) of user {user}", field("Name:"))
+}
+
 fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + use<>> {
     let own = rustix::process::getpid();
     Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))

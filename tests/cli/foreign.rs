@@ -1,0 +1,95 @@
+//! A process of another user that a tool has left behind: its agent may not end it, and says so.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use rustix::process::Signal;
+
+use crate::place::{Place, Said, eventually, signal};
+
+/// The user of the agents.
+const NOBODY: u32 = 65534;
+
+/// `llts` in this place as a user who is not root.
+fn as_nobody(place: &Place, line: &str) -> Said {
+    let llts = place.command(line);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(place.path("llts")).args(llts.get_args());
+    command.current_dir(place.path(".")).stdin(Stdio::null());
+    for (name, value) in llts.get_envs().filter_map(|(name, value)| Some((name, value?))) {
+        command.env(name, value);
+    }
+    place.said(place.spawn(&mut command))
+}
+
+/// A place in which a user who is not root runs a service of one agent, and a program that makes itself root; `None` where that
+/// cannot be had.
+#[expect(clippy::print_stdout, reason = "a test that does not run says why")]
+fn place_of_nobody() -> Option<Place> {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: only root can make a process that its agent may not end");
+        return None;
+    }
+    let place = Place::new();
+    let copy = |from: &str, name: &str, mode| {
+        fs::copy(from, place.path(name)).expect("copied");
+        fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).expect("its mode");
+    };
+    copy(env!("CARGO_BIN_EXE_llts"), "llts", 0o755);
+    let config = fs::read_to_string(place.path("config.toml")).expect("it is there");
+    fs::write(place.path("config.toml"), format!("{config}AGENT_FOREIGN_PROCESS_TIMEOUT = 300\n")).expect("written");
+    place.tool(
+        "foreign",
+        "$PLACE/become --reuid=0 --regid=0 --clear-groups sh -c 'echo $$ > $PLACE/log/pid; exec sleep 1000' &
+        while ! [ -s $PLACE/log/pid ]; do sleep 0.01; done",
+    );
+    let own = |path: PathBuf| chown(path, Some(NOBODY), Some(NOBODY)).expect("given away");
+    [".", "log", "tools", "tmp", "tools/foreign"].into_iter().for_each(|name| own(place.path(name)));
+    let setpriv =
+        String::from_utf8(Command::new("sh").args(["-c", "command -v setpriv"]).output().ok()?.stdout).ok()?;
+    copy(setpriv.trim(), "become", 0o4755);
+    let test = Command::new("setpriv")
+        .args(["--reuid=65534", "--regid=65534", "--clear-groups"])
+        .arg(place.path("become"))
+        .args(["--reuid=0", "--regid=0", "--clear-groups", "true"])
+        .stderr(Stdio::null())
+        .status();
+    if !test.is_ok_and(|status| status.success()) {
+        println!("skipped: set-user-id programs do not work here");
+        return None;
+    }
+    Some(place)
+}
+
+#[test]
+fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
+    let Some(place) = place_of_nobody() else { return };
+    let said = as_nobody(&place, "up 1");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let task = as_nobody(&place, "run foreign --output json").json();
+    let pid: i32 = fs::read_to_string(place.path("log/pid")).unwrap().trim().parse().unwrap();
+    let reason = task["__REASON__"].as_str().unwrap_or_default().to_owned();
+    assert!(reason.contains(&format!("process {pid} (sleep) of user 0")), "{task}");
+    assert_eq!((task["__EXIT_CODE__"].as_i64(), task["__OUTCOME__"].as_str()), (Some(0), Some("SUCCEEDED")));
+    let explained = as_nobody(&place, &format!("explain {}", task["__TASK_ID__"].as_str().unwrap()));
+    assert!(explained.out.contains(&reason), "{explained:?}");
+    let log = fs::read_to_string(place.path("log/agent.log.agent-1")).unwrap();
+    assert!(log.lines().any(|line| line.contains("WARN") && line.contains(&reason)), "{log}");
+
+    let next = as_nobody(&place, "submit foreign").line().to_owned();
+    let agents = || as_nobody(&place, "agents --output json").json()["agents"][0].clone();
+    eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
+    assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
+    assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+
+    fs::remove_file(place.path("log/pid")).unwrap();
+    signal(pid, Signal::KILL);
+    eventually("the next task starts when it has ended", || place.path("log/pid").exists());
+    let ended = as_nobody(&place, &format!("wait {next}"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let pid: i32 = fs::read_to_string(place.path("log/pid")).unwrap().trim().parse().unwrap();
+    as_nobody(&place, "down");
+    signal(pid, Signal::KILL);
+}
