@@ -8,7 +8,6 @@ mod config;
 #[expect(dead_code, unreachable_pub, unused_imports, reason = "what the configuration needs of it is little")]
 mod types;
 
-#[expect(clippy::print_stdout, reason = "cargo listens there")]
 fn main() {
     for read in ["build.rs", "src/config", "src/types"] {
         println!("cargo::rerun-if-changed={read}");

@@ -22,18 +22,21 @@ pub(super) struct ConfigArgs {
     defaults: bool,
 }
 
+impl ConfigArgs {
+    /// Whether only the defaults are asked for, which are to be had also where the configuration is refused.
+    pub(super) const fn is_about_defaults(&self) -> bool {
+        self.defaults
+    }
+}
+
 pub(super) fn run(session: &mut Session, args: &ConfigArgs) -> Result<u8, Failure> {
     let Session { sources, out, .. } = session;
     let mut keys = sources.in_force();
     if args.diff {
         keys.retain(|key| key.origin.is_some());
     }
-    if args.defaults {
-        keys = keys.into_iter().map(|key| InForce { value: key.default.clone(), origin: None, ..key }).collect();
-    }
     if out.is_json() {
-        let file = sources.file().filter(|_| !args.defaults);
-        out.value(&json!({ "file": file, "keys": keys.iter().map(value).collect::<Vec<_>>() }));
+        out.value(&json!({ "file": sources.file(), "keys": keys.iter().map(value).collect::<Vec<_>>() }));
     } else if args.defaults {
         out.text(DEFAULTS);
     } else if !args.diff {

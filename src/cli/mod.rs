@@ -93,8 +93,11 @@ pub fn run() -> u8 {
         }
     };
     let mut out = Output::new(global.output);
-    let config = Config::load(global.config.as_deref()).map_err(|error| Failure::usage(error.to_string()));
-    let result = config.and_then(|(config, sources)| {
+    let config = match &command {
+        Command::Config(args) if args.is_about_defaults() => Config::built_in(),
+        _ => Config::load(global.config.as_deref()),
+    };
+    let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
         // Processes of a service share its environment, and it has said this.
         if command.is_for_people() && !supervisor::is_parent() {
             sources.warnings().iter().for_each(|warning| note(warning));

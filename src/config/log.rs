@@ -139,7 +139,8 @@ impl LogFormat {
         literal.push_str(rest);
         let is_message = |piece: &LogPiece| matches!(piece, LogPiece::Part { part: LogPart::Message, .. });
         let has_message = pieces.iter().any(is_message);
-        if !has_message && !literal.ends_with(' ') && !(pieces.is_empty() && literal.is_empty()) {
+        let is_apart = literal.ends_with(' ') || (literal.is_empty() && pieces.is_empty());
+        if !(has_message || is_apart) {
             literal.push(' ');
         }
         pieces.extend((!literal.is_empty()).then_some(LogPiece::Literal(literal)));

@@ -92,7 +92,21 @@ impl Config {
         // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        let file = text.as_deref().map(|text| (path, text));
+        Self::of(text.as_deref().map(|text| (path, text)), env)
+    }
+
+    /// The built-in values alone, whatever a file and the environment say.
+    ///
+    /// # Errors
+    /// None in a program that was built: the build has read them.
+    pub fn built_in() -> Result<(Self, Sources), ConfigError> {
+        Self::of(None, [])
+    }
+
+    fn of(
+        file: Option<(&Path, &str)>,
+        env: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<(Self, Sources), ConfigError> {
         let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
         let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
         Ok((Self::read(settings)?, sources))

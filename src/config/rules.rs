@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use super::Config;
 use super::error::ConfigError;
 use super::network::{Exposure, is_loopback};
-use super::{LocalSocket, Transport};
+use super::{LocalSocket, NetworkSection, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
 const REPORT_FRAME_BYTES: usize = 16_384;
+/// What the kernel takes, without the zero at its end.
+const SOCKET_PATH_BYTES_MAX: usize = 107;
 /// A control character of one byte is six in JSON: `\u0000`.
 const JSON_BYTES_PER_BYTE: usize = 6;
 /// A byte that is not UTF-8 becomes U+FFFD, which has three.
@@ -72,8 +74,17 @@ fn curve(config: &Config) -> Option<String> {
 fn local(config: &Config) -> Option<String> {
     let network = &config.network;
     let LocalSocket::At(path) = &network.local else { return None };
-    (network.transport == Transport::Zmq)
-        .then(|| format!("CONTROLLER_IPC_FILE is {}, for which TRANSPORT must be \"own\"", path.display()))
+    let shown = path.display();
+    if network.transport == Transport::Zmq {
+        return Some(format!("CONTROLLER_IPC_FILE is {shown}, for which TRANSPORT must be \"own\""));
+    }
+    let length = NetworkSection::broadcast_socket(path).as_os_str().len();
+    (length > SOCKET_PATH_BYTES_MAX).then(|| {
+        format!(
+            "CONTROLLER_IPC_FILE is {shown}, and with .pub behind it too long for a socket: {length} bytes of at most \
+             {SOCKET_PATH_BYTES_MAX}"
+        )
+    })
 }
 
 /// Without a TCP port for requests, they come by the socket.

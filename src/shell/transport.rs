@@ -143,7 +143,7 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
                 limits: limits(config),
                 security,
                 places: places(config, descriptors),
-                local: config.network.socket(&config.paths.state_dir).map(Address::Ipc),
+                local: controller_socket(config).map(Address::Ipc),
                 local_may_fail: config.network.local == LocalSocket::Auto && requests.is_some(),
                 subscriptions_max: config.limits.subscriptions_max,
             };
@@ -191,11 +191,21 @@ pub fn agent_endpoint(config: &Config) -> String {
 /// The socket of an agent's requests, unless they go by TCP.
 fn agent_socket(config: &Config) -> Option<PathBuf> {
     match &config.network.local {
-        LocalSocket::At(path) => Some(path.clone()),
         // Without a port, there is no other way.
-        LocalSocket::Auto if config.controller.requests.is_none() => config.network.socket(&config.paths.state_dir),
-        LocalSocket::Auto | LocalSocket::None => None,
+        LocalSocket::Auto if config.controller.requests.is_some() => None,
+        LocalSocket::At(_) | LocalSocket::Auto | LocalSocket::None => controller_socket(config),
     }
+}
+
+/// The socket of a controller. Where it is the only way in, its path holds in every folder, if that is not too long for a socket.
+fn controller_socket(config: &Config) -> Option<PathBuf> {
+    let path = config.network.socket(&config.paths.state_dir)?;
+    if config.controller.requests.is_some() {
+        return Some(path);
+    }
+    let everywhere = std::path::absolute(&path).ok();
+    let fits = |path: &PathBuf| Address::parse(&Address::Ipc(path.clone()).of_broadcasts().to_string()).is_ok();
+    Some(everywhere.filter(fits).unwrap_or(path))
 }
 
 /// Where an agent hears broadcasts: on the way that its requests take. `None`: what they say also comes with the answers to its
@@ -297,5 +307,41 @@ fn places(config: &Config, descriptors: u64) -> Places {
         connections_max: free.min(limits.connections_max),
         per_address_max: limits.connections_per_address_max,
         held_bytes_max: limits.held_bytes_max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+    use std::path::Path;
+
+    fn configured(file: &str) -> Config {
+        Config::from_parts(Some((Path::new("my.toml"), file)), []).unwrap()
+    }
+
+    #[test]
+    fn a_tool_is_told_an_address_that_others_reach() {
+        let own = IpAddr::V4(Ipv4Addr::new(10, 0, 0, 5));
+        for (file, endpoint) in [
+            ("", "tcp://127.0.0.1:15555"),
+            ("CONTROLLER_IP = \"0.0.0.0\"\nALLOW_INSECURE = true", "tcp://10.0.0.5:15555"),
+            ("CONTROLLER_IP = \"::\"\nALLOW_INSECURE = true", "tcp://10.0.0.5:15555"),
+            ("CONTROLLER_IP = \"192.0.2.7\"\nALLOW_INSECURE = true", "tcp://192.0.2.7:15555"),
+            ("CONTROLLER_IP = \"\"\nSTATE_DIR = \"/var/lib/llts\"", "ipc:///var/lib/llts/controller.sock"),
+        ] {
+            assert_eq!(tool_endpoint(&configured(file), own).unwrap(), endpoint, "{file}");
+        }
+    }
+
+    #[test]
+    fn broadcasts_come_by_the_way_that_requests_take() {
+        let ways = |file: &str| (agent_endpoint(&configured(file)), broadcast_endpoint(&configured(file)));
+        let tcp = "tcp://127.0.0.1:15555".to_owned();
+        assert_eq!(ways(""), (tcp.clone(), Some("tcp://127.0.0.1:15556".to_owned())));
+        assert_eq!(ways("CONTROLLER_PUB_PORT = \"off\""), (tcp, None));
+        let socket = |path: &str| (format!("ipc://{path}"), Some(format!("ipc://{path}.pub")));
+        assert_eq!(ways("CONTROLLER_IPC_FILE = \"/run/llts\""), socket("/run/llts"));
+        assert_eq!(ways("CONTROLLER_IP = \"\"\nSTATE_DIR = \"/s\""), socket("/s/controller.sock"));
     }
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 
 use nix::unistd::{Gid, Group, Uid, User};
 
-use crate::config::{Config, Exposure};
+use crate::config::{Config, Exposure, Transport};
 
 /// The permission of others to write, of the group, and the bit that keeps them from touching what is not theirs.
 const OTHERS_WRITE: u32 = 0o002;
@@ -99,7 +99,9 @@ pub fn warnings(config: &Config) -> Vec<String> {
             .filter_map(|(key, address)| address.map(|_| key))
             .collect();
     let exposed = matches!(config.exposure(), Exposure::Machine | Exposure::Network).then(|| {
-        let off: Vec<String> = ports.iter().map(|key| format!("{key} = \"off\"")).collect();
+        // libzmq has no socket that only its owner may open.
+        let own = (config.network.transport != Transport::Own).then(|| "TRANSPORT = \"own\"".to_owned());
+        let off: Vec<String> = own.into_iter().chain(ports.iter().map(|key| format!("{key} = \"off\""))).collect();
         format!(
             "llts runs as root with an open TCP port ({}): every user who reaches it runs the packed tools as root, or reads all \
              parameters and results; say {}, which leaves the unix socket, or use keys (`llts keys`), or another user",
@@ -194,7 +196,7 @@ fn outside() -> Option<Uid> {
 }
 
 fn name_of(uid: Uid) -> String {
-    User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name)
+    User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| format!("user {}", user.name))
 }
 
 /// A path as a word of a shell.
@@ -209,7 +211,8 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    const OTHER: Uid = Uid::from_raw(4_000_000);
+    /// Most likely without an account, and known in most user namespaces.
+    const OTHER: Uid = Uid::from_raw(1234);
 
     fn ours() -> Trust {
         Trust { us: Uid::effective(), host: None, outside: None }

@@ -15,7 +15,10 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
     ] {
         assert!(shown.lines().any(|found| found == line), "{line} is not in\n{shown}");
     }
-    assert_eq!(place.ok("config --defaults").out, fs::read_to_string("src/config/defaults.toml").unwrap());
+    assert!(
+        place.ok("config --defaults").out == llts::config::DEFAULTS,
+        "the defaults are printed as they were built in"
+    );
     let differences = place.ok("config --diff").out;
     assert_eq!(differences.lines().count(), 7, "{differences}");
     let words = |line: &str| differences.lines().any(|found| found.split_whitespace().eq(line.split(' ')));
@@ -27,6 +30,10 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
     let port = keys.iter().find(|key| key["key"] == "prompt.PORT").unwrap();
     assert_eq!((port["value"].as_i64(), port["default"].as_i64()), (Some(7), Some(34567)));
     assert_eq!(port["from"], "environment variable LLTS_PROMPT_PORT");
+    // The defaults are to be had also where the configuration is refused.
+    fs::write(place.path("bad.toml"), "CONTROLLER_IP = 5").unwrap();
+    assert_eq!(place.llts("config --config bad.toml").code, Some(2));
+    assert_eq!(place.ok("config --defaults --config bad.toml").out, place.ok("config --defaults").out);
     // What is shown is a configuration, and says the same.
     fs::write(place.path("shown.toml"), shown).unwrap();
     let again = place.ok("config --diff --config shown.toml --output json").json();
@@ -44,8 +51,8 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
 
 fn place_default(place: &Place, key: &str) -> serde_json::Value {
     let defaults = place.ok("config --defaults --output json").json();
-    let keys = defaults["keys"].as_array().unwrap();
-    keys.iter().find(|found| found["key"] == key).map(|found| found["value"].clone()).unwrap()
+    let mut keys = defaults["keys"].as_array().expect("keys").iter();
+    keys.find(|found| found["key"] == key).map(|found| found["value"].clone()).expect("a known key")
 }
 
 #[test]
@@ -83,7 +90,7 @@ fn a_controller_that_is_named_is_obeyed_or_refused() {
     assert_eq!(place.ok("agents --output json").json()["total"], 1, "the service here goes on");
     // The variable is for those who talk to a controller: a tool has it.
     let named = |line: &str| place.said(place.spawn(place.command(line).env("CONTROLLER_ADDRESS", &controller)));
-    assert_eq!(named("config --defaults").code, Some(0));
+    assert_eq!(named("config").code, Some(0));
     assert_eq!(named("stats").code, Some(0));
     let elsewhere = Place::new();
     let far = elsewhere.command(&format!("agent --name far --controller {controller}")).spawn().unwrap();

@@ -79,7 +79,7 @@ def test_a_foreign_variable_is_a_warning(tmp_path):
     """A variable LLTS_… that is no key may belong to somebody else: it is named, and nothing ends for it."""
     result = try_controller(tmp_path, "CONTROLLER_REP_PORT = 'x'\n", LLTS_NO_SUCH_KEY="1")
     assert result.returncode != 0 and "NO_SUCH_KEY" not in result.stderr, "the reason of the end is another one"
-    command = [BINARY, "config", "--defaults"]
+    command = [BINARY, "config"]
     limits = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "timeout": LIMIT}
     result = subprocess.run(command, cwd="/", env=environment(LLTS_CONTROLLER_IPP="1"), **limits)
     assert result.returncode == 0

@@ -17,7 +17,9 @@ pub enum Address {
 
 /// An endpoint that this transport cannot use.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH")]
+#[error(
+    "{0:?} is neither tcp://ADDRESS:PORT with a numeric address nor ipc:///PATH of at most {IPC_PATH_BYTES_MAX} bytes"
+)]
 pub struct BadAddress(String);
 
 /// Bytes of the path of a socket, without the zero at its end.

@@ -104,9 +104,9 @@ impl OwnPorts {
         let broadcasts = pub_endpoint.map(|text| listen(text, Kind::Xpub)).transpose()?;
         let mut local = [None, None];
         if let Some(path) = &settings.local {
-            let [of_requests, of_broadcasts] = [(path, Kind::Router), (&path.of_broadcasts(), Kind::Xpub)]
-                .map(|(address, kind)| listen(&address.to_string(), kind));
-            match of_requests.and_then(|requests| Ok([requests, of_broadcasts?])) {
+            // That for requests comes last: where it is, the other one is too, and the agents use both.
+            let of_broadcasts = listen(&path.of_broadcasts().to_string(), Kind::Xpub);
+            match of_broadcasts.and_then(|broadcasts| Ok([listen(&path.to_string(), Kind::Router)?, broadcasts])) {
                 Ok(bound) => {
                     log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
                     local = bound.map(Some);
