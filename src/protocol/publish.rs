@@ -6,7 +6,7 @@ use super::words::{self, kind};
 use crate::types::{Round, Scalar, TaskId, TaskRecord};
 
 /// One published message.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
     /// A task waits and no agent was parked for it.
     Inform,

@@ -29,8 +29,8 @@ struct Clinging {
 impl Clinging {
     fn new(setting: &str) -> Self {
         let place = Place::new();
-        let config = fs::read_to_string(place.path("config.toml")).unwrap();
-        fs::write(place.path("config.toml"), format!("{config}{setting}\n")).unwrap();
+        let config = fs::read_to_string(place.path("config.toml")).expect("written");
+        fs::write(place.path("config.toml"), format!("{config}{setting}\n")).expect("written");
         place.tool("clinging", CLINGING);
         Self { place, cgroups: None }
     }
@@ -76,7 +76,7 @@ impl Clinging {
 impl Drop for Clinging {
     fn drop(&mut self) {
         for pid in self.pids().into_iter().filter(|pid| is_alive(*pid)) {
-            let _ = kill_process(Pid::from_raw(pid).unwrap(), Signal::KILL);
+            let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
         }
     }
 }

@@ -129,23 +129,19 @@ fn guard(service: &Service) -> i32 {
 #[test]
 fn the_guard_of_a_killed_agent_ends_its_tree() {
     for way in [BY_CGROUP, BY_MARKS] {
-        the_guard_ends_its_tree(way);
+        let mut alone = Alone::with_a_run(way);
+        // It runs as the same user and in the same folder, but is of no task.
+        let mut bystander = Command::new("sleep").arg("600").spawn().unwrap();
+        guard(&alone.service);
+        alone.kill_agent();
+        alone.is_swept();
+        eventually("the record is gone", || alone.records().is_empty());
+        eventually("the guard has ended", || guards(&alone.service).is_empty());
+        assert!(bystander.try_wait().unwrap().is_none(), "somebody else's process was ended");
+        bystander.kill().unwrap();
+        bystander.wait().unwrap();
+        alone.runs_again(Some(1));
     }
-}
-
-fn the_guard_ends_its_tree(way: &str) {
-    let mut alone = Alone::with_a_run(way);
-    // It runs as the same user and in the same folder, but is of no task.
-    let mut bystander = Command::new("sleep").arg("600").spawn().unwrap();
-    guard(&alone.service);
-    alone.kill_agent();
-    alone.is_swept();
-    eventually("the record is gone", || alone.records().is_empty());
-    eventually("the guard has ended", || guards(&alone.service).is_empty());
-    assert!(bystander.try_wait().unwrap().is_none(), "somebody else's process was ended");
-    bystander.kill().unwrap();
-    bystander.wait().unwrap();
-    alone.runs_again(Some(1));
 }
 
 /// `kill -9` of a whole job of a shell, and an interrupt from its terminal, reach a group of processes.

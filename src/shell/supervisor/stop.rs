@@ -72,7 +72,7 @@ pub enum StopError {
     #[error("cannot end what the agents of this service have left: {0}")]
     Runs(#[from] AgentError),
     /// Processes that SIGKILL has not ended.
-    #[error("{} processes of this service do not end: {}; run `llts down` again when they can, as their user or as root", .0.len(), list(.0))]
+    #[error("these processes of the service do not end: {}; run `llts down` again when they can, as their user or as root", list(.0))]
     Left(Vec<ProcessId>),
 }
 

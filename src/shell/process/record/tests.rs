@@ -121,6 +121,7 @@ fn what_is_swept_is_what_a_dead_agent_has_said_last() {
     let folder = tempfile::tempdir().unwrap();
     let records = RunRecords::open(folder.path().join("runs")).unwrap();
     for earlier in [None, Some(1)] {
+        #[expect(clippy::zombie_processes, reason = "it is waited for during the sweep")]
         let mut agent = std::process::Command::new("sleep").arg("600").spawn().unwrap();
         let id = ProcessId::of(rustix::process::Pid::from_child(&agent)).unwrap();
         // By name, the record of the first one comes first.
