@@ -221,7 +221,7 @@ pub struct AgentSection {
     pub heartbeat_interval: Duration,
     /// Between two signals to a task that is to end.
     pub kill_interval: Duration,
-    /// Signals that a task gets at the most; at least 1.
+    /// Signals that a task gets at most; at least 1, and the last one is SIGKILL.
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,

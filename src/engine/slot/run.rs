@@ -261,12 +261,14 @@ impl Slot {
         }
     }
 
-    /// SIGTERM first, SIGKILL from then on, `AGENT_KILL_COUNT` signals at the most (document, section 4.3).
+    /// SIGTERM first, SIGKILL from then on, at most `AGENT_KILL_COUNT` signals (document, section 4.3). The last one is SIGKILL,
+    /// also when it is the only one: nothing may outlive the ladder.
     fn next_rung(&mut self, now: Now) {
         let Run::Taken(run) = &mut self.run else { return };
         let Some(sent) = &mut run.ladder else { return };
-        let signal = if *sent == 0 { Signal::Terminate } else { Signal::Kill };
         *sent += 1;
+        let is_polite = *sent == 1 && *sent < self.settings.kill_count;
+        let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
         self.effects.push_back(Effect::Signal(signal));
         if *sent < self.settings.kill_count {
             self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);

@@ -21,6 +21,10 @@ struct Host {
 impl Host {
     /// An agent that has just started.
     fn starting() -> Self {
+        Self::starting_with(3)
+    }
+
+    fn starting_with(kill_count: u32) -> Self {
         let settings = Settings {
             agent: AgentId::new("a").unwrap(),
             session: Session(1),
@@ -29,7 +33,7 @@ impl Host {
             ip: "127.0.0.1".to_owned(),
             heartbeat_interval: INTERVAL,
             kill_interval: KILL_INTERVAL,
-            kill_count: 3,
+            kill_count,
             straggler_grace: GRACE,
             stop_timeout: STOP_TIMEOUT,
         };
@@ -39,20 +43,28 @@ impl Host {
 
     /// An agent that waits for a task.
     fn idle() -> Self {
-        let mut host = Self::starting();
-        host.settle();
-        host.answer(heard(1));
-        host
+        Self::starting().ready()
+    }
+
+    /// The controller answers.
+    fn ready(mut self) -> Self {
+        self.settle();
+        self.answer(heard(1));
+        self
     }
 
     /// An agent whose run.sh runs.
     fn running() -> Self {
-        let mut host = Self::idle();
+        Self::idle().with_a_run()
+    }
+
+    fn with_a_run(mut self) -> Self {
+        let host = &mut self;
         host.answer(ToAgent::Job(Box::new(job(1))));
         host.slot.handle_prepared(host.now, Ok(()));
         host.slot.handle_spawned(host.now, Ok(()));
         host.settle();
-        host
+        self
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -246,6 +258,23 @@ fn the_kill_ladder_is_term_then_kill_and_ends() {
     assert_eq!(host.next(KILL_INTERVAL), Some(Effect::Signal(Signal::Kill)));
     assert_eq!(host.next(KILL_INTERVAL * 10), None, "three signals in all");
     assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
+}
+
+/// Document, section 4.3: a ladder that ended with SIGTERM would leave a task that ignores it for ever.
+#[test]
+fn the_last_signal_is_a_kill_whatever_the_count() {
+    for (count, expected) in [
+        (1, vec![Signal::Kill]),
+        (2, vec![Signal::Terminate, Signal::Kill]),
+        (4, vec![Signal::Terminate, Signal::Kill, Signal::Kill, Signal::Kill]),
+    ] {
+        let mut host = Host::starting_with(count).ready().with_a_run();
+        let mut signals: Vec<Effect> = host.kill();
+        while let Some(effect) = host.next(KILL_INTERVAL) {
+            signals.push(effect);
+        }
+        assert_eq!(signals, expected.into_iter().map(Effect::Signal).collect::<Vec<_>>(), "{count} signals");
+    }
 }
 
 /// HAZARDS row P1: the slot is free only when nothing is left.
