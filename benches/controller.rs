@@ -51,7 +51,8 @@ impl World {
         for _ in 0..waiting {
             world.submit();
         }
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+        let heartbeat =
+            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, beat: None };
         world.say(&FromAgent::Heartbeat(heartbeat));
         world
     }
@@ -125,6 +126,7 @@ impl World {
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(3600),
+        kill_budget: Duration::from_secs(4),
         waiting_max: 2_000_000,
         needs_max: 1000,
         gates_max: 1000,
@@ -178,7 +180,7 @@ fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None };
+    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, beat: None };
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
 }

@@ -347,6 +347,7 @@ impl TaskDefaults {
                 defers_max: reader.count("task_defaults.MAX_DEFERS", "deferred runs")?,
                 retry_delay: reader.seconds("task_defaults.RETRY_DELAY")?,
                 fail_on_stderr: reader.boolean("task_defaults.FAIL_ON_STDERR")?,
+                exclusive: reader.boolean("task_defaults.EXCLUSIVE")?,
                 priority: reader.priority("task_defaults.PRIORITY")?,
                 ..Policy::default()
             },

@@ -137,6 +137,7 @@ mod tests {
             tool: ToolName::new("test").unwrap(),
             fields,
             slack: Duration::ZERO,
+            lease: None,
         }
     }
 

@@ -75,6 +75,8 @@ pub enum Holdup {
     NotBefore(Wall),
     /// One of its gates.
     Gate(Label, GateVerdict),
+    /// The lease of its last run, whose agent is not heard.
+    Lease(Wall),
     /// No agent has the tags that it requires.
     NoSuchAgent,
     /// All agents that could run it are busy.

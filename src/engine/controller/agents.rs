@@ -1,6 +1,7 @@
 //! The registry of agents: who is free, parked, busy or lost. Which task an agent gets is [`super::assign`]'s concern.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::effect::Ticket;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
@@ -39,6 +40,15 @@ pub(super) enum Life {
     Session(Session),
 }
 
+impl Life {
+    pub(super) fn session(self) -> Session {
+        match self {
+            Self::Session(session) => session,
+            Self::Stored | Self::Returned(_) => Session::default(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) life: Life,
@@ -52,6 +62,8 @@ pub(super) struct Agent {
     pub(super) tags: Labels,
     /// Whether it shall get no more tasks.
     pub(super) drained: bool,
+    /// What it needs to end a run, as it says.
+    pub(super) kill_budget: Option<Duration>,
 }
 
 #[derive(Debug, Default)]
@@ -87,6 +99,7 @@ impl Agents {
             ip: None,
             tags: Labels::default(),
             drained: self.drained.contains(&id),
+            kill_budget: None,
         };
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
@@ -115,6 +128,13 @@ impl Agents {
     pub(super) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.ip = ip;
+        }
+    }
+
+    /// Notes what an agent needs to end a run.
+    pub(super) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.kill_budget = budget;
         }
     }
 

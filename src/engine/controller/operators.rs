@@ -8,7 +8,7 @@ use crate::protocol::request::{self, GateChange};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{
-    AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, Holdup, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
 };
 
 impl Controller {
@@ -113,7 +113,8 @@ impl Controller {
         let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
         let agents_with = |tags: &Labels| self.agents.any_with(tags);
         let waits = record.phase() == Phase::Waiting;
-        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, agents_with));
+        let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
+        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, agents_with)).or(lease);
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 

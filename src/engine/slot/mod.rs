@@ -10,12 +10,13 @@
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed, [`stop`] the way out. They meet here.
+//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
 //! the next one. A run may have slack, for which a report waits for more to tell; the last one never does.
 
+mod hold;
 mod link;
 mod run;
 mod stop;
@@ -30,8 +31,9 @@ use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId};
+use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, Round, Session, TaskId, lease};
 
+use hold::BeyondLease;
 use link::Link;
 use run::Run;
 
@@ -60,6 +62,18 @@ pub struct Settings {
     pub stop_timeout: Duration,
 }
 
+impl Settings {
+    /// From the first signal to a run to the last SIGKILL to anything that it has started.
+    fn kill_time(&self) -> Duration {
+        lease::kill_time(self.kill_interval, self.kill_count, self.straggler_grace)
+    }
+
+    /// From the first signal to a run to the end of its last process.
+    fn kill_budget(&self) -> Duration {
+        lease::kill_budget(self.kill_interval, self.kill_count, self.straggler_grace)
+    }
+}
+
 /// What the shell must do, in order. What can fail comes back as an event.
 #[must_use]
 #[derive(Debug, PartialEq)]
@@ -80,10 +94,21 @@ pub enum Effect {
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
+    /// The run is held by a lease until then, or by none any more. Whoever guards the agent must know before the run starts.
+    Lease(Option<Hold>),
     /// The agent is registered with its controller.
     Ready,
     /// The agent is done.
     Exit(Ending),
+}
+
+/// How long the run of an exclusive task may go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hold {
+    /// From here on the agent ends it, and nothing of it is started.
+    pub until: Mono,
+    /// From here on all that is left of it is ended with SIGKILL, by the guard if the agent does not do it.
+    pub kill_at: Mono,
 }
 
 /// How an agent parts from its controller.
@@ -156,6 +181,8 @@ pub enum Timer {
     Respawn,
     /// The slack of a report is over.
     Slack,
+    /// The lease of the run is over.
+    Lease,
     /// The controller does not confirm the last result of a stopping agent.
     Patience,
     /// The controller does not confirm the exit.
@@ -199,8 +226,11 @@ impl Slot {
 
     /// The next thing to do. When there is none, the turn is over.
     pub fn poll_effect(&mut self, now: Now) -> Option<Effect> {
-        if let Some(effect) = self.effects.pop_front() {
-            return Some(effect);
+        while let Some(effect) = self.effects.pop_front() {
+            // An agent may have been stopped for any time since this was decided.
+            if effect != Effect::Spawn || !self.is_beyond_lease(now) {
+                return Some(effect);
+            }
         }
         let by = self.report_by?;
         if now.mono < by && !self.run.is_finished() {
@@ -226,6 +256,7 @@ impl Slot {
                 Timer::Ladder | Timer::Sweep | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.
                 Timer::Slack => {}
+                Timer::Lease => self.end_lease(now),
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
@@ -235,7 +266,13 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, wanted, parked } => self.heard(now, controller, wanted, parked),
+            ToAgent::Heard { controller, beat, wanted, parked } => {
+                let sent = beat.and_then(|number| self.link.beat_heard(number));
+                if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
+                    self.renew_lease(now, (task, round), sent);
+                }
+                self.heard(now, controller, wanted, parked);
+            }
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
                 // One that comes too early answers an APPLY that a later one has replaced. To apply again would replace
@@ -290,7 +327,7 @@ impl Slot {
             log::warn!("the controller does not answer; connecting again");
             self.effects.push_back(Effect::Reconnect);
         }
-        let heartbeat = self.link.sign_of_life(&self.settings, self.run.id());
+        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, self.run.id());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
@@ -346,7 +383,16 @@ impl Slot {
             return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
         let run = (job.task, job.round);
+        let until = match self.grant(now, &job) {
+            Ok(until) => until,
+            Err(BeyondLease) => return,
+        };
         self.run.start(now, job.clone());
+        if let Some(until) = until {
+            self.hold(until);
+            // The lease goes on only when the controller has heard of the run.
+            self.heartbeat(now);
+        }
         self.effects.push_back(Effect::Prepare(Box::new(job)));
         self.report_soon(now);
         if let Some(at) = self.early_kills.iter().position(|early| *early == run) {
@@ -359,6 +405,9 @@ impl Slot {
     fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
             log::warn!("round {round} of task {task} is not wanted any more; ending it");
+            if self.run.is_leased() {
+                return self.give_up(now);
+            }
             self.run.unwanted();
             self.kill(now);
             if self.run.is_finished() {

@@ -1,11 +1,13 @@
 //! Stories of an agent, each on virtual time, with a shell that does what a scenario says.
 #![cfg(test)]
 
+mod lease;
+
 use std::time::Duration;
 
 use super::stop::FAREWELL;
 use super::*;
-use crate::protocol::request::Heartbeat;
+use crate::protocol::request::{Beat, Heartbeat};
 use crate::types::{Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -131,7 +133,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true }
+    ToAgent::Heard { controller, beat: None, wanted: None, parked: true }
 }
 
 fn job(number: u64) -> Job {
@@ -141,6 +143,7 @@ fn job(number: u64) -> Job {
         tool: ToolName::new("t").unwrap(),
         fields: Fields::new(),
         slack: Duration::ZERO,
+        lease: None,
     }
 }
 
@@ -181,6 +184,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         ip: Some("127.0.0.1".to_owned()),
         tags: Labels::default(),
         replaces: Some(Session(9)),
+        beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
@@ -323,7 +327,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true });
+    let effects = host.answer(ToAgent::Heard { controller: 1, beat: None, wanted, parked: true });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -366,7 +370,7 @@ fn an_apply_without_an_answer_is_repeated() {
 /// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false };
+    let not_parked = ToAgent::Heard { controller: 1, beat: None, wanted: None, parked: false };
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -407,7 +411,7 @@ fn a_new_controller_is_asked_for_a_task_again() {
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
-        ToAgent::Heard { controller: 1, wanted: Some((job(1).task, Round(0), Wanted::Drop)), parked: true },
+        ToAgent::Heard { controller: 1, beat: None, wanted: Some((job(1).task, Round(0), Wanted::Drop)), parked: true },
     ] {
         let mut host = Host::running();
         assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
@@ -426,7 +430,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     }
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
-    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted, parked: false }), [apply()]);
+    assert_eq!(host.answer(ToAgent::Heard { controller: 2, beat: None, wanted, parked: false }), [apply()]);
 }
 
 #[test]

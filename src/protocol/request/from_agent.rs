@@ -10,6 +10,9 @@ use crate::types::{
     AgentId, Defer, ExitCode, Fields, Labels, Phase, PhaseTimes, Round, RunResult, Scalar, Session, TaskId,
 };
 
+/// Milliseconds, a day: for so long the tasks of an agent that is gone may have to wait.
+const KILL_BUDGET_MAX: u32 = 86_400_000;
+
 /// Which life of which agent speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -45,6 +48,17 @@ pub struct Heartbeat {
     pub tags: Labels,
     /// The session that this one follows: its process is known to be gone.
     pub replaces: Option<Session>,
+    /// What leases rest on; `None` of an agent that does not know of them.
+    pub beat: Option<Beat>,
+}
+
+/// What a heartbeat says for the sake of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Its number: the answer says which heartbeat was heard.
+    pub number: u32,
+    /// From the end of a lease to that of the last process of its run.
+    pub kill_budget: Option<Duration>,
 }
 
 /// How a run stands.
@@ -94,7 +108,14 @@ impl Reader {
         };
         let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
         let tags = labels(&self.fields, words::TAGS)?;
-        Ok(Heartbeat { busy, run, ip, tags, replaces: self.number(words::REPLACES)?.map(Session) })
+        let replaces = self.number(words::REPLACES)?.map(Session);
+        Ok(Heartbeat { busy, run, ip, tags, replaces, beat: self.beat()? })
+    }
+
+    fn beat(&self) -> Result<Option<Beat>, Refusal> {
+        let Some(number) = whole(&self.fields, words::BEAT, u32::MAX)? else { return Ok(None) };
+        let budget = whole(&self.fields, words::KILL_BUDGET, KILL_BUDGET_MAX)?;
+        Ok(Some(Beat { number, kill_budget: budget.map(|millis| Duration::from_millis(millis.into())) }))
     }
 
     fn report(&self) -> Result<Report, Refusal> {

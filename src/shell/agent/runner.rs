@@ -7,12 +7,13 @@ use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::AgentError;
 use super::leftovers;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use crate::config::{AgentSection, Config, CurveClientFiles};
-use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
+use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
@@ -47,6 +48,8 @@ pub(super) struct Runner {
     nothing: File,
     agent: ProcessId,
     session: Session,
+    /// After this time since the boot, no run may start.
+    not_after: Option<Duration>,
     run: Option<Run>,
 }
 
@@ -104,6 +107,7 @@ impl Runner {
             nothing,
             agent,
             session,
+            not_after: None,
             run: None,
         })
     }
@@ -111,6 +115,11 @@ impl Runner {
     /// Whether no run is on: the agent has no child then.
     pub(super) const fn is_idle(&self) -> bool {
         self.run.is_none()
+    }
+
+    /// Notes until when the lease of the run lets it start.
+    pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
+        self.not_after = hold.map(|hold| clock::from_boot(hold.until));
     }
 
     /// Readable when a preparation has come out.
@@ -129,7 +138,7 @@ impl Runner {
             }
             Effect::Spawn => {
                 let outcome = self.spawn();
-                slot.handle_spawned(clock::now(), outcome);
+                slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
             Effect::Signal(signal) => self.signal(signal),
             Effect::CheckTree => {
@@ -137,9 +146,9 @@ impl Runner {
             }
             Effect::Remove => {
                 self.remove();
-                slot.handle_removed(clock::now());
+                slot.handle_removed(clock::now_with_suspend());
             }
-            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Exit(_) => {
+            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Lease(_) | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }
         }
@@ -173,7 +182,7 @@ impl Runner {
             unreachable!("a preparation of task {} without its run", outcome.task)
         };
         run.folder = outcome.prepared;
-        slot.handle_prepared(clock::now(), outcome.outcome);
+        slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {
@@ -197,6 +206,7 @@ impl Runner {
             stdin: self.nothing.as_fd(),
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
+            not_after: self.not_after,
         };
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,

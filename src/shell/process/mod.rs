@@ -39,7 +39,7 @@ pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Swept, sweep_by_cookie};
-pub use tree::{Signalled, Tree, any_left, become_subreaper, reap_orphans, stragglers, without_adoption};
+pub use tree::{Signalled, Tree, any_left, become_subreaper, end_below, reap_orphans, stragglers, without_adoption};
 
 pub(super) use sys::close_all_on_exec;
 

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -34,6 +35,8 @@ pub struct SpawnPlan<'a> {
     pub stdout: BorrowedFd<'a>,
     /// Where its standard error goes.
     pub stderr: BorrowedFd<'a>,
+    /// It must not start when the machine has run for longer than this, however long the caller is held up before.
+    pub not_after: Option<Duration>,
 }
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
@@ -71,6 +74,9 @@ pub enum SpawnError {
     /// The environment is longer than the kernel takes.
     #[error("cannot start {PROGRAM}: its environment is too long")]
     TooLong,
+    /// It was not started in time: see [`SpawnPlan::not_after`].
+    #[error("cannot start {PROGRAM}: the lease of the run is over")]
+    TooLate,
     /// Anything else.
     #[error("cannot start {PROGRAM}: {0}")]
     Start(Errno),
@@ -112,6 +118,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         environment: &environment,
         folder: plan.folder,
         stdio,
+        not_after: plan.not_after,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),
@@ -191,6 +198,7 @@ fn explain(error: Errno, folder: BorrowedFd<'_>) -> SpawnError {
         Errno::ACCESS | Errno::PERM => SpawnError::NotExecutable { first_line: first_line(folder) },
         Errno::AGAIN => SpawnError::TooManyProcesses,
         Errno::TOOBIG => SpawnError::TooLong,
+        Errno::TIME => SpawnError::TooLate,
         other => SpawnError::Start(other),
     }
 }

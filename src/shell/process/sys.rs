@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
@@ -27,6 +28,8 @@ pub(super) struct NewProcess<'a> {
     pub(super) folder: BorrowedFd<'a>,
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
+    /// It ends in place of its exec when the machine has run for longer than this: `ETIME`.
+    pub(super) not_after: Option<Duration>,
 }
 
 /// What a new process needs between its birth and its exec, when it must not ask for memory.
@@ -37,6 +40,7 @@ struct Birth<'a> {
     folder: c_int,
     stdio: [c_int; 3],
     unusual: &'a [c_int],
+    not_after: Option<Duration>,
     /// Why it came to nothing, or 0.
     error: c_int,
 }
@@ -59,6 +63,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         folder: new.folder.as_raw_fd(),
         stdio: new.stdio.map(|fd| fd.as_raw_fd()),
         unusual: unusual_dispositions(),
+        not_after: new.not_after,
         error: 0,
     };
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -119,6 +124,28 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
             && libc::dup2(stderr, 2) == 2
             && libc::fchdir(birth.folder) == 0
             && libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) == 0
+            && birth.not_after.is_none_or(|end| is_before(end))
+    }
+}
+
+/// Whether a new process is in time. It looks itself, last of all: whoever stops its parent does not stop it, so nothing can
+/// come between this look and the exec for long.
+///
+/// # Safety
+/// For a new process before its exec only.
+unsafe fn is_before(end: Duration) -> bool {
+    // SAFETY: async-signal-safe, with a pointer to a value of ours; the error number is as in `be_born`.
+    unsafe {
+        let mut now = MaybeUninit::<libc::timespec>::zeroed();
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr());
+        let now = now.assume_init();
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(u64::MAX);
+        let nanos = u32::try_from(now.tv_nsec).unwrap_or(0);
+        let is_before = (seconds, nanos) < (end.as_secs(), end.subsec_nanos());
+        if !is_before {
+            *libc::__errno_location() = libc::ETIME;
+        }
+        is_before
     }
 }
 

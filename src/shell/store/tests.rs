@@ -24,6 +24,7 @@ fn task(number: u64) -> TaskRecord {
         past: Vec::new(),
         pushes: 0,
         kill: None,
+        unconfirmed: false,
         state: TaskState::Waiting { not_before: None },
     }
 }
