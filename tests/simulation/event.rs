@@ -37,6 +37,10 @@ pub(crate) enum Defect {
     DeafReceiver,
     /// A run that has no time left is not told so.
     EndlessRuns,
+    /// Agents do not hear that a run is exclusive.
+    ForgottenLeases,
+    /// An agent that is stopped has no guard.
+    NoGuards,
 }
 
 pub(crate) enum Event {
@@ -96,6 +100,9 @@ pub(crate) enum Event {
         agent: usize,
     },
     AgentResumes {
+        agent: usize,
+    },
+    GuardWakes {
         agent: usize,
     },
     Tool {

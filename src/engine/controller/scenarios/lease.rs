@@ -276,3 +276,20 @@ fn an_exclusive_task_is_handed_out_after_its_commit() {
         world.report("a", task, Round(0), Phase::Finished);
     }
 }
+
+/// Its agent had come back and got another task, when the controller died.
+#[test]
+fn a_new_controller_waits_for_a_run_that_was_given_up_before() {
+    let (mut world, task) = World::exclusive_at_a_silent_agent();
+    world.pass(LOSS);
+    let other = world.submitted(&exclusive());
+    world.runs("a", other, Round(0));
+    world.restart();
+    assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Wanted::Run));
+    world.pass_with(LOSS + BUDGET - MOMENT, &[("a", Some((other, Round(0))))]);
+    assert_eq!(world.apply("b"), None);
+    world.pass(MOMENT);
+    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.ends("a", other, Round(0), result(0)), None);
+    assert_eq!(world.outcome(other), Outcome::Succeeded);
+}
