@@ -296,6 +296,41 @@ mod tests {
         child.wait().unwrap();
     }
 
+    /// The words may come in pieces, and several at once.
+    #[test]
+    fn a_run_is_ended_when_its_lease_is_over_and_not_before() {
+        let (mut child, id) = sleeper();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (sender, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut tries = 0;
+            watch(id, theirs, |process| {
+                tries += 1;
+                sender.send((process, clock::since_boot())).unwrap();
+                tries > 1
+            })
+        });
+        let (hour, soon) = (Duration::from_secs(3600), Duration::from_millis(100));
+        let mut guard = Guard { line: ours };
+        guard.set_lease(Some(clock::since_boot()));
+        let (process, _) = ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(process, id);
+        ended.recv_timeout(Duration::from_secs(60)).expect("something was left, so it looks again");
+        guard.set_lease(Some(clock::since_boot() + hour));
+        let end = clock::since_boot() + soon;
+        let word = [&[LEASE][..], &nanos(end).to_be_bytes()].concat();
+        guard.line.write_all(&word[..3]).unwrap();
+        guard.line.write_all(&[&word[3..], &[FREE], &word].concat()).unwrap();
+        let (_, at) = ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(at >= end, "{at:?} is before {end:?}");
+        guard.set_lease(Some(clock::since_boot() + hour));
+        guard.set_lease(None);
+        guard.release();
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_err(), "it has ended without another try");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
     #[test]
     fn a_program_that_is_being_started_is_waited_for() {
         let (mut child, id) = sleeper();
