@@ -8,8 +8,7 @@ use super::effect::{Answer, Effect, Ticket, Timer};
 use super::leases::Remains;
 use super::report::outcome_of;
 use super::slack;
-use super::transition::{Again, TaskEvent};
-use super::verdict::{self, Verdict};
+use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
@@ -150,19 +149,6 @@ impl Controller {
             let remains = self.remains_after(now, task, sender, message);
             self.void(now, task, end, remains);
         }
-    }
-
-    /// What may be left of a run of which its agent, when it has come back, does not speak. For most tasks its silence is
-    /// enough; of a lease, the session that holds it must be over.
-    fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
-        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
-        let over = match message {
-            FromAgent::Exit => Some(sender.session),
-            FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
-            FromAgent::Apply(_) | FromAgent::Report(_) => None,
-        };
-        let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
-        if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }
     }
 
     /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
@@ -363,30 +349,6 @@ impl Controller {
     pub(super) fn inform(&mut self) {
         if !std::mem::replace(&mut self.informed, true) {
             self.tasks.effects.push_back(Effect::Publish(Published::Inform));
-        }
-    }
-
-    /// The agent of a run is gone without a word. That is no loss when its result is known.
-    pub(super) fn lose_run(&mut self, now: Now, task: TaskId) {
-        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
-            return self.requeue(now, task, RoundEnd::Lost);
-        }
-        self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
-        self.requeue(now, task, RoundEnd::Lost);
-    }
-
-    /// The run of a task is void. What it had achieved is kept if its result is known.
-    pub(super) fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
-        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
-        if let Some(result) = record.result().cloned() {
-            return self.finish(now, task, PhaseTimes::default(), result);
-        }
-        match verdict::of_void_run(record, end) {
-            Verdict::End(outcome) => self.close(now, task, outcome),
-            Verdict::Again(end) => {
-                let times = PhaseTimes::default();
-                self.again(now, task, Again { at: now.wall, end, times, result: None, not_before: None });
-            }
         }
     }
 

@@ -11,7 +11,10 @@
 
 use super::Controller;
 use super::effect::Timer;
-use crate::types::{AgentId, Lease, Mono, Now, RoundEnd, Session, TaskId};
+use super::transition::Again;
+use super::verdict::{self, Verdict};
+use crate::protocol::request::{FromAgent, Sender};
+use crate::types::{AgentId, Lease, Mono, Now, PhaseTimes, RoundEnd, Session, TaskId};
 
 /// A run of an exclusive task that is void, while processes of it may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,11 +83,48 @@ impl Controller {
         }
     }
 
+    /// The agent of a run is gone without a word. That is no loss when its result is known.
+    fn lose_run(&mut self, now: Now, task: TaskId) {
+        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
+            return self.requeue(now, task, RoundEnd::Lost);
+        }
+        self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
+        self.requeue(now, task, RoundEnd::Lost);
+    }
+
+    /// The run of a task is void. What it had achieved is kept if its result is known.
+    fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
+        if let Some(result) = record.result().cloned() {
+            return self.finish(now, task, PhaseTimes::default(), result);
+        }
+        match verdict::of_void_run(record, end) {
+            Verdict::End(outcome) => self.close(now, task, outcome),
+            Verdict::Again(end) => {
+                let times = PhaseTimes::default();
+                self.again(now, task, Again { at: now.wall, end, times, result: None, not_before: None });
+            }
+        }
+    }
+
     /// The task goes on, in whatever way: its lease is not waited for.
     pub(super) fn forget_lease(&mut self, task: TaskId) {
         if self.expiring.remove(&task).is_some() {
             self.timers.clear(&Timer::Lease(task));
         }
+    }
+
+    /// What may be left of a run of which its agent, when it has come back, does not speak. For most tasks its silence is
+    /// enough; of a lease, the session that holds it must be over.
+    pub(super) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
+        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
+        let over = match message {
+            FromAgent::Exit => Some(sender.session),
+            FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
+            FromAgent::Apply(_) | FromAgent::Report(_) => None,
+        };
+        let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
+        if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }
     }
 
     /// This session of an agent is over and has left nothing behind.

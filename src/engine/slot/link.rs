@@ -84,7 +84,7 @@ impl Link {
     /// When the heartbeat of this number was sent, which the controller has heard.
     pub(super) fn beat_heard(&mut self, number: u32) -> Option<Mono> {
         let at = self.beats.iter().position(|(beat, _)| *beat == number)?;
-        let sent = self.beats.drain(..=at).last().map(|(_, sent)| sent);
+        let sent = self.beats.drain(..=at).next_back().map(|(_, sent)| sent);
         self.heard_from = self.heard_from.max(sent);
         sent
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use super::stop::FAREWELL;
 use super::*;
 use crate::protocol::request::{Beat, Heartbeat};
-use crate::types::{Fields, Phase, ToolName, Wall};
+use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
