@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use super::{AgentId, Counts, ExitCode, Labels, Lease, Outcome, Policy, PushAddress, Round, TaskId, ToolName, Wall};
+use super::{
+    AgentId, Counts, ExitCode, Labels, Lease, Outcome, Policy, PushAddress, Round, Session, TaskId, ToolName, Wall,
+};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -194,6 +196,14 @@ pub struct Assignment {
     pub times: PhaseTimes,
     /// What holds the run of an exclusive task. Boxed: most have none.
     pub lease: Option<Box<Lease>>,
+}
+
+impl Assignment {
+    /// Whether this is a run of that agent, and, if it holds a lease, of that very session of it.
+    #[must_use]
+    pub fn is_with(&self, agent: &AgentId, session: Session) -> bool {
+        self.agent == *agent && self.lease.as_ref().is_none_or(|lease| lease.session == session)
+    }
 }
 
 /// When a run reached its phases, by the clock of its agent. A run that was killed early skips some.

@@ -139,6 +139,6 @@ impl Controller {
     /// Whether the run of a task is with this very session of this agent, as far as its lease tells.
     pub(super) fn is_held_by(&self, task: TaskId, agent: &AgentId, session: Session) -> bool {
         let run = self.tasks.get(task).and_then(|record| record.last_run());
-        run.is_some_and(|run| run.agent == *agent && run.lease.as_ref().is_none_or(|lease| lease.session == session))
+        run.is_some_and(|run| run.is_with(agent, session))
     }
 }

@@ -46,7 +46,7 @@ impl Controller {
             return not_allowed(format!("round {round} of task {task} is over; the present one is {}", record.round));
         }
         match record.assignment() {
-            Some(_) if self.is_held_by(task, &sender.agent, sender.session) => {}
+            Some(run) if run.is_with(&sender.agent, sender.session) => {}
             _ => return not_allowed(format!("task {task} is not with agent {}", sender.agent)),
         }
         let (present, told) = (record.phase(), report.phase);

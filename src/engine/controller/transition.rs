@@ -46,13 +46,13 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     use TaskState as State;
     let from = std::mem::replace(&mut record.state, State::Waiting { not_before: None });
     record.state = match (from, event) {
-        (State::Waiting { .. }, Event::Dispatch(assignment)) => {
+        (State::Waiting { .. }, Event::Dispatch(assignment)) => State::Dispatched(Box::new(assignment)),
+        (State::Dispatched(_), Event::Return) => State::Waiting { not_before: None },
+        (State::Dispatched(run), Event::Prepare(times)) => {
             // From here on the agent of this run is asked, not that of an earlier one.
             record.unconfirmed = false;
-            State::Dispatched(Box::new(assignment))
+            State::Preparing(told(run, times))
         }
-        (State::Dispatched(_), Event::Return) => State::Waiting { not_before: None },
-        (State::Dispatched(run), Event::Prepare(times)) => State::Preparing(told(run, times)),
         (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(told(run, times)),
         (State::Dispatched(run) | State::Preparing(run) | State::Running(run), Event::End(times, result)) => {
             State::Ended { assignment: told(run, times), result: result.map(Arc::new) }

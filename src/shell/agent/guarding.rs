@@ -62,21 +62,18 @@ impl Guarding {
     }
 
     fn set_alarm(&mut self, until: Option<Duration>) -> nix::Result<()> {
-        let alarm = match (&self.alarm, until) {
-            (None, None) => return Ok(()),
-            (None, Some(_)) => {
-                let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
-                self.alarm.insert(TimerFd::new(ClockId::CLOCK_BOOTTIME, flags)?)
-            }
-            (Some(alarm), _) => alarm,
+        let Some(until) = until else {
+            // Other runs shall not pay for it.
+            self.alarm = None;
+            return Ok(());
         };
-        match until {
-            Some(until) => {
-                let at = Expiration::OneShot(TimeSpec::from_duration(until));
-                alarm.set(at, TimerSetTimeFlags::TFD_TIMER_ABSTIME)
-            }
-            None => alarm.unset(),
-        }
+        let alarm = match self.alarm.take() {
+            Some(alarm) => alarm,
+            None => TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?,
+        };
+        alarm.set(Expiration::OneShot(TimeSpec::from_duration(until)), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+        self.alarm = Some(alarm);
+        Ok(())
     }
 
     /// Replaces a guard that was killed; while a run is on, that waits.

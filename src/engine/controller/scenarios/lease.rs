@@ -219,6 +219,10 @@ fn a_loss_stays_unconfirmed_until_the_next_run() {
     let task = world.task();
     world.runs("a", task, Round(0));
     world.pass(LOSS);
+    // The next agent never gets it.
+    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    world.controller.handle_undelivered(world.now, task, Round(1));
+    world.settle();
     world.restart();
     world.kill(task);
     assert_eq!((world.outcome(task), world.unconfirmed(task)), (Outcome::Killed, [true, true]));
