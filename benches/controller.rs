@@ -52,8 +52,15 @@ impl World {
         for _ in 0..waiting {
             world.submit();
         }
-        let heartbeat =
-            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
+        let heartbeat = Heartbeat {
+            busy: false,
+            run: None,
+            ip: None,
+            tags: Labels::default(),
+            replaces: None,
+            tools: None,
+            beat: None,
+        };
         world.say(&FromAgent::Heartbeat(heartbeat));
         world
     }
@@ -102,7 +109,7 @@ impl World {
         let set = Some(ToolSet::parse(tools).expect("good names"));
         let tools = Some(ToldTools { generation: Some(1), set });
         let tags = Labels::default();
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools };
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools, beat: None };
         self.say(&FromAgent::Heartbeat(heartbeat));
     }
 
@@ -136,6 +143,7 @@ impl World {
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(3600),
+        kill_budget: Duration::from_secs(4),
         waiting_max: 2_000_000,
         needs_max: 1000,
         gates_max: 1000,
@@ -209,8 +217,15 @@ fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);
-    let heartbeat =
-        Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
+    let heartbeat = Heartbeat {
+        busy: false,
+        run: None,
+        ip: None,
+        tags: Labels::default(),
+        replaces: None,
+        tools: None,
+        beat: None,
+    };
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
 }

@@ -33,7 +33,7 @@ fn registered() -> (Slot, Sender) {
     };
     let sender = Sender { agent, session: Session(1) };
     let mut slot = Slot::new(settings, now(0));
-    slot.handle_answer(now(1), ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None });
+    slot.handle_answer(now(1), ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, beat: None });
     while let Some(effect) = slot.poll_effect(now(1)) {
         drop(divan::black_box(effect));
     }
@@ -85,6 +85,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 tool: tool.clone(),
                 fields: fields.clone(),
                 slack: Duration::ZERO,
+                lease: None,
             })),
         );
         settle(&mut slot, &sender, now);

@@ -61,7 +61,13 @@
 //!
 //! Each run of a task has a round. Only the agent that has the present round is heard of it; an agent that speaks of an older
 //! one is told to drop it. A run whose agent is silent for two heartbeat intervals is void, and the next round waits, as often
-//! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear.
+//! as `__MAX_LOSSES__` allows. So a task runs on one agent at a time, as far as the agents can hear: an agent that is cut off or
+//! stopped goes on beside the next round.
+//!
+//! Not so with an exclusive task: its run holds a lease ([`types::lease`]). The agent gives the run up when its controller is not
+//! heard, by [`engine::slot`], and whoever guards the agent ends what a stopped one goes on with; the controller waits for that
+//! before it starts another round or says that the task has finished. Any other task that ends without a word of its agent says
+//! that nobody has confirmed it.
 //!
 //! # What a submitter demands
 //!

@@ -7,10 +7,13 @@ use std::io::Read;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::time::Duration;
 
+use llts::shell::clock;
 use llts::shell::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    Swept, Tree, any_left, become_subreaper, limit_processes, reap_orphans, spawn, stragglers, sweep_by_cookie,
+    Swept, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
+    sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -61,6 +64,10 @@ impl Tool {
     }
 
     fn try_start(&self) -> Result<RunningChild, SpawnError> {
+        self.try_start_before(None)
+    }
+
+    fn try_start_before(&self, not_after: Option<Duration>) -> Result<RunningChild, SpawnError> {
         let folder = File::open(self.folder.path()).expect("it is ours");
         let nothing = File::open("/dev/null").expect("every system has it");
         spawn(&SpawnPlan {
@@ -70,6 +77,7 @@ impl Tool {
             stdout: self.stdout.as_fd(),
             stderr: self.stderr.as_fd(),
             brand: self.brand,
+            not_after,
         })
     }
 
@@ -196,6 +204,38 @@ fn nobody_gets_away_from_sigterm() {
             wait_for_end(&found);
             assert_eq!(kill_all(tree, &[]), 0, "{script}: SIGTERM was not enough");
         }
+    });
+}
+
+/// Design, section 2.3: a run whose lease is over must not begin, whoever held up its agent just before.
+#[test]
+fn a_run_that_comes_too_late_is_not_started() {
+    alone("a_run_that_comes_too_late_is_not_started", || {
+        let tool = Tool::new("echo started");
+        assert!(matches!(tool.try_start_before(Some(clock::since_boot())), Err(SpawnError::TooLate)));
+        assert!(!any_left(&[]) && !tool.has_output());
+        let hour = Duration::from_secs(3600);
+        assert_eq!(wait(&mut tool.try_start_before(Some(clock::since_boot() + hour)).unwrap()).exit, ExitCode::SUCCESS);
+        assert_eq!(tool.line(), "started");
+    });
+}
+
+/// What a guard does for an agent that is stopped: it need not be the parent, and goes by no mark.
+#[test]
+fn everything_below_a_process_is_ended_from_outside() {
+    alone("everything_below_a_process_is_ended_from_outside", || {
+        let script = "trap '' TERM; (env -i setsid sleep 300 &); setsid sh -c 'sleep 300 & echo ready; wait' & exit 0";
+        let (_tool, _) = run_and_leave(script, 1);
+        let found = stragglers(&[]);
+        assert!(found.len() >= 3, "{found:?}");
+        let ourselves = ProcessId::own().expect("/proc is there");
+        assert!(!end_below(ourselves), "there was something");
+        wait_for_end(&found);
+        assert!(end_below(ourselves) && !any_left(&[]));
+        assert!(
+            end_below(ProcessId { start_time: ourselves.start_time + 1, ..ourselves }),
+            "another process of the number"
+        );
     });
 }
 

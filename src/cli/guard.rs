@@ -9,7 +9,7 @@ use super::exit::Failure;
 use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
-use crate::shell::process::{Pid, ProcessId};
+use crate::shell::process::{Pid, ProcessId, end_below};
 use crate::shell::supervisor;
 
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     {
         log::warn!("{error}");
     }
-    if guard::watch(process, std::io::stdin()) == Watched::Died {
+    if guard::watch(process, std::io::stdin(), end_below) == Watched::Died {
         match &args.guest {
             None => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
             Some(folder) => supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?,

@@ -47,6 +47,9 @@ pub(super) struct PolicyArgs {
     /// A run that writes to stderr has failed
     #[arg(long, value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     fail_on_stderr: Option<bool>,
+    /// Never run twice at once: a run whose agent cannot be heard is ended before another one starts
+    #[arg(long, value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    exclusive: Option<bool>,
     /// Pass this gate at each start; may be repeated. `llts gate` shows and sets gates
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = label)]
     gate: Vec<Label>,
@@ -76,6 +79,7 @@ impl PolicyArgs {
             defers_max: self.max_defers,
             retry_delay: self.retry_delay,
             fail_on_stderr: self.fail_on_stderr,
+            exclusive: self.exclusive,
             gates: labels(&self.gate)?,
             tags: labels(&self.tags)?,
             submit_key: self.submit_key.clone(),

@@ -228,7 +228,7 @@ pub struct AgentSection {
     pub heartbeat_interval: Duration,
     /// Between two signals to a task that is to end.
     pub kill_interval: Duration,
-    /// Signals that a task gets at the most; at least 1.
+    /// Signals that a task gets at most; at least 1, and the last one is SIGKILL.
     pub kill_count: u32,
     /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
@@ -364,6 +364,7 @@ impl TaskDefaults {
                 defers_max: reader.count("task_defaults.MAX_DEFERS", "deferred runs")?,
                 retry_delay: reader.seconds("task_defaults.RETRY_DELAY")?,
                 fail_on_stderr: reader.boolean("task_defaults.FAIL_ON_STDERR")?,
+                exclusive: reader.boolean("task_defaults.EXCLUSIVE")?,
                 priority: reader.priority("task_defaults.PRIORITY")?,
                 ..Policy::default()
             },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::reply::Wanted;
-use super::request::{FromAgent, Heartbeat, Report, Sender};
+use super::request::{Beat, FromAgent, Heartbeat, Report, Sender};
 use super::task;
 use super::words::{self, kind};
 use crate::types::{Fields, OutputBytes, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolName};
@@ -22,6 +22,8 @@ pub struct Job {
     pub fields: Fields,
     /// How late all but the end of it may be reported.
     pub slack: Duration,
+    /// The term of its lease, if it must be ended when the controller is not heard.
+    pub lease: Option<Duration>,
 }
 
 /// What a controller answers to an agent.
@@ -31,6 +33,8 @@ pub enum ToAgent {
     Heard {
         /// Which life of the controller answers.
         controller: u64,
+        /// Which heartbeat is answered, if that had a number.
+        beat: Option<u32>,
         /// What shall become of the run.
         wanted: Option<(TaskId, Round, Wanted)>,
         /// False if the controller has no APPLY of this agent, and no task on its way to it.
@@ -99,6 +103,12 @@ fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
     }
     if !heartbeat.tags.is_empty() {
         writer.text(words::TAGS, &heartbeat.tags.to_string());
+    }
+    if let Some(Beat { number, kill_budget }) = heartbeat.beat {
+        writer.literal(words::BEAT, number);
+        if let Some(budget) = kill_budget {
+            writer.literal(words::KILL_BUDGET, budget.as_millis());
+        }
     }
     if let Some(session) = heartbeat.replaces {
         writer.literal(words::REPLACES, session.0);
@@ -190,7 +200,7 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let wanted = wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted)));
             let parked = fields.get(words::PARKED) != Some(&Scalar::Bool(false));
             let tools = fields.get(words::TOOLS_GENERATION).and_then(Scalar::as_u64);
-            Some(ToAgent::Heard { controller, wanted, parked, tools })
+            Some(ToAgent::Heard { controller, beat: number(&fields, words::BEAT), wanted, parked, tools })
         }
         kind::AGENT_EXIT => Some(ToAgent::Left),
         kind::TASK_APPLY => {
@@ -198,8 +208,9 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let tool = ToolName::new(text(words::OPERATION)?).ok()?;
             let mut submitted = fields.clone();
             submitted.retain(|name, _| !task::is_ours(name));
-            let slack = Duration::from_millis(number(&fields, words::SLACK).unwrap_or_default().into());
-            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, slack })))
+            let millis = |name| number(&fields, name).map(|millis| Duration::from_millis(millis.into()));
+            let (slack, lease) = (millis(words::SLACK).unwrap_or_default(), millis(words::LEASE));
+            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, slack, lease })))
         }
         _ => None,
     }
@@ -227,8 +238,9 @@ mod tests {
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
         let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
-            let reply = Reply::Heartbeat { controller: 7, wanted, parked, tools };
-            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, wanted, parked, tools });
+            let beat = parked.then_some(8);
+            let reply = Reply::Heartbeat { controller: 7, beat, wanted, parked, tools };
+            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, beat, wanted, parked, tools });
         }
     }
 

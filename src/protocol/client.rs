@@ -259,6 +259,7 @@ mod tests {
             defers_max: Some(4),
             retry_delay: Some(Duration::from_millis(250)),
             fail_on_stderr: Some(true),
+            exclusive: Some(true),
             gates: names("api,db"),
             tags: names("gpu"),
             submit_key: Some("k".into()),
@@ -276,6 +277,7 @@ mod tests {
             defers_max: 4,
             retry_delay: Duration::from_millis(250),
             fail_on_stderr: true,
+            exclusive: true,
             needs: Needs { gates: names("api,db"), tags: names("gpu") },
             push_ack: true,
         };

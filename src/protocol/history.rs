@@ -144,6 +144,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
                 None => format!("it ended as {}", words::outcome(*outcome)),
             },
         },
+        (_, Some(Holdup::Lease(until))) => lease(record, *until),
         (_, _) => {
             let agent = record.assignment().map_or("", |run| run.agent.as_str());
             let phase = words::phase(record.phase());
@@ -157,6 +158,14 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
             }
         }
     }
+}
+
+fn lease(record: &TaskRecord, until: Wall) -> String {
+    let agent = record.last_run().map_or("", |run| run.agent.as_str());
+    format!(
+        "agent {agent} is not heard; the task is exclusive (__EXCLUSIVE__), so it goes on when the lease of its run is over, at \
+         {until} at the latest"
+    )
 }
 
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
@@ -181,6 +190,7 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             format!("its gate {gate} has let as many tasks start as it may for the moment")
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
+        Holdup::Lease(until) => lease(record, *until),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoTool => format!(

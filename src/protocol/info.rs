@@ -140,6 +140,7 @@ mod tests {
             tool: ToolName::new("test").unwrap(),
             fields,
             slack: Duration::ZERO,
+            lease: None,
         }
     }
 

@@ -13,7 +13,7 @@ const COUNT_MAX: u32 = 1_000_000;
 const PRIORITY_MAX: i64 = 100;
 
 /// The names of all fields that make a policy.
-const NAMES: [&str; 13] = [
+const NAMES: [&str; 14] = [
     words::START_AFTER,
     words::END_BEFORE,
     words::TIMEOUT,
@@ -23,6 +23,7 @@ const NAMES: [&str; 13] = [
     words::MAX_DEFERS,
     words::RETRY_DELAY,
     words::FAIL_ON_STDERR,
+    words::EXCLUSIVE,
     words::PRIORITY,
     words::GATE,
     words::TAGS,
@@ -50,6 +51,7 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
         defers_max: or(count(words::MAX_DEFERS)?, defaults.defers_max),
         retry_delay: seconds(fields, words::RETRY_DELAY)?.unwrap_or(defaults.retry_delay),
         fail_on_stderr: truth(fields, words::FAIL_ON_STDERR)?.unwrap_or(defaults.fail_on_stderr),
+        exclusive: truth(fields, words::EXCLUSIVE)?.unwrap_or(defaults.exclusive),
         priority: priority(fields)?.unwrap_or(defaults.priority),
         needs: Needs { gates: labels(fields, words::GATE)?, tags: labels(fields, words::TAGS)? },
         push_ack: truth(fields, words::PUSH_ACK)?.unwrap_or(defaults.push_ack),
@@ -115,6 +117,7 @@ mod tests {
             (words::MAX_DEFERS, Scalar::Null),
             (words::PRIORITY, Scalar::from(101i32)),
             (words::FAIL_ON_STDERR, Scalar::from(1i32)),
+            (words::EXCLUSIVE, Scalar::from("yes")),
             (words::START_AFTER, Scalar::from(-5.0)),
             (words::END_BEFORE, Scalar::from("tomorrow")),
             (words::GATE, Scalar::from("a b")),

@@ -10,8 +10,8 @@ use super::json::{self, FieldLimits, ObjectWriter};
 use super::request::{self, Rules};
 use super::{address, history, policy, words};
 use crate::types::{
-    Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Outcome, PastRound, Phase, PhaseTimes,
-    Round, RunResult, Scalar, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
+    PhaseTimes, Round, RunResult, Scalar, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
 /// One row. Every number fits the signed 64 bits of SQLite.
@@ -85,8 +85,16 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     if let Some(kill) = &record.kill {
         write_kill(kill, writer);
     }
+    if record.unconfirmed {
+        writer.literal(words::UNCONFIRMED, true);
+    }
     if let Some(run) = record.last_run() {
         history::write_run(run, writer);
+    }
+    if let Some(lease) = record.lease() {
+        writer.literal(words::LEASE, lease.term.as_millis());
+        writer.literal(words::KILL_BUDGET, lease.kill_budget.as_millis());
+        writer.literal(words::SESSION, lease.session.0);
     }
     if let Some(result) = record.result() {
         super::agent::write_result(result, writer);
@@ -150,6 +158,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         },
         pushes: state.count(words::SEQ)?,
         kill: state.kill(),
+        unconfirmed: state.0.get(words::UNCONFIRMED).and_then(Scalar::as_bool).unwrap_or_default(),
         held: state.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
@@ -247,7 +256,15 @@ impl State {
             dispatched_at: self.moment(words::DISPATCH_TIME)?,
             slack: Duration::ZERO,
             times,
+            lease: self.lease().map(Box::new),
         }))
+    }
+
+    fn lease(&self) -> Option<Lease> {
+        let number = |name| self.0.get(name).and_then(Scalar::as_u64);
+        let millis = |name| number(name).map(Duration::from_millis);
+        let (term, kill_budget) = (millis(words::LEASE)?, millis(words::KILL_BUDGET)?);
+        Some(Lease { term, kill_budget, session: Session(number(words::SESSION)?) })
     }
 
     fn result(&self) -> Result<Option<Arc<RunResult>>, &'static str> {
@@ -301,6 +318,7 @@ mod tests {
             counts: Counts { fails: 1, timeouts: 0, losses: 2, defers: 3 },
             pushes: 4,
             kill: Some(Kill { at: Wall::from_micros(1_795_239_917_000_001), cause: KillCause::ParentEnded(ancestor) }),
+            unconfirmed: true,
             held: Some(Wall::from_micros(1_795_239_917_000_002)),
             acknowledgement: Acknowledgement::GivenUp(Wall::from_micros(1_795_239_917_000_003)),
             past: vec![past(0, RoundEnd::Failed, Some(result())), past(1, RoundEnd::Lost, None)],
@@ -317,6 +335,15 @@ mod tests {
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
             slack: Duration::ZERO,
             times,
+            lease: None,
+        })
+    }
+
+    fn leased() -> Box<Assignment> {
+        let (term, kill_budget) = (Duration::from_millis(6000), Duration::from_millis(4500));
+        Box::new(Assignment {
+            lease: Some(Box::new(Lease { term, kill_budget, session: Session(7) })),
+            ..*assignment()
         })
     }
 
@@ -345,6 +372,7 @@ mod tests {
             TaskState::Waiting { not_before: None },
             TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
+            TaskState::Dispatched(leased()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },
             TaskState::Ended { assignment: assignment(), result: None },
             TaskState::Finished { at, outcome: Outcome::Failed, run: Some((assignment(), Some(result()))) },

@@ -50,6 +50,8 @@ pub enum Reply {
     Heartbeat {
         /// Which life of the controller answers.
         controller: u64,
+        /// Which heartbeat is answered, if that had a number.
+        beat: Option<u32>,
         /// What shall become of the run that the agent has.
         wanted: Option<(TaskId, Round, Wanted)>,
         /// False if no APPLY of the agent waits here and no task is on its way to it: it shall ask.
@@ -225,6 +227,9 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
                 writer.literal(words::SLACK, slack.as_millis());
             }
+            if let Some(lease) = record.lease() {
+                writer.literal(words::LEASE, lease.term.as_millis());
+            }
         }
         Reply::Statistic(counts) => {
             for (phase, count) in Phase::ALL.into_iter().zip(counts) {
@@ -255,8 +260,11 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 }
             }
         }
-        Reply::Heartbeat { controller, wanted, parked, tools } => {
+        Reply::Heartbeat { controller, beat, wanted, parked, tools } => {
             writer.literal(words::CONTROLLER_ID, controller);
+            if let Some(beat) = beat {
+                writer.literal(words::BEAT, beat);
+            }
             if let Some((task, round, wanted)) = wanted {
                 writer.text(words::TASK_ID, &task.to_string());
                 writer.literal(words::ROUND, round);

@@ -6,7 +6,7 @@ use std::time::Duration;
 mod from_agent;
 
 pub(super) use from_agent::result;
-pub use from_agent::{FromAgent, Heartbeat, Report, Sender, ToldTools};
+pub use from_agent::{Beat, FromAgent, Heartbeat, Report, Sender, ToldTools};
 
 pub use super::gate::GateChange;
 

@@ -141,6 +141,7 @@ enum Value<'a> {
     Decimal(f64),
     /// Unix seconds with six decimals.
     Moment(Wall),
+    Truth(bool),
 }
 
 impl Value<'_> {
@@ -150,6 +151,7 @@ impl Value<'_> {
             Self::Integer(number) => out.literal(name, number),
             Self::Decimal(number) => out.scalar(name, &Scalar::from(*number)),
             Self::Moment(wall) => out.literal(name, wall),
+            Self::Truth(truth) => out.literal(name, truth),
         }
     }
 
@@ -159,6 +161,7 @@ impl Value<'_> {
             Self::Integer(number) => wanted.as_i64() == Some(*number),
             Self::Decimal(number) => wanted.as_f64() == Some(*number),
             Self::Moment(wall) => wanted.as_f64().and_then(Wall::from_unix_seconds) == Some(*wall),
+            Self::Truth(truth) => wanted.as_bool() == Some(*truth),
         }
     }
 }
@@ -166,7 +169,7 @@ impl Value<'_> {
 /// How many of [`FIELDS`] stand before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
-const FIELDS: [Field; 32] = [
+const FIELDS: [Field; 33] = [
     (words::TASK_ID, |task| Some(Value::Text(task.id.to_string().into()))),
     (words::STATUS, |task| Some(text(words::phase(task.phase())))),
     (words::ROUND, |task| Some(Value::Integer(task.round.0.into()))),
@@ -191,6 +194,7 @@ const FIELDS: [Field; 32] = [
         Acknowledgement::None | Acknowledgement::GivenUp(_) => None,
     }),
     (words::OUTCOME, outcome),
+    (words::UNCONFIRMED, unconfirmed),
     (words::REASON, reason),
     (words::EXIT_CODE, |task| task.result().map(|result| Value::Integer(result.exit_code.0.into()))),
     (words::REPORT_LOG, |task| task.result().map(|result| text(&result.report_tail))),
@@ -205,11 +209,14 @@ const FIELDS: [Field; 32] = [
 ];
 
 /// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
-const OF_OTHER_MESSAGES: [&str; 9] = [
+const OF_OTHER_MESSAGES: [&str; 12] = [
     words::SESSION,
     words::WANTED,
     words::PARKED,
     words::SLACK,
+    words::LEASE,
+    words::BEAT,
+    words::KILL_BUDGET,
     words::CONTROLLER_ID,
     words::DUPLICATE,
     words::LOG,
@@ -242,6 +249,12 @@ fn outcome(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
+/// Before its end nothing is said of its processes, so there is nothing to be confirmed.
+fn unconfirmed(task: &TaskRecord) -> Option<Value<'_>> {
+    let is_over = matches!(task.state, TaskState::Finished { .. });
+    (is_over && task.unconfirmed).then_some(Value::Truth(true))
+}
+
 fn times(count: u32) -> Option<Value<'static>> {
     (count > 0).then(|| Value::Integer(count.into()))
 }
@@ -265,7 +278,7 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
 pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
     match reason(task)? {
         Value::Text(text) => Some(text.into_owned()),
-        Value::Integer(_) | Value::Decimal(_) | Value::Moment(_) => None,
+        Value::Integer(_) | Value::Decimal(_) | Value::Moment(_) | Value::Truth(_) => None,
     }
 }
 

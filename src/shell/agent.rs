@@ -143,7 +143,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     };
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
-    let slot = Slot::new(settings, clock::now());
+    let slot = Slot::new(settings, clock::now_with_suspend());
     let agent = Agent { link, sender, slot, runner, tools, guarding, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
     let (ending, guarding) =
@@ -226,7 +226,7 @@ impl Agent {
             let ready = self.wait(signals);
             self.receive();
             self.check_denial()?;
-            let now = clock::now();
+            let now = clock::now_with_suspend();
             if ready.signals {
                 self.handle_signals(now, signals);
             }
@@ -240,9 +240,12 @@ impl Agent {
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
         // Last, because nothing is asked of it but to wake the loop.
-        fds.extend(self.guarding.guard().map(AsFd::as_fd));
-        let deadline = self.slot.poll_timeout().map(|(at, _)| at).into_iter().chain(self.tools.deadline()).min();
-        let ready = self.link.wait(clock::now().mono, deadline, &fds);
+        fds.extend(self.guarding.fds());
+        // The link waits by the clock that stands still while the machine is suspended.
+        let (now, slot_now) = (clock::now().mono, clock::now_with_suspend().mono);
+        let slot_deadline = self.slot.poll_timeout().map(|(at, _)| now + at.since(slot_now));
+        let deadline = slot_deadline.into_iter().chain(self.tools.deadline()).min();
+        let ready = self.link.wait(now, deadline, &fds);
         Ready { signals: ready[0], prepared: ready[1] }
     }
 
@@ -251,13 +254,13 @@ impl Agent {
             (self.is_heard, self.denial) = (true, None);
             match agent::decode(&body) {
                 // The time of each message: one may come while another is handled.
-                Some(answer) => self.slot.handle_answer(clock::now(), answer),
+                Some(answer) => self.slot.handle_answer(clock::now_with_suspend(), answer),
                 None => log::warn!("an answer of the controller cannot be read: {} bytes", body.len()),
             }
         }
         while let Some(frame) = self.link.receive_broadcast() {
             if let Some(message) = publish::decode(&frame) {
-                self.slot.handle_published(clock::now(), message);
+                self.slot.handle_published(clock::now_with_suspend(), message);
             }
         }
     }
@@ -301,7 +304,7 @@ impl Agent {
     /// Does what the engine has decided. `Some` when the agent is done.
     fn finish_turn(&mut self) -> Option<Ending> {
         loop {
-            let now = clock::now();
+            let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
                 Effect::Reconnect => {
@@ -310,6 +313,10 @@ impl Agent {
                     }
                 }
                 Effect::Ready => announce(&self.sender.agent),
+                Effect::Lease(hold) => {
+                    self.runner.set_hold(hold);
+                    self.guarding.set_hold(hold);
+                }
                 Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);
                     return Some(ending);

@@ -20,7 +20,20 @@ pub fn now() -> Now {
     Now { mono, wall: Wall::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)) }
 }
 
-/// How long the machine has run, as the kernel notes when a process starts.
+/// The same for what leases rest on: the monotonic clock goes on while the machine is suspended. Its moments are never compared
+/// with those of [`now`].
+#[must_use]
+pub fn now_with_suspend() -> Now {
+    Now { mono: Mono::from_nanos(0) + BEFORE + since_boot(), wall: now().wall }
+}
+
+/// A moment of [`now_with_suspend`] as other processes of this machine know it: from its start on.
+#[must_use]
+pub fn from_boot(mono: Mono) -> Duration {
+    mono.since(Mono::from_nanos(0) + BEFORE)
+}
+
+/// How long the machine has run, with the time that it was suspended, as the kernel notes when a process starts.
 #[must_use]
 pub fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);

@@ -5,7 +5,9 @@
 //!
 //! | the guard | hears | does |
 //! |---|---|---|
-//! | watches | a byte on the line | ends: nothing is left behind |
+//! | watches | `.` | ends: nothing is left behind |
+//! | watches | `L` and a moment | from then on, ends all that the process has started, unless it hears otherwise: the process must be stopped, and its lease is over |
+//! | watches | `F` | forgets that moment |
 //! | watches | the line is closed | waits for the end of the process, which is near |
 //! | waits | the process has ended | its duty, then it ends |
 //!
@@ -39,6 +41,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
+use super::clock;
 use super::process::{ProcessId, close_all_on_exec};
 use super::signals::{STOP, Signals, with_clean_mask};
 
@@ -123,11 +126,18 @@ impl Guard {
         ready == Ok(1)
     }
 
+    /// Tells it when the lease of the present run is over for good, as time since the boot; `None`: there is no lease.
+    pub fn set_lease(&mut self, end: Option<Duration>) {
+        let message = end.map_or_else(|| vec![FREE], |end| [&[LEASE][..], &nanos(end).to_be_bytes()].concat());
+        // What fails here means that it is gone.
+        let _ = self.line.write_all(&message);
+    }
+
     /// Lets it end, and waits for that: nothing is left behind.
     pub fn release(mut self) {
         // What fails here means that it is gone already.
         let _ = self.line.set_read_timeout(Some(RELEASE_MAX));
-        let _ = self.line.write_all(b".").and_then(|()| self.line.read(&mut [0]));
+        let _ = self.line.write_all(&[RELEASE]).and_then(|()| self.line.read(&mut [0]));
     }
 }
 
@@ -158,15 +168,83 @@ pub fn detach() -> io::Result<Signals> {
     Ok(deaf)
 }
 
-/// Waits until `process` has ended, or says on `line` that nothing is left to do.
-pub fn watch(process: ProcessId, mut line: impl Read) -> Watched {
+/// What the guarded process may say.
+const RELEASE: u8 = b'.';
+const FREE: u8 = b'F';
+const LEASE: u8 = b'L';
+
+/// A moment, as it is said: nanoseconds since the boot.
+fn nanos(since_boot: Duration) -> u64 {
+    u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Between the first two looks whether anything is left of a run whose lease is over. It doubles each time: what does not end is
+/// another user's, or hangs in the kernel.
+const END_AGAIN: Duration = Duration::from_millis(100);
+
+/// The longest such pause.
+const END_AGAIN_MAX: Duration = Duration::from_secs(5);
+
+/// What the guarded process has said.
+#[derive(Debug, Default)]
+struct Heard {
+    /// The beginning of a word.
+    rest: Vec<u8>,
+    /// When the lease of its run is over for good, as time since the boot.
+    lease: Option<Duration>,
+    is_released: bool,
+}
+
+impl Heard {
+    fn take(&mut self, bytes: &[u8]) {
+        self.rest.extend_from_slice(bytes);
+        while let Some(word) = self.rest.first() {
+            let length = if *word == LEASE { 1 + size_of::<u64>() } else { 1 };
+            let Some(said) = self.rest.get(1..length) else { return };
+            match *word {
+                LEASE => self.lease = said.try_into().ok().map(u64::from_be_bytes).map(Duration::from_nanos),
+                FREE => self.lease = None,
+                _ => self.is_released = true,
+            }
+            self.rest.drain(..length);
+        }
+    }
+}
+
+/// Waits until `process` has ended, or says on `line` that nothing is left to do. Calls `end_run` when a lease is over, until
+/// that says that nothing is left.
+pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(ProcessId) -> bool) -> Watched {
     // The number may go to another process before the descriptor is opened.
     let pidfd = pidfd_open(process.pid, PidfdFlags::empty()).ok().filter(|_| process.is_alive());
+    let (mut heard, mut again) = (Heard::default(), END_AGAIN);
     loop {
-        match line.read(&mut [0]) {
-            Ok(1..) => return Watched::Released,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+        let left = heard.lease.map(|end| end.saturating_sub(clock::since_boot()));
+        // Rounded up: to wake before the deadline is to wake twice.
+        let timeout = left.map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        let said = poll(&mut [PollFd::new(line.as_fd(), PollFlags::POLLIN)], timeout);
+        if said == Ok(0) && heard.lease.is_some_and(|end| end <= clock::since_boot()) {
+            if again == END_AGAIN {
+                log::warn!("the agent does not end its run, whose lease is over: it is ended from outside");
+            }
+            heard.lease = (!end_run(process)).then(|| clock::since_boot() + again);
+            again = (again * 2).min(END_AGAIN_MAX);
+        }
+        if said != Ok(1) {
+            continue;
+        }
+        let mut bytes = [0; 256];
+        match rustix::io::read(&line, &mut bytes) {
+            Ok(length @ 1..) => {
+                heard.take(&bytes[..length]);
+                again = END_AGAIN;
+            }
+            Err(rustix::io::Errno::INTR) => {}
             Ok(0) | Err(_) => break,
+        }
+        if heard.is_released {
+            return Watched::Released;
         }
     }
     if let Some(pidfd) = pidfd {
@@ -189,7 +267,7 @@ mod tests {
     /// Watches in a thread, so that a wait without end fails a test instead of holding it.
     fn watching(process: ProcessId, line: UnixStream) -> std::sync::mpsc::Receiver<Watched> {
         let (sender, receiver) = std::sync::mpsc::channel();
-        std::thread::spawn(move || sender.send(watch(process, line)));
+        std::thread::spawn(move || sender.send(watch(process, line, |_| panic!("there is no lease"))));
         receiver
     }
 
@@ -198,7 +276,7 @@ mod tests {
         let (mut child, id) = sleeper();
         let (mut ours, theirs) = UnixStream::pair().unwrap();
         let first = watching(id, theirs);
-        ours.write_all(b".").unwrap();
+        ours.write_all(&[RELEASE]).unwrap();
         assert_eq!(first.recv_timeout(Duration::from_secs(60)), Ok(Watched::Released));
 
         let (ours, theirs) = UnixStream::pair().unwrap();
@@ -207,6 +285,41 @@ mod tests {
         assert!(second.recv_timeout(Duration::from_millis(50)).is_err(), "the process lives");
         child.kill().unwrap();
         assert_eq!(second.recv_timeout(Duration::from_secs(60)), Ok(Watched::Died));
+        child.wait().unwrap();
+    }
+
+    /// The words may come in pieces, and several at once.
+    #[test]
+    fn a_run_is_ended_when_its_lease_is_over_and_not_before() {
+        let (mut child, id) = sleeper();
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (sender, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut tries = 0;
+            watch(id, theirs, |process| {
+                tries += 1;
+                sender.send((process, clock::since_boot())).unwrap();
+                tries > 1
+            })
+        });
+        let (hour, soon) = (Duration::from_secs(3600), Duration::from_millis(100));
+        let mut guard = Guard { line: ours };
+        guard.set_lease(Some(clock::since_boot()));
+        let (process, _) = ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert_eq!(process, id);
+        ended.recv_timeout(Duration::from_secs(60)).expect("something was left, so it looks again");
+        guard.set_lease(Some(clock::since_boot() + hour));
+        let end = clock::since_boot() + soon;
+        let word = [&[LEASE][..], &nanos(end).to_be_bytes()].concat();
+        guard.line.write_all(&word[..3]).unwrap();
+        guard.line.write_all(&[&word[3..], &[FREE], &word].concat()).unwrap();
+        let (_, at) = ended.recv_timeout(Duration::from_secs(60)).unwrap();
+        assert!(at >= end, "{at:?} is before {end:?}");
+        guard.set_lease(Some(clock::since_boot() + hour));
+        guard.set_lease(None);
+        guard.release();
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_err(), "it has ended without another try");
+        child.kill().unwrap();
         child.wait().unwrap();
     }
 

@@ -129,7 +129,11 @@ impl Host {
             return Ok(());
         }
         // Its guard goes on with what the supervisor has left there.
-        if folder.exists() { Err(FolderLeft(folder)) } else { Ok(guard.release()) }
+        if folder.exists() {
+            return Err(FolderLeft(folder));
+        }
+        guard.release();
+        Ok(())
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// `__EXIT_CODE__` (document, section 2.7): what run.sh returned, the negative number of the signal that ended it, or one
-/// of four codes for a run that never started.
+/// `__EXIT_CODE__` (document, section 2.7): what run.sh returned, the negative number of the signal that ended it, or a
+/// code for a run that never started, or that its agent gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExitCode(pub i32);
 
@@ -18,10 +18,12 @@ impl ExitCode {
     pub const UNPACK_FAILED: Self = Self(-130);
     /// Anything else that went wrong before run.sh started.
     pub const PREPARE_FAILED: Self = Self(-131);
+    /// The agent has ended the run because its lease was over: for the task, the agent is lost.
+    pub const LEASE_OVER: Self = Self(-132);
     /// run.sh cannot do its work yet and asks to be run again later: EX_TEMPFAIL (design, section 5).
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so that the result never meets -128 to -131.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so that the result never meets -128 to -132.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)

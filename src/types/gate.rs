@@ -75,6 +75,8 @@ pub enum Holdup {
     NotBefore(Wall),
     /// One of its gates.
     Gate(Label, GateVerdict),
+    /// The lease of its last run, whose agent is not heard.
+    Lease(Wall),
     /// No agent has the tags that it requires.
     NoSuchAgent,
     /// No agent has its tool; the next one that is free looks for it anew.

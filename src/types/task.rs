@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use super::{AgentId, Counts, ExitCode, Labels, Outcome, Policy, PushAddress, Round, TaskId, ToolName, Wall};
+use super::{
+    AgentId, Counts, ExitCode, Labels, Lease, Outcome, Policy, PushAddress, Round, Session, TaskId, ToolName, Wall,
+};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,6 +57,8 @@ pub struct TaskRecord {
     pub pushes: u32,
     /// What ends its present run, or has ended the task.
     pub kill: Option<Kill>,
+    /// Its last run was given up while its agent was not heard: processes of it may be left there.
+    pub unconfirmed: bool,
     /// Since when it must not start, because somebody said so.
     pub held: Option<Wall>,
     /// Whether the end of it has arrived where it is pushed to.
@@ -118,6 +122,12 @@ impl TaskRecord {
                 None => None,
             },
         }
+    }
+
+    /// What holds its present run, if it is an exclusive one.
+    #[must_use]
+    pub fn lease(&self) -> Option<&Lease> {
+        self.last_run().and_then(|run| run.lease.as_deref())
     }
 
     /// How late what is said of its present or last run may be.
@@ -184,6 +194,16 @@ pub struct Assignment {
     pub slack: Duration,
     /// What the agent has said of it so far.
     pub times: PhaseTimes,
+    /// What holds the run of an exclusive task. Boxed: most have none.
+    pub lease: Option<Box<Lease>>,
+}
+
+impl Assignment {
+    /// Whether this is a run of that agent, and, if it holds a lease, of that very session of it.
+    #[must_use]
+    pub fn is_with(&self, agent: &AgentId, session: Session) -> bool {
+        self.agent == *agent && self.lease.as_ref().is_none_or(|lease| lease.session == session)
+    }
 }
 
 /// When a run reached its phases, by the clock of its agent. A run that was killed early skips some.

@@ -91,7 +91,8 @@ fn a_task_that_waits_for_its_next_round_says_until_when() {
 fn stderr_is_a_failure_where_the_submitter_says_so() {
     let place = with(1, &[("warns", "echo careful >&2")]);
     place.ok("run warns");
-    place.ok("run warns --fail-on-stderr=false");
+    place.ok("run warns --fail-on-stderr=false --exclusive");
+    assert_eq!(place.ok("query last --output json").json()["__EXCLUSIVE__"], true);
     let said = place.llts("run warns --fail-on-stderr");
     assert_eq!((said.code, said.out.as_str()), (Some(1), ""));
     says(&said, &["careful\nllts: TASK_", "FAILED: it wrote to stderr (__FAIL_ON_STDERR__)"]);
@@ -282,6 +283,7 @@ fn a_policy_that_cannot_be_is_refused() {
         ("submit ok --tags a,,b", 2, "is not a name"),
         ("submit ok --push-ack", 2, "--address"),
         ("submit ok --fail-on-stderr=perhaps", 2, "--fail-on-stderr"),
+        ("submit ok --exclusive=perhaps", 2, "--exclusive"),
         ("submit ok --max-fails 4000000000", 4, "__MAX_FAILS__"),
         ("submit ok --end-before 2020-01-01T00:00", 4, "__END_BEFORE__"),
         ("submit ok --start-after +10 --end-before +5", 4, "could never start"),

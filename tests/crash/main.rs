@@ -11,6 +11,7 @@ mod client;
 mod disk;
 mod everything;
 mod killer;
+mod lease;
 mod load;
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/place.rs"]

@@ -21,6 +21,8 @@ BAD_VALUES = [
     ("__RETRY_DELAY__", "soon"),
     ("__FAIL_ON_STDERR__", 1),
     ("__FAIL_ON_STDERR__", "true"),
+    ("__EXCLUSIVE__", 1),
+    ("__EXCLUSIVE__", "true"),
     ("__PRIORITY__", 101),
     ("__PRIORITY__", -101),
     ("__PRIORITY__", 0.5),

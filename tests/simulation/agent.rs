@@ -40,11 +40,14 @@ impl World {
     fn take(&mut self, agent: usize, now: Now, input: Input) {
         match input {
             Input::Answer(body) => {
-                let Some(answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
+                let Some(mut answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
                 note!(self, "agent {agent}: {answer:?}");
                 let deaf = self.defect == Some(Defect::EndlessRuns);
                 if deaf && matches!(answer, ToAgent::Heard { wanted: Some((.., Wanted::Kill)), .. }) {
                     return;
+                }
+                if let (Some(Defect::ForgottenLeases), ToAgent::Job(job)) = (self.defect, &mut answer) {
+                    job.lease = None;
                 }
                 self.model.agent_told(self.now, agent, &answer, &self.server.disk);
                 self.slot(agent).handle_answer(now, answer);
@@ -77,6 +80,7 @@ impl World {
         note!(self, "agent {agent} does {effect:?}");
         match effect {
             Effect::Send(message) => {
+                self.model.agent_says(&message);
                 let host = &self.hosts[agent];
                 let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
                 self.send_up(agent, agent::encode(&sender, &message));
@@ -90,6 +94,7 @@ impl World {
             Effect::Signal(signal) => self.signal(agent, signal),
             Effect::CheckTree => self.check_tree(agent, now),
             Effect::Remove => self.remove(agent, now),
+            Effect::Lease(hold) => self.set_hold(agent, hold),
         }
         Ok(())
     }

@@ -103,6 +103,7 @@ pub(crate) struct Killed;
 fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
+        kill_budget: crate::plan::kill_budget(),
         waiting_max: 10_000,
         // Nothing is forgotten, however the clock jumps: every task is looked at in the end.
         keep: Duration::from_secs(10 * 365 * 86_400),

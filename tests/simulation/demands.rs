@@ -23,6 +23,7 @@ pub(crate) struct Demands {
     priority: i64,
     gates: Vec<usize>,
     special: bool,
+    pub(crate) exclusive: bool,
     pub(crate) push_ack: bool,
     /// Whether the submit is idempotent.
     pub(crate) keyed: bool,
@@ -49,6 +50,7 @@ pub(crate) struct Fashion {
     acknowledgements: bool,
     holds: bool,
     retries: bool,
+    exclusive: bool,
 }
 
 impl Fashion {
@@ -64,6 +66,7 @@ impl Fashion {
             acknowledgements: has(),
             holds: has(),
             retries: has(),
+            exclusive: has(),
         }
     }
 
@@ -118,6 +121,7 @@ impl Fashion {
             demands.gates = (0..GATES).filter(|_| dice.chance(300)).collect();
         }
         demands.special = self.special && dice.chance(300);
+        demands.exclusive = self.exclusive && dice.chance(500);
         demands.push_ack = self.acknowledgements && dice.chance(500);
         demands.keyed = self.keys && dice.chance(600);
         demands.doubled = demands.keyed && dice.chance(300);
@@ -167,6 +171,9 @@ impl Demands {
         }
         if self.special {
             add(format_args!(r#""__TAGS__":"special""#));
+        }
+        if self.exclusive {
+            add(format_args!(r#""__EXCLUSIVE__":true"#));
         }
         if self.push_ack {
             add(format_args!(r#""__PUSH_ACK__":true"#));

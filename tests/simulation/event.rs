@@ -40,6 +40,10 @@ pub(crate) enum Defect {
     EndlessRuns,
     /// Agents tell only what they had at their start.
     UntoldTools,
+    /// Agents do not hear that a run is exclusive.
+    ForgottenLeases,
+    /// An agent that is stopped has no guard.
+    NoGuards,
 }
 
 pub(crate) enum Event {
@@ -105,6 +109,9 @@ pub(crate) enum Event {
         agent: usize,
     },
     AgentResumes {
+        agent: usize,
+    },
+    GuardWakes {
         agent: usize,
     },
     Tool {

@@ -19,6 +19,9 @@ pub(crate) struct Weather {
 
 impl World {
     pub(crate) fn fault(&mut self, fault: Fault) {
+        if self.is_calm {
+            return;
+        }
         note!(self, "{fault:?}");
         match fault {
             Fault::ControllerCrash { operations: 0 } => self.controller_dies(),
@@ -37,19 +40,26 @@ impl World {
             Fault::AgentStop { agent } => self.agent_receives(agent, Input::Stop),
             Fault::AgentClock { agent, seconds } => self.hosts[agent].clock_offset += seconds,
             Fault::Cut { agent } => self.break_connection(agent),
+            Fault::Isolation { agent, length } => {
+                self.hosts[agent].isolated_until = self.now + length;
+                self.break_connection(agent);
+            }
         }
     }
 
     /// From here on nothing goes wrong any more.
     pub(crate) fn calm_down(&mut self) {
         note!(self, "from here on nothing goes wrong");
+        self.is_calm = true;
         self.plan.weather = Weather { delay_max: 2 * MILLI, ..Weather::default() };
         self.plan.push_loss = 0;
+        self.plan.ambush = false;
         self.server.crash_in = None;
         self.clean_up();
         self.stock_all();
         for agent in 0..self.hosts.len() {
             self.hosts[agent].crash_in = None;
+            self.hosts[agent].isolated_until = 0;
             if self.hosts[agent].paused {
                 self.agent_resumes(agent);
             }

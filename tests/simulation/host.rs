@@ -4,13 +4,13 @@
 
 use std::time::Duration;
 
-use llts::engine::slot::{Ending, Settings, Slot};
+use llts::engine::slot::{Ending, Hold, Settings, Slot};
 use llts::types::{AgentId, Labels, Now, Session};
 
 use crate::dice::{MILLI, Nanos, SECOND};
-use crate::event::Event;
+use crate::event::{Defect, Event};
 use crate::network::Socket;
-use crate::plan::{HEARTBEAT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
+use crate::plan::{HEARTBEAT, KILL_COUNT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
 use crate::tools::Shelf;
 use crate::world::{World, note};
@@ -28,6 +28,10 @@ pub(crate) struct Host {
     wake_at: Option<Nanos>,
     pub(crate) crash_in: Option<u64>,
     pub(crate) paused: bool,
+    /// No connection before.
+    pub(crate) isolated_until: Nanos,
+    /// When its guard ends its run, if it does not hear otherwise.
+    kill_at: Option<Nanos>,
     pub(crate) clock_offset: i64,
     /// Whether it has the tag that special tasks require.
     special: bool,
@@ -69,6 +73,8 @@ impl Host {
             wake_at: None,
             crash_in: None,
             paused: false,
+            isolated_until: 0,
+            kill_at: None,
             clock_offset: 0,
             special,
             shelf,
@@ -86,7 +92,7 @@ impl Host {
             tags: Labels::parse(if self.special { "special" } else { "" }).expect("a name of ours"),
             heartbeat_interval: Duration::from_nanos(HEARTBEAT),
             kill_interval: Duration::from_nanos(KILL_INTERVAL),
-            kill_count: 3,
+            kill_count: KILL_COUNT,
             straggler_grace: Duration::from_nanos(STRAGGLER_GRACE),
             foreign_process_timeout: Duration::from_mins(1),
             stop_timeout: Duration::from_nanos(STOP_TIMEOUT),
@@ -190,6 +196,7 @@ impl World {
         host.wake_at = None;
         host.crash_in = None;
         host.paused = false;
+        host.kill_at = None;
         host.before = unheard.then_some(host.session);
         if fresh {
             host.abandoned += 1;
@@ -198,6 +205,30 @@ impl World {
         }
         let delay = self.dice.skewed(20 * MILLI..=3 * SECOND);
         self.after(delay, Event::AgentStarts { agent });
+    }
+
+    /// The guard of an agent hears when it is to end the run.
+    pub(crate) fn set_hold(&mut self, agent: usize, hold: Option<Hold>) {
+        let kill_at = hold.map(|hold| self.nanos_of(hold.kill_at));
+        self.hosts[agent].kill_at = kill_at;
+        if let Some(at) = kill_at {
+            let delay = self.dice.skewed(0..=100 * MILLI);
+            self.at(at + delay, Event::GuardWakes { agent });
+        }
+    }
+
+    /// A supervisor ends the agent whose run goes on, a guard that run.
+    pub(crate) fn guard_wakes(&mut self, agent: usize) {
+        if self.hosts[agent].kill_at.is_none_or(|at| self.now < at) || self.defect == Some(Defect::NoGuards) {
+            return;
+        }
+        self.hosts[agent].kill_at = None;
+        note!(self, "the guard of agent {agent} ends its run");
+        if self.dice.chance(500) {
+            self.agent_dies(agent);
+        } else {
+            self.end_run_from_outside(agent);
+        }
     }
 
     pub(crate) fn agent_resumes(&mut self, agent: usize) {

@@ -217,6 +217,14 @@ fn the_checks_find_agents_that_do_not_tell() {
     assert!(complaints.any(|why| why.contains("has for long")), "nobody notices");
 }
 
+/// Rounds overlap only when an agent is in trouble for long while a long run is on: the searches begin shortly before the first
+/// seeds that are known to show it.
+#[test]
+fn the_checks_find_exclusive_rounds_that_overlap() {
+    assert!(is_found(60, Defect::NoGuards, "the exclusive"));
+    assert!(is_found(100, Defect::ForgottenLeases, "the exclusive"));
+}
+
 fn is_found(first_seed: u64, defect: Defect, complaint: &str) -> bool {
     let mut complaints = (first_seed..first_seed + 300).filter_map(|seed| broken(seed, Some(defect)).err());
     complaints.any(|why| why.contains(complaint))

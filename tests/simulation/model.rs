@@ -28,6 +28,8 @@ pub(crate) struct Model {
     pub(crate) killed: BTreeMap<TaskId, Round>,
     /// Results whose confirmation has reached the agent.
     pub(crate) confirmed: BTreeSet<(TaskId, Round)>,
+    /// Runs that their agents have ended because of their leases.
+    pub(crate) given_up: BTreeSet<(TaskId, Round)>,
     pub(crate) finished_pushes: BTreeMap<TaskId, (i64, String)>,
     /// The tasks that submits with a key were answered with, by the submit.
     keyed: BTreeMap<usize, TaskId>,

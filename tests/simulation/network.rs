@@ -71,7 +71,7 @@ impl World {
         if socket.attempt != attempt || socket.connection.is_some() || self.hosts[agent].slot.is_none() {
             return;
         }
-        if !self.server.is_up() {
+        if !self.server.is_up() || self.now < self.hosts[agent].isolated_until {
             return self.try_connect(agent);
         }
         // A socket reads one connection only: what the last one still held is lost.

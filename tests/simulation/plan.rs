@@ -1,5 +1,9 @@
 //! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
 
+use std::time::Duration;
+
+use llts::types::lease;
+
 use crate::demands::{Deed, Demands, Fashion};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
@@ -10,6 +14,13 @@ pub(crate) const HEARTBEAT: Nanos = SECOND;
 pub(crate) const KILL_INTERVAL: Nanos = 300 * MILLI;
 pub(crate) const STRAGGLER_GRACE: Nanos = 100 * MILLI;
 pub(crate) const STOP_TIMEOUT: Nanos = 500 * MILLI;
+pub(crate) const KILL_COUNT: u32 = 3;
+
+/// What an agent needs to end a run.
+pub(crate) fn kill_budget() -> Duration {
+    let [interval, grace] = [KILL_INTERVAL, STRAGGLER_GRACE].map(Duration::from_nanos);
+    lease::kill_budget(interval, KILL_COUNT, grace)
+}
 
 pub(crate) struct Plan {
     pub(crate) agents: usize,
@@ -22,6 +33,8 @@ pub(crate) struct Plan {
     pub(crate) special: Vec<bool>,
     /// Which agents have which tools, and what becomes of those.
     pub(crate) tools: ToolsPlan,
+    /// Whether agents get into trouble just when they have an exclusive task.
+    pub(crate) ambush: bool,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -57,6 +70,11 @@ pub(crate) enum Fault {
     /// The connection of an agent breaks.
     Cut {
         agent: usize,
+    },
+    /// The same, and there is none for some time.
+    Isolation {
+        agent: usize,
+        length: Nanos,
     },
 }
 
@@ -124,7 +142,7 @@ impl Plan {
         // Where nothing goes wrong, the rules can be the strictest.
         let peaceful = dice.chance(120);
         let weather = if peaceful { Weather { drop: 0, stall: 0, ..weather } } else { weather };
-        let kinds: Vec<usize> = (0..8).filter(|_| !peaceful && dice.chance(450)).collect();
+        let kinds: Vec<usize> = (0..9).filter(|_| !peaceful && dice.chance(450)).collect();
         let number = if kinds.is_empty() { 0 } else { dice.within(1..=14) };
         let faults = (0..number).map(|_| {
             let kind = kinds[dice.index(kinds.len())];
@@ -133,11 +151,12 @@ impl Plan {
         let faults = faults.collect();
         let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
         let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
+        let ambush = !peaceful && tasks.iter().any(|task| task.demands.exclusive) && dice.chance(300);
         let tools = ToolsPlan::new(dice, &special, calm);
         for task in &mut tasks {
             task.tool = ToolsPlan::tool(dice);
         }
-        Self { agents, tasks, weather, faults, deeds, special, tools, push_loss, calm }
+        Self { agents, tasks, weather, faults, deeds, special, tools, ambush, push_loss, calm }
     }
 
     /// Whether nothing goes wrong.
@@ -158,12 +177,13 @@ impl Plan {
 
     /// Whether only the controller and the clocks have trouble: then every run that has started is the only one of its task.
     pub(crate) fn is_gentle(&self) -> bool {
-        use Fault::{AgentCrash, AgentPause, AgentStop, Cut};
-        let hits =
-            |fault: &Fault| matches!(fault, AgentCrash { .. } | AgentPause { .. } | AgentStop { .. } | Cut { .. });
+        use Fault::{AgentCrash, AgentPause, AgentStop, Cut, Isolation};
+        let hits = |fault: &Fault| {
+            matches!(fault, AgentCrash { .. } | AgentPause { .. } | AgentStop { .. } | Cut { .. } | Isolation { .. })
+        };
         let poison = self.tasks.iter().any(|task| task.poison);
         let calm = self.weather.drop == 0 && self.weather.stall == 0;
-        calm && !poison && !self.faults.iter().any(|(_, fault)| hits(fault))
+        calm && !poison && !self.ambush && !self.faults.iter().any(|(_, fault)| hits(fault))
     }
 
     /// Whether the controller lives for ever: then it counts every loss.
@@ -193,12 +213,24 @@ impl Fault {
             1 => Self::ControllerStop,
             2 => Self::ControllerClock { seconds },
             3 => Self::AgentCrash { agent, operations },
-            4 => Self::AgentPause { agent, length: dice.skewed(MILLI..=5 * HEARTBEAT) },
+            4 => Self::AgentPause { agent, length: gone_for(dice) },
             5 => Self::AgentStop { agent },
             6 => Self::AgentClock { agent, seconds },
-            _ => Self::Cut { agent },
+            7 => Self::Cut { agent },
+            _ => Self::Isolation { agent, length: gone_for(dice) },
         }
     }
+}
+
+/// An agent gets into trouble for longer than a lease.
+pub(crate) fn ambush(dice: &mut Dice, agent: usize) -> Fault {
+    let length = dice.within(4 * HEARTBEAT..=9 * HEARTBEAT);
+    if dice.chance(500) { Fault::AgentPause { agent, length } } else { Fault::Isolation { agent, length } }
+}
+
+/// A moment, or longer than a lease.
+fn gone_for(dice: &mut Dice) -> Nanos {
+    if dice.chance(500) { dice.skewed(MILLI..=5 * HEARTBEAT) } else { dice.within(3 * HEARTBEAT..=9 * HEARTBEAT) }
 }
 
 impl TaskPlan {
@@ -211,8 +243,9 @@ impl TaskPlan {
         };
         Self {
             start,
-            duration: if demands.is_limited() && dice.chance(300) {
-                dice.within(SECOND..=8 * SECOND)
+            // Some outlast a lease.
+            duration: if (demands.is_limited() || demands.exclusive) && dice.chance(400) {
+                dice.within(SECOND..=9 * SECOND)
             } else if dice.chance(500) {
                 dice.within(1..=20 * MILLI)
             } else {

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use llts::protocol::agent::ToAgent;
 use llts::protocol::reply::Wanted;
-use llts::types::{AgentId, Round, RoundEnd, TaskId, TaskRecord};
+use llts::protocol::request::FromAgent;
+use llts::types::{AgentId, ExitCode, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos};
 use crate::model::{Disk, Model, has_result_of};
@@ -23,6 +24,7 @@ pub(crate) struct Run {
     pub(crate) exit_code: Option<i32>,
     /// When the last process of it must be gone.
     pub(crate) deadline: Option<Nanos>,
+    exclusive: bool,
 }
 
 impl Model {
@@ -38,6 +40,9 @@ impl Model {
                 return;
             }
             ToAgent::Reported { task, round, finished: true, accepted: true } => {
+                if self.given_up.contains(&(*task, *round)) {
+                    return;
+                }
                 let record = &disk[task];
                 let kept = has_result_of(record, *round);
                 assert!(kept, "the confirmed result of round {round} of task {task} is not kept: {record:?}");
@@ -97,7 +102,8 @@ impl Model {
                 // A job that came from a dying controller may be overtaken by the APPLY that asked for it.
                 end.is_some_and(|end| end != RoundEnd::Lost)
             };
-            let before = self.runs.values().find(|run| run.task == task && !by_policy(run.round));
+            // The lease of an exclusive one may end while the controller starts again.
+            let before = self.runs.values().find(|run| run.task == task && !run.exclusive && !by_policy(run.round));
             let lost = self.unrecorded.iter().any(|(other, ..)| *other == task);
             assert!(
                 before.is_none() || lost,
@@ -113,10 +119,14 @@ impl Model {
         }
         same.push(number);
         let deadline = self.end_of_run(now, disk.get(&task));
-        let run = Run { agent, name, task, round, exit_code: None, deadline };
+        let exclusive = disk.get(&task).is_some_and(|record| record.policy.exclusive);
+        let run = Run { agent, name, task, round, exit_code: None, deadline, exclusive };
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();
             assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);
+            // Promise 3, whatever goes wrong.
+            let overlap = other.task == task && exclusive;
+            assert!(!overlap, "the exclusive {task} runs in round {} and {round} at once", other.round);
         }
         self.runs.insert(number, run);
         self.active.insert(number);
@@ -130,6 +140,28 @@ impl Model {
         let end = policy.end_before.map(|end| nanos(end.since(World::first_wall())));
         let end = timeout.into_iter().chain(end).min()?;
         Some(end.max(now) + HEARTBEAT + FENCE + 300 * MILLI)
+    }
+
+    /// What an agent tells of a run that it has given up is no result.
+    pub(crate) fn agent_says(&mut self, message: &FromAgent) {
+        if let FromAgent::Report(report) = message
+            && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)
+        {
+            self.given_up.insert((report.task, report.round.unwrap_or_default()));
+        }
+    }
+
+    /// A task is said to have finished: nothing of it runs any more, as far as that is confirmed.
+    pub(crate) fn check_confirmed(&self, record: &TaskRecord) {
+        if record.phase() != Phase::Finished {
+            return;
+        }
+        for run in self.active.iter().filter_map(|number| self.runs.get(number)).filter(|run| run.task == record.id) {
+            assert!(!run.exclusive, "the exclusive {} has finished, but {} runs it", record.id, run.name);
+            let unknown = self.unrecorded.contains(&(run.task, run.round, run.name.clone()));
+            let told = record.unconfirmed || unknown || run.round != record.round;
+            assert!(told, "{} has finished unconfirmed and does not say so: {} runs it", record.id, run.name);
+        }
     }
 
     /// run.sh has ended; what it left behind may live on.

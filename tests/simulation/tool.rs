@@ -9,7 +9,7 @@ use llts::types::{Defer, ExitCode, Labels, Now, Scalar};
 use crate::dice::{MICRO, MILLI, Nanos};
 use crate::event::Event;
 use crate::host::Input;
-use crate::plan::{Prepare, Spawn, TaskPlan};
+use crate::plan::{Prepare, Spawn, TaskPlan, ambush};
 use crate::world::{World, note};
 
 #[derive(Clone, Copy, Debug)]
@@ -132,6 +132,10 @@ impl World {
         let now = self.now;
         self.model.run_started(now, agent, name, number, task, round, &self.server.disk);
         self.tool_after(agent, duration, ToolEvent::Ends(exit_code));
+        if self.plan.ambush && self.plan.tasks[plan].demands.exclusive && self.dice.chance(200) {
+            let (delay, fault) = (self.dice.skewed(0..=duration), ambush(&mut self.dice, agent));
+            self.after(delay, Event::Fault(fault));
+        }
         self.submit_children(plan, task);
     }
 
@@ -148,6 +152,19 @@ impl World {
             let delay = self.dice.skewed(10 * MICRO..=5 * MILLI);
             self.tool_after(agent, delay, end);
         }
+    }
+
+    /// SIGKILL to everything below the agent, by its guard.
+    pub(crate) fn end_run_from_outside(&mut self, agent: usize) {
+        let Some(run) = self.hosts[agent].run.as_mut().filter(|run| run.is_alive()) else { return };
+        let number = run.number;
+        run.unreaped += u32::try_from(run.stragglers.drain(..).count()).unwrap_or_default();
+        if let Some(child @ Child::Running) = &mut run.child {
+            *child = Child::Ended(-9);
+            self.model.run_ended(number, -9);
+        }
+        self.model.run_over(number);
+        self.agent_receives(agent, Input::ChildEnded);
     }
 
     pub(crate) fn tool_event(&mut self, agent: usize, number: u64, event: ToolEvent) {

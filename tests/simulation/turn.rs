@@ -246,6 +246,7 @@ impl World {
     fn push(&mut self, record: &TaskRecord) -> Result<(), Killed> {
         self.operation()?;
         self.model.pushed(&publish::encode_status(record));
+        self.model.check_confirmed(record);
         self.push_travels(record);
         if self.defect == Some(Defect::DoublePush) {
             self.model.pushed(&publish::encode_status(record));

@@ -30,6 +30,8 @@ pub(crate) struct World {
     pub(crate) defect: Option<Defect>,
     queue: BTreeMap<(Nanos, u64), Event>,
     events: u64,
+    /// Nothing goes wrong any more.
+    pub(crate) is_calm: bool,
 }
 
 /// Far more than any seed needs.
@@ -66,6 +68,7 @@ impl World {
             defect,
             queue: BTreeMap::new(),
             events: 0,
+            is_calm: false,
             plan,
         };
         note!(world, "seed {seed}: {} agents, {} tasks", world.plan.agents, world.plan.tasks.len());
@@ -150,6 +153,7 @@ impl World {
             Event::AgentWakes { agent } => self.agent_wakes(agent),
             Event::AgentStarts { agent } => self.agent_starts(agent),
             Event::AgentResumes { agent } => self.agent_resumes(agent),
+            Event::GuardWakes { agent } => self.guard_wakes(agent),
             Event::Tool { agent, run, event } => self.tool_event(agent, run, event),
             Event::Fault(fault) => self.fault(fault),
             Event::Tools(change) => self.change_tools(change),

@@ -51,6 +51,7 @@ pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), Bench
                     counts: Counts::default(),
                     pushes: 0,
                     kill: None,
+                    unconfirmed: false,
                     held: None,
                     acknowledgement: Acknowledgement::None,
                     past: Vec::new(),

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
@@ -41,6 +42,15 @@ pub(super) enum Life {
     Session(Session),
 }
 
+impl Life {
+    pub(super) fn session(self) -> Session {
+        match self {
+            Self::Session(session) => session,
+            Self::Stored | Self::Returned(_) => Session::default(),
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
     pub(super) life: Life,
@@ -58,6 +68,8 @@ pub(super) struct Agent {
     pub(super) drained: bool,
     /// By which connection it was parked last.
     connection: Option<ConnectionId>,
+    /// What it needs to end a run, as it says.
+    pub(super) kill_budget: Option<Duration>,
 }
 
 /// The tools of an agent.
@@ -109,6 +121,7 @@ impl Agents {
             tools: None,
             drained: self.drained.contains(&id),
             connection: None,
+            kill_budget: None,
         };
         self.counts.total += 1;
         self.counts.free += 1;
@@ -144,6 +157,13 @@ impl Agents {
     pub(super) fn set_ip(&mut self, id: &AgentId, ip: Option<String>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.ip = ip;
+        }
+    }
+
+    /// Notes what an agent needs to end a run.
+    pub(super) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.kill_budget = budget;
         }
     }
 

@@ -5,10 +5,10 @@ use std::time::Duration;
 use super::Controller;
 use super::agents::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
+use super::leases::Remains;
 use super::report::outcome_of;
 use super::slack;
-use super::transition::{Again, TaskEvent};
-use super::verdict::{self, Verdict};
+use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
@@ -42,6 +42,7 @@ impl Controller {
         match message {
             FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
             FromAgent::Exit => {
+                self.session_is_over(now, &sender.agent, sender.session);
                 self.leave(now, &sender.agent);
                 Reply::Done.into()
             }
@@ -85,7 +86,7 @@ impl Controller {
             if let Slot::Busy(task) = agent.slot {
                 // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
-                self.lose_run(now, task);
+                self.void(now, task, RoundEnd::Lost, Remains::Gone);
             }
             self.leave(now, id);
         }
@@ -96,6 +97,9 @@ impl Controller {
             }
             log::info!("agent {id} is here");
             self.agents.register(now, id.clone(), Life::Session(sender.session));
+        }
+        if let Some(before) = replaces {
+            self.session_is_over(now, id, before);
         }
         self.agents.hear(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
@@ -126,9 +130,11 @@ impl Controller {
             Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
-        let died = matches!(message, FromAgent::Heartbeat(heartbeat) if heartbeat.replaces.is_some());
+        let replaces = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.replaces } else { None };
+        let died = replaces.is_some();
+        let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
         let is_void = match (message, life) {
-            _ if present.is_none() || spoken_of(message) == present => false,
+            _ if present.is_none() || spoken_of(message) == present && present.is_some_and(holds) => false,
             _ if died => true,
             (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
             (FromAgent::Heartbeat(_), Life::Returned(at))
@@ -143,11 +149,9 @@ impl Controller {
         if let (Some((task, _)), true) = (present, is_void) {
             log::info!("agent {id} has come back without task {task}");
             self.agents.set_slot(id, Slot::Free);
-            if died {
-                self.lose_run(now, task);
-            } else {
-                self.requeue(now, task, RoundEnd::Returned);
-            }
+            let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
+            let remains = self.remains_after(now, task, sender, message);
+            self.void(now, task, end, remains);
         }
     }
 
@@ -181,10 +185,11 @@ impl Controller {
         if now.mono < lost_at {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
-        log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(agent.heard));
+        let heard = agent.heard;
+        log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.unpark(&id);
         if let Slot::Busy(task) = agent_slot(self, &id) {
-            self.lose_run(now, task);
+            self.void(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
@@ -193,6 +198,8 @@ impl Controller {
     fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
         self.agents.set_ip(id, heartbeat.ip);
         self.agents.set_tags(id, heartbeat.tags);
+        self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
+        let beat = heartbeat.beat.map(|beat| beat.number);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (agent_slot(self, id), wanted) {
             (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
@@ -210,6 +217,7 @@ impl Controller {
         }
         Reply::Heartbeat {
             controller: self.controller_id,
+            beat,
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
@@ -236,6 +244,8 @@ impl Controller {
         let current = self.tasks.get(task).filter(|record| record.round == round);
         let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
         match mine {
+            // To go on would be to begin anew: its lease is not renewed, and the task does not wait for longer than that.
+            Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
             Some(record) if record.kill.is_some() => Wanted::Kill,
             Some(_) => Wanted::Run,
             None => Wanted::Drop,
@@ -246,7 +256,7 @@ impl Controller {
         log::info!("agent {id} has left");
         self.unpark(id);
         if let Slot::Busy(task) = agent_slot(self, id) {
-            self.requeue(now, task, RoundEnd::Returned);
+            self.void(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);
         self.agents.remove(id);
@@ -263,7 +273,9 @@ impl Controller {
                 return reply.into();
             }
             log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
-            self.lose_run(now, task);
+            let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
+            let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
+            self.void(now, task, RoundEnd::Lost, remains);
         }
         self.agents.set_slot(id, Slot::Free);
         if let Some(task) = self.task_for(now, id) {
@@ -343,7 +355,8 @@ impl Controller {
     fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) {
         self.agents.set_slot(agent, Slot::Busy(task));
         let (agent, dispatched_at) = (agent.clone(), now.wall);
-        let assignment = Assignment { agent, dispatched_at, slack, times: PhaseTimes::default() };
+        let lease = self.lease(task, &agent);
+        let assignment = Assignment { agent, dispatched_at, slack, times: PhaseTimes::default(), lease };
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 
@@ -351,30 +364,6 @@ impl Controller {
     pub(super) fn inform(&mut self) {
         if !std::mem::replace(&mut self.informed, true) {
             self.tasks.effects.push_back(Effect::Publish(Published::Inform));
-        }
-    }
-
-    /// The agent of a run is gone without a word. That is no loss when its result is known.
-    fn lose_run(&mut self, now: Now, task: TaskId) {
-        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
-            return self.requeue(now, task, RoundEnd::Lost);
-        }
-        self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
-        self.requeue(now, task, RoundEnd::Lost);
-    }
-
-    /// The run of a task is void. What it had achieved is kept if its result is known.
-    fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
-        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
-        if let Some(result) = record.result().cloned() {
-            return self.finish(now, task, PhaseTimes::default(), result);
-        }
-        match verdict::of_void_run(record, end) {
-            Verdict::End(outcome) => self.close(now, task, outcome),
-            Verdict::Again(end) => {
-                let times = PhaseTimes::default();
-                self.again(now, task, Again { at: now.wall, end, times, result: None, not_before: None });
-            }
         }
     }
 

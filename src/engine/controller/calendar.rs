@@ -91,6 +91,7 @@ impl Controller {
         // Children belong to the run, not to the task: the next round makes its own.
         self.end_children(now, task);
         self.timers.clear(&Timer::RunTime(task));
+        self.forget_lease(task);
         self.tasks.change(now, task, TaskEvent::Again(again));
     }
 

@@ -33,6 +33,14 @@ impl Controller {
             let mine = record.assignment().is_some_and(|run| run.agent == *agent);
             assert!(active && mine, "agent {agent} is busy with {task}, which is {:?}", record.state);
         }
+        for task in self.expiring.keys() {
+            let record = self.tasks.get(*task).unwrap_or_else(|| panic!("the lease of the forgotten task {task}"));
+            assert!((Phase::Dispatched..=Phase::Ended).contains(&record.phase()), "{task} has a lease and no run");
+            assert!(
+                !self.agents.busy().any(|(_, busy)| busy == *task),
+                "{task} is given up, and its agent is busy with it"
+            );
+        }
         for record in self.tasks.newest_before(None) {
             let (TaskState::Dispatched(run)
             | TaskState::Preparing(run)
@@ -41,6 +49,14 @@ impl Controller {
             else {
                 continue;
             };
+            if self.expiring.contains_key(&record.id) {
+                assert!(
+                    self.timers.is_set(&Timer::Lease(record.id)),
+                    "the lease of {} is waited for for ever",
+                    record.id
+                );
+                continue;
+            }
             let slot = self.agents.slot(&run.agent);
             assert_eq!(slot, Some(Slot::Busy(record.id)), "task {} is with agent {}", record.id, run.agent);
             assert!(self.timers.is_set(&Timer::Silence(run.agent.clone())), "nobody watches agent {}", run.agent);

@@ -67,6 +67,7 @@ impl Controller {
             counts: Counts::default(),
             pushes: 0,
             kill: None,
+            unconfirmed: false,
             held: None,
             acknowledgement: Acknowledgement::None,
             past: Vec::new(),

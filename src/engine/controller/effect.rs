@@ -85,13 +85,13 @@ impl Effect {
 }
 
 /// Whether this answer must wait for the commit: that something was taken, or that an agent may forget a run. A task is handed
-/// out without a wait for the disk, but not again: a controller that dies must not leave a round that its successor hands out,
-/// too.
+/// out without a wait for the disk, but not again, and not if it is exclusive: a controller that dies must not leave a round that
+/// its successor hands out, too.
 #[must_use]
 pub fn reply_is_promise(reply: &Reply) -> bool {
     match reply {
         Reply::Submitted { .. } | Reply::Done => true,
-        Reply::Assigned(record) => record.round > Round(0),
+        Reply::Assigned(record) => record.round > Round(0) || record.lease().is_some(),
         Reply::Reported { phase, refusal, .. } => *phase >= Phase::Ended || refusal.is_some(),
         Reply::Heartbeat { wanted, .. } => matches!(wanted, Some((.., Wanted::Drop))),
         _ => false,
@@ -129,6 +129,8 @@ pub enum Timer {
     Scan,
     /// An agent may have been silent for too long.
     Silence(AgentId),
+    /// The lease of a void run is over.
+    Lease(TaskId),
     /// The time for which an agent waits for a task is over.
     ApplyWait(AgentId),
     /// The time for which a query waits for the end of a task is over.

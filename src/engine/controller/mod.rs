@@ -9,7 +9,8 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots, with the [`tools`] of each; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
+//! slots, with the [`tools`] of each; [`leases`] which void runs are waited for; [`family`] who goes down with whom; [`retention`]
+//! what is kept and for how long; the [`ledger`], beside the
 //! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
@@ -28,6 +29,7 @@ mod effect;
 mod family;
 mod gates;
 mod lanes;
+mod leases;
 mod ledger;
 mod names;
 mod operators;
@@ -68,6 +70,8 @@ const LOOK_INTERVAL: Duration = Duration::from_secs(60);
 pub struct Settings {
     /// Between the heartbeats of an agent: `AGENT_HEARTBEAT_INTERVAL`.
     pub heartbeat_interval: Duration,
+    /// What an agent needs to end a run, unless it says so itself: [`crate::types::lease::kill_budget`].
+    pub kill_budget: Duration,
     /// Tasks that may wait: `WAITING_TASKS_MAX`.
     pub waiting_max: usize,
     /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
@@ -112,6 +116,8 @@ pub struct Controller {
     agents: agents::Agents,
     families: family::Families,
     kept: retention::Kept,
+    /// The void runs of exclusive tasks whose leases are not over.
+    expiring: BTreeMap<TaskId, leases::Expiring>,
     /// The ends that receivers have to confirm.
     awaited: BTreeMap<TaskId, acknowledge::Awaited>,
     scans: scan::Scans,
@@ -144,6 +150,7 @@ impl Controller {
             agents: agents::Agents::default(),
             families: family::Families::default(),
             kept: retention::Kept::default(),
+            expiring: BTreeMap::new(),
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
@@ -248,6 +255,7 @@ impl Controller {
                 }
                 Timer::Scan => self.continue_scans(now),
                 Timer::Silence(agent) => self.silence(now, agent),
+                Timer::Lease(task) => self.end_lease(now, task),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),

@@ -7,8 +7,8 @@ use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, GateChange};
 use crate::protocol::{Code, Refusal};
 use crate::types::{
-    AgentId, GateSettings, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState, ToolName,
-    Wall,
+    AgentId, GateSettings, Holdup, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState,
+    ToolName, Wall,
 };
 
 impl Controller {
@@ -115,7 +115,8 @@ impl Controller {
             self.agents.any_with(tags, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
         let waits = record.phase() == Phase::Waiting;
-        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with));
+        let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
+        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease);
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 

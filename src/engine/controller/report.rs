@@ -12,7 +12,7 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Report, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
+use crate::types::{ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
 
 impl Controller {
     pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
@@ -22,6 +22,7 @@ impl Controller {
         match &refusal {
             Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
             None if self.gives_back(now, &report) => {}
+            None if gave_up(&report) => self.given_up(now, task),
             None => self.advance(now, report),
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
@@ -46,7 +47,7 @@ impl Controller {
             return not_allowed(format!("round {round} of task {task} is over; the present one is {}", record.round));
         }
         match record.assignment() {
-            Some(run) if run.agent == sender.agent => {}
+            Some(run) if run.is_with(&sender.agent, sender.session) => {}
             _ => return not_allowed(format!("task {task} is not with agent {}", sender.agent)),
         }
         let (present, told) = (record.phase(), report.phase);
@@ -113,6 +114,7 @@ impl Controller {
     /// What follows from the end of a task, whichever way it came.
     pub(super) fn finished(&mut self, now: Now, task: TaskId) {
         self.timers.clear(&Timer::RunTime(task));
+        self.forget_lease(task);
         self.answer_waiters(task);
         self.expect_acknowledgement(now, task);
         self.keep(now, task, now.wall);
@@ -166,6 +168,12 @@ impl Controller {
             self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
         }
     }
+}
+
+/// Whether an agent has ended a run because of its lease. What the run was ended with is no result of the tool.
+fn gave_up(report: &Report) -> bool {
+    report.phase == Phase::Finished
+        && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)
 }
 
 /// What becomes of a task that ends by this.

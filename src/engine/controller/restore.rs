@@ -5,8 +5,9 @@
 
 use super::agents::{Life, Slot};
 use super::effect::Timer;
+use super::leases::Remains;
 use super::{Controller, Settings};
-use crate::types::{AgentId, GateSettings, Label, Now, TaskRecord, TaskState};
+use crate::types::{AgentId, GateSettings, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     /// A controller with what a former one has stored; the tasks in the order of their ids.
@@ -52,15 +53,27 @@ impl Controller {
             | TaskState::Running(run)
             | TaskState::Ended { assignment: run, .. } => Some(run.agent.clone()),
         };
-        if let Some(agent) = agent {
-            self.agents.register(now, agent.clone(), Life::Stored);
-            self.agents.set_slot(&agent, Slot::Busy(record.id));
-            self.expect_every_tool(now, &agent);
-            self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
-        }
         let task = record.id;
         self.tasks.restore(now, record);
         self.time_run(now, task);
+        if let Some(agent) = agent {
+            self.take_back_agent(now, agent, task);
+        }
+    }
+
+    fn take_back_agent(&mut self, now: Now, agent: AgentId, task: TaskId) {
+        let Some(slot) = self.agents.slot(&agent) else {
+            self.agents.register(now, agent.clone(), Life::Stored);
+            self.agents.set_slot(&agent, Slot::Busy(task));
+            self.expect_every_tool(now, &agent);
+            return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
+        };
+        let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
+        // The older run was given up, and its lease was waited for. How long ago its agent was heard is not known any more.
+        let given = |task| self.tasks.get(task).and_then(|record| record.last_run()).map(|run| run.dispatched_at);
+        let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
+        self.agents.set_slot(&agent, Slot::Busy(newer));
+        self.void(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 
     /// The starts of the last while count at the gates, so that a new controller exceeds no pace.

@@ -48,7 +48,11 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     record.state = match (from, event) {
         (State::Waiting { .. }, Event::Dispatch(assignment)) => State::Dispatched(Box::new(assignment)),
         (State::Dispatched(_), Event::Return) => State::Waiting { not_before: None },
-        (State::Dispatched(run), Event::Prepare(times)) => State::Preparing(told(run, times)),
+        (State::Dispatched(run), Event::Prepare(times)) => {
+            // From here on the agent of this run is asked, not that of an earlier one.
+            record.unconfirmed = false;
+            State::Preparing(told(run, times))
+        }
         (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(told(run, times)),
         (State::Dispatched(run) | State::Preparing(run) | State::Running(run), Event::End(times, result)) => {
             State::Ended { assignment: told(run, times), result: result.map(Arc::new) }
@@ -105,7 +109,8 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
         record.past.remove(0);
     }
     let result = result.map(cut);
-    record.past.push(PastRound { round: record.round, at, end, assignment: run.map(|run| told(run, times)), result });
+    let assignment = run.map(|run| told(Box::new(Assignment { lease: None, ..*run }), times));
+    record.past.push(PastRound { round: record.round, at, end, assignment, result });
     record.round = record.round.next();
     TaskState::Waiting { not_before }
 }

@@ -1,72 +1,89 @@
-//! A run whose run.sh has ended, but not every process that it started: one of another user, such as a set-user-id program, which
-//! the agent may not signal.
+//! The lease of an exclusive run, at the agent: granted with the task, renewed by answered heartbeats, and what its end causes.
 //!
-//! It holds the slot, because no task shall run beside what another one has left. The controller is told at once, with the report
-//! of ENDED, by whom. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported all the same, with the reason; the slot stays
-//! taken, without a task, until the process has ended or the agent stops.
+//! | event | the lease |
+//! |---|---|
+//! | the task comes | counts from the last heartbeat that was answered before; the guard is told |
+//! | a heartbeat that named the run is answered: go on | counts from the sending of that heartbeat; the guard is told |
+//! | a heartbeat is answered otherwise | stays as it is: the controller may have given the run up already |
+//! | it is over | the run is ended, and then reported as given up |
+//! | nothing is left of the run | is over for the guard, too |
 
-use super::run::{Run, State, Taken};
-use super::{Effect, Slot, Timer};
-use crate::types::Now;
+use super::run::Fate;
+use super::{Effect, Hold, Slot, Timer};
+use crate::protocol::agent::Job;
+use crate::types::{Mono, Now, Round, TaskId, lease};
+
+/// The lease of a task was over before the task was here.
+pub(super) struct BeyondLease;
 
 impl Slot {
-    /// A signal to the processes of the run was refused: `holders` says by which of them.
-    pub fn handle_refused(&mut self, now: Now, holders: &str) {
-        let Run::Taken(run) = &mut self.run else { return };
-        if !std::mem::replace(&mut run.refused, true) {
-            log::warn!("task {}: {holders}", run.job.task);
+    /// Until when a run of this task may go on, if it is an exclusive one.
+    pub(super) fn grant(&self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
+        let Some(term) = job.lease else { return Ok(None) };
+        let until = self.link.heard_from().map(|sent| sent + lease::held_term(term));
+        if until.is_none_or(|until| until <= now.mono) {
+            // The controller hands it out anew with the next APPLY, unless it has given the agent up.
+            log::warn!("task {} comes when its lease is over already", job.task);
+            return Err(BeyondLease);
         }
-        let State::Ended { result, .. } = &mut run.state else { return };
-        if result.error == holders {
+        Ok(until)
+    }
+
+    /// The run may go on until then.
+    pub(super) fn hold(&mut self, until: Mono) {
+        let hold = Hold { until, kill_at: until + self.settings.kill_time() };
+        self.run.set_hold(Some(hold));
+        self.timers.set(Timer::Lease, until);
+        self.effects.push_back(Effect::Lease(Some(hold)));
+    }
+
+    /// The controller has heard, in a heartbeat that was sent then, that the run goes on, and wants it to.
+    pub(super) fn renew_lease(&mut self, now: Now, run: (TaskId, Round), sent: Mono) {
+        let Some(hold) = self.run.hold().filter(|_| self.run.id() == Some(run)) else { return };
+        let until = sent + lease::held_term(self.run.term());
+        if !self.run.is_given_up() && hold.until > now.mono && until > hold.until {
+            self.hold(until);
+        }
+    }
+
+    /// The lease is over before the controller was heard again.
+    pub(super) fn end_lease(&mut self, now: Now) {
+        if let (Some((task, round)), false) = (self.run.id(), self.run.has_ended()) {
+            log::warn!("the controller is not heard: the lease of round {round} of task {task} is over");
+            self.give_up(now);
+        }
+    }
+
+    /// Ends an exclusive run that must not go on. One that has ended by itself keeps its result, for the controller to judge.
+    pub(super) fn give_up(&mut self, now: Now) {
+        if self.run.has_ended() {
             return;
         }
-        holders.clone_into(&mut result.error);
-        if !self.timers.is_set(&Timer::Hold) {
-            self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
+        self.run.set_fate(Fate::GivenUp);
+        self.kill(now);
+    }
+
+    /// Whether the run may not be started any more; if so, it has ended without.
+    pub(super) fn is_beyond_lease(&mut self, now: Now) -> bool {
+        if self.run.hold().is_none_or(|hold| now.mono < hold.until) {
+            return false;
         }
-        self.report_soon(now);
+        self.give_up(now);
+        self.end_without_run(now, super::run::killed_preparing());
+        true
     }
 
-    /// Nothing is left of the run.
-    pub(super) fn let_go(&mut self, now: Now) {
-        match &mut self.run {
-            Run::Free => {}
-            Run::Held => {
-                log::info!("nothing is left of the last task; asking for another one");
-                self.run.clear();
-                self.apply(now);
-            }
-            Run::Taken(run) if run.refused => {
-                run.held = false;
-                if let State::Ended { result, .. } = &mut run.state {
-                    result.error.clear();
-                }
-                self.timers.clear(&Timer::Hold);
-            }
-            Run::Taken(_) => {}
-        }
+    /// Whether all that is left of the run must be ended with SIGKILL at once.
+    pub(super) fn is_late(&self, now: Now) -> bool {
+        self.run.hold().is_some_and(|hold| hold.kill_at <= now.mono)
     }
 
-    /// The result is not held back any longer.
-    pub(super) fn give_up_waiting(&mut self) {
-        let Run::Taken(run) = &mut self.run else { return };
-        let Taken { state: State::Ended { result, .. }, job, .. } = &**run else { return };
-        log::warn!("task {}: {}; this agent takes no task until it has ended", job.task, result.error);
-        let result = result.clone();
-        run.state = State::Removing { result };
-        run.held = !self.stopping;
-        self.timers.clear(&Timer::Hold);
-        self.timers.clear(&Timer::Sweep);
-        self.effects.push_back(Effect::Remove);
-    }
-
-    /// A stopping agent does not wait for what it cannot end.
-    pub(super) fn stop_waiting(&mut self) {
-        match &mut self.run {
-            Run::Held => self.run.clear(),
-            Run::Taken(run) if run.held => run.held = false,
-            Run::Taken(_) if self.timers.is_set(&Timer::Hold) => self.give_up_waiting(),
-            Run::Taken(_) | Run::Free => {}
+    /// No process of the run is left.
+    pub(super) fn release_lease(&mut self) {
+        if self.run.hold().is_some() {
+            self.run.set_hold(None);
+            self.timers.clear(&Timer::Lease);
+            self.effects.push_back(Effect::Lease(None));
         }
     }
 }

@@ -4,11 +4,14 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Settings;
-use crate::protocol::request::{Heartbeat, Report, ToldTools};
+use crate::protocol::request::{Beat, Heartbeat, Report, ToldTools};
 use crate::types::{Mono, Round, Session, TaskId};
 
 /// Heartbeats without an answer after which the connection is given up.
 const UNANSWERED_MAX: u32 = 2;
+
+/// Heartbeats whose answers may still come: of more, the oldest say nothing that a lease could rest on.
+const BEATS_MAX: usize = 16;
 
 /// Heartbeats that are rejected before the agent gives up. A predecessor of the same name is lost after two intervals.
 const REJECTIONS_MAX: u32 = 4;
@@ -20,6 +23,12 @@ pub(super) struct Link {
     /// Heartbeats since the last answer.
     unanswered: u32,
     rejections: u32,
+    /// The number of the last heartbeat.
+    beat: u32,
+    /// When the heartbeats since the last answered one were sent, oldest first.
+    beats: VecDeque<(u32, Mono)>,
+    /// When the last heartbeat was sent that the controller has answered: what leases are counted from.
+    heard_from: Option<Mono>,
     /// The APPLY that is on its way or parked.
     applied: Option<Applied>,
     /// Last reports of runs that the controller has not confirmed, oldest first, with the answers to heartbeats since.
@@ -66,15 +75,35 @@ impl Link {
     }
 
     pub(super) fn sign_of_life(
-        &self,
+        &mut self,
+        now: Mono,
         settings: &Settings,
         busy: bool,
         run: Option<(TaskId, Round)>,
         tools: Option<ToldTools>,
     ) -> Heartbeat {
         let replaces = settings.replaces.filter(|_| !self.joined && settings.session != Session::default());
+        self.beat = self.beat.wrapping_add(1);
+        self.beats.push_back((self.beat, now));
+        if self.beats.len() > BEATS_MAX {
+            self.beats.pop_front();
+        }
+        let beat = Some(Beat { number: self.beat, kill_budget: Some(settings.kill_budget()) });
         let (ip, tags) = (Some(settings.ip.clone()), settings.tags.clone());
-        Heartbeat { busy, run, ip, tags, replaces, tools }
+        Heartbeat { busy, run, ip, tags, replaces, tools, beat }
+    }
+
+    /// When the heartbeat of this number was sent, which the controller has heard.
+    pub(super) fn beat_heard(&mut self, number: u32) -> Option<Mono> {
+        let at = self.beats.iter().position(|(beat, _)| *beat == number)?;
+        let sent = self.beats.drain(..=at).next_back().map(|(_, sent)| sent);
+        self.heard_from = self.heard_from.max(sent);
+        sent
+    }
+
+    /// When the controller is known to have heard of this agent.
+    pub(super) const fn heard_from(&self) -> Option<Mono> {
+        self.heard_from
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.

@@ -11,14 +11,17 @@
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed, [`tools`] what it knows of the tools, [`stop`] the way out. They meet here.
+//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`foreign`] what a run leaves that may not
+//! be ended, [`tools`] what it knows of the tools, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
 //! do. So the phases that a short task goes through in one turn cost one message, and a report that is lost is made good by
 //! the next one. A run may have slack, for which a report waits for more to tell; the last one never does.
 
+mod foreign;
 mod hold;
 mod link;
+mod outcome;
 mod run;
 mod stop;
 mod tools;
@@ -33,9 +36,11 @@ use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, Defer, ExitCode, Labels, Mono, Now, OutputBytes, Round, Session, TaskId, ToolSet};
+use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
+use hold::BeyondLease;
 use link::Link;
+pub use outcome::{Ending, Exited, Failure, Hold, Signal, SpawnFailure};
 use run::Run;
 use tools::Telling;
 
@@ -68,6 +73,18 @@ pub struct Settings {
     pub stop_timeout: Duration,
 }
 
+impl Settings {
+    /// From the first signal to a run to the last SIGKILL to anything that it has started.
+    fn kill_time(&self) -> Duration {
+        lease::kill_time(self.kill_interval, self.kill_count, self.straggler_grace)
+    }
+
+    /// From the first signal to a run to the end of its last process.
+    fn kill_budget(&self) -> Duration {
+        lease::kill_budget(self.kill_interval, self.kill_count, self.straggler_grace)
+    }
+}
+
 /// What the shell must do, in order. What can fail comes back as an event.
 #[must_use]
 #[derive(Debug, PartialEq)]
@@ -88,69 +105,12 @@ pub enum Effect {
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
+    /// The run is held by a lease until then, or by none any more. Whoever guards the agent must know before the run starts.
+    Lease(Option<Hold>),
     /// The agent is registered with its controller.
     Ready,
     /// The agent is done.
     Exit(Ending),
-}
-
-/// How an agent parts from its controller.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ending {
-    /// As it was told to, and the controller has heard its good-bye.
-    Left,
-    /// As it was told to, but the controller does not answer: the next agent of the name has to replace it.
-    Unheard,
-    /// The controller does not want it, for this reason.
-    Rejected(String),
-}
-
-/// A step of the kill ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM, and SIGCONT so that a stopped process can obey.
-    Terminate,
-    /// SIGKILL.
-    Kill,
-}
-
-/// Why a run never started.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failure {
-    /// -128 to -131.
-    pub exit_code: ExitCode,
-    /// One sentence.
-    pub error: String,
-}
-
-/// Why run.sh did not start.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SpawnFailure {
-    /// Somebody still has run.sh open for writing (ETXTBSY); worth another try.
-    Busy,
-    /// It will never start.
-    Failed(Failure),
-}
-
-/// How run.sh ended, and what it left to read.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Exited {
-    /// Its code.
-    pub exit_code: ExitCode,
-    /// Processor time, in seconds.
-    pub cpu_seconds: f64,
-    /// Peak resident memory, in KiB.
-    pub max_rss_kib: u64,
-    /// The end of report.log.
-    pub report_tail: String,
-    /// The end of stdout.
-    pub stdout_tail: String,
-    /// The end of stderr.
-    pub stderr_tail: String,
-    /// How much these are the ends of.
-    pub output_bytes: Option<OutputBytes>,
-    /// What defer.info asks for, if run.sh deferred.
-    pub defer: Option<Box<Defer>>,
 }
 
 /// Why the engine wants to be called.
@@ -168,6 +128,8 @@ pub enum Timer {
     Respawn,
     /// The slack of a report is over.
     Slack,
+    /// The lease of the run is over.
+    Lease,
     /// The controller does not confirm the last result of a stopping agent.
     Patience,
     /// The controller does not confirm the exit.
@@ -213,8 +175,11 @@ impl Slot {
 
     /// The next thing to do. When there is none, the turn is over.
     pub fn poll_effect(&mut self, now: Now) -> Option<Effect> {
-        if let Some(effect) = self.effects.pop_front() {
-            return Some(effect);
+        while let Some(effect) = self.effects.pop_front() {
+            // An agent may have been stopped for any time since this was decided.
+            if effect != Effect::Spawn || !self.is_beyond_lease(now) {
+                return Some(effect);
+            }
         }
         let by = self.report_by?;
         if now.mono < by && !self.run.is_finished() {
@@ -238,7 +203,9 @@ impl Slot {
             match timer {
                 Timer::Heartbeat => self.heartbeat(now),
                 Timer::Ladder | Timer::Sweep | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
-                Timer::Slack => {} // The report is the next effect.
+                // The report is the next effect.
+                Timer::Slack => {}
+                Timer::Lease => self.end_lease(now),
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
             }
@@ -248,8 +215,12 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, wanted, parked, tools } => {
+            ToAgent::Heard { controller, beat, wanted, parked, tools } => {
                 self.tools.heard(controller, tools);
+                let sent = beat.and_then(|number| self.link.beat_heard(number));
+                if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
+                    self.renew_lease(now, (task, round), sent);
+                }
                 self.heard(now, controller, wanted, parked);
             }
             ToAgent::Job(job) => self.take(now, *job),
@@ -303,7 +274,7 @@ impl Slot {
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());
-        let heartbeat = self.link.sign_of_life(&self.settings, busy, run, self.tools.say());
+        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.say());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
@@ -361,7 +332,16 @@ impl Slot {
             return self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
         let run = (job.task, job.round);
+        let until = match self.grant(now, &job) {
+            Ok(until) => until,
+            Err(BeyondLease) => return,
+        };
         self.run.start(now, job.clone());
+        if let Some(until) = until {
+            self.hold(until);
+            // The lease goes on only when the controller has heard of the run.
+            self.heartbeat(now);
+        }
         self.effects.push_back(Effect::Prepare(Box::new(job)));
         self.report_soon(now);
         if let Some(at) = self.early_kills.iter().position(|early| *early == run) {

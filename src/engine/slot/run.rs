@@ -13,7 +13,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, Exited, Failure, Signal, Slot, SpawnFailure, Timer};
+use super::{Effect, Exited, Failure, Hold, Signal, Slot, SpawnFailure, Timer};
 use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
 use crate::types::{ExitCode, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
@@ -34,7 +34,7 @@ pub(super) enum Run {
     #[default]
     Free,
     Taken(Box<Taken>),
-    /// The run is over, and a process of it is not: see [`super::hold`].
+    /// The run is over, and a process of it is not: see [`super::foreign`].
     Held,
 }
 
@@ -45,12 +45,24 @@ pub(super) struct Taken {
     times: PhaseTimes,
     /// Signals sent so far, once the run is to be ended.
     ladder: Option<u32>,
-    /// Whether the controller wants to hear of it.
-    wanted: bool,
+    fate: Fate,
+    /// Until when an exclusive run may go on; `None` for others, and when nothing is left of it.
+    hold: Option<Hold>,
     /// Whether a process of it could not be signalled.
     pub(super) refused: bool,
     /// Whether that process keeps the slot when the run is over.
     pub(super) held: bool,
+}
+
+/// What becomes of the end of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// It is reported.
+    Reported,
+    /// It was ended because of its lease. The controller waits for that word before another round.
+    GivenUp,
+    /// The controller does not want to hear of it.
+    Dropped,
 }
 
 #[derive(Debug, PartialEq)]
@@ -66,8 +78,8 @@ pub(super) enum State {
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
-        let state = State::Preparing;
-        let run = Taken { job, state, times, ladder: None, wanted: true, refused: false, held: false };
+        let (state, fate) = (State::Preparing, Fate::Reported);
+        let run = Taken { job, state, times, ladder: None, fate, hold: None, refused: false, held: false };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -101,24 +113,61 @@ impl Run {
 
     /// Its result will not be reported.
     pub(super) fn unwanted(&mut self) {
-        if let Self::Taken(run) = self {
-            run.wanted = false;
+        self.set_fate(Fate::Dropped);
+    }
+
+    pub(super) fn set_fate(&mut self, fate: Fate) {
+        if let Self::Taken(run) = self
+            && run.fate != Fate::Dropped
+        {
+            run.fate = fate;
         }
+    }
+
+    pub(super) fn is_given_up(&self) -> bool {
+        self.taken().is_some_and(|run| run.fate == Fate::GivenUp)
+    }
+
+    pub(super) fn is_leased(&self) -> bool {
+        self.taken().is_some_and(|run| run.job.lease.is_some())
+    }
+
+    /// The term of its lease.
+    pub(super) fn term(&self) -> Duration {
+        self.taken().and_then(|run| run.job.lease).unwrap_or_default()
+    }
+
+    pub(super) fn hold(&self) -> Option<Hold> {
+        self.taken().and_then(|run| run.hold)
+    }
+
+    pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
+        if let Self::Taken(run) = self {
+            run.hold = hold;
+        }
+    }
+
+    /// Whether its result is known.
+    pub(super) fn has_ended(&self) -> bool {
+        let ended =
+            |run: &Taken| matches!(run.state, State::Ended { .. } | State::Removing { .. } | State::Finished { .. });
+        self.taken().is_some_and(ended)
     }
 
     /// It gives way to a stop: unless its result is known already, another agent will run the task.
     pub(super) fn give_way(&mut self) {
-        let ended =
-            |run: &Taken| matches!(run.state, State::Ended { .. } | State::Removing { .. } | State::Finished { .. });
-        if !self.taken().is_some_and(ended) {
+        if !self.has_ended() {
             self.unwanted();
         }
     }
 
     /// How it stands, if anybody wants to know.
     pub(super) fn report(&self) -> Option<Report> {
-        let run = self.taken().filter(|run| run.wanted)?;
+        let run = self.taken()?;
         let (phase, result) = match &run.state {
+            _ if run.fate == Fate::Dropped => return None,
+            State::Finished { .. } if run.fate == Fate::GivenUp => (Phase::Finished, Some(lease_over())),
+            _ if run.fate == Fate::GivenUp => return None,
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
             State::Running => (Phase::Running, None),
             State::Ended { result, .. } | State::Removing { result } => (Phase::Ended, Some(result.clone())),
@@ -193,7 +242,7 @@ impl Slot {
         self.end(now, result);
     }
 
-    fn end_without_run(&mut self, now: Now, failure: Failure) {
+    pub(super) fn end_without_run(&mut self, now: Now, failure: Failure) {
         if failure.exit_code == ExitCode::TOOL_MISSING {
             self.tools.doubt();
         }
@@ -203,6 +252,10 @@ impl Slot {
     fn end(&mut self, now: Now, result: RunResult) {
         let Run::Taken(run) = &mut self.run else { return };
         run.times.end = Some(now.wall);
+        if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
+            // The guard has ended it, or it was not started any more: that is no failure of the tool.
+            run.fate = Fate::GivenUp;
+        }
         run.state = State::Ended { result, sweep: None };
         self.timers.clear(&Timer::Ladder);
         self.timers.clear(&Timer::Respawn);
@@ -216,6 +269,7 @@ impl Slot {
         if !left {
             self.let_go(now);
         }
+        let is_late = self.is_late(now);
         let Run::Taken(run) = &mut self.run else { return };
         let killed = run.ladder.is_some();
         let State::Ended { result, sweep } = &mut run.state else { return };
@@ -226,13 +280,18 @@ impl Slot {
             let result = result.clone();
             run.state = State::Removing { result };
             self.timers.clear(&Timer::Sweep);
+            self.release_lease();
             self.effects.push_back(Effect::Remove);
         } else if sweep.is_none() {
-            *sweep = Some(Signal::Terminate);
+            let (signal, pause) = match is_late {
+                true => (Signal::Kill, SWEEP_INTERVAL),
+                false => (Signal::Terminate, self.settings.straggler_grace),
+            };
+            *sweep = Some(signal);
             // A killed run has had its SIGTERM, but a process that was born since has not.
             log::debug!("the run has left processes behind (killed: {killed})");
-            self.effects.push_back(Effect::Signal(Signal::Terminate));
-            self.timers.set(Timer::Sweep, now.mono + self.settings.straggler_grace);
+            self.effects.push_back(Effect::Signal(signal));
+            self.timers.set(Timer::Sweep, now.mono + pause);
         }
     }
 
@@ -242,7 +301,7 @@ impl Slot {
         let State::Removing { result } = &run.state else { return };
         run.times.finish = Some(now.wall);
         run.state = State::Finished { result: result.clone() };
-        if run.wanted {
+        if run.fate != Fate::Dropped {
             self.report_soon(now);
             self.leave_if_done(now);
         } else {
@@ -263,6 +322,9 @@ impl Slot {
     pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
             log::warn!("round {round} of task {task} is not wanted any more; ending it");
+            if self.run.is_leased() {
+                return self.give_up(now);
+            }
             self.run.unwanted();
             self.kill(now);
             if self.run.is_finished() {
@@ -297,12 +359,15 @@ impl Slot {
         }
     }
 
-    /// SIGTERM first, SIGKILL from then on, `AGENT_KILL_COUNT` signals at the most (document, section 4.3).
+    /// SIGTERM first, SIGKILL from then on, at most `AGENT_KILL_COUNT` signals (document, section 4.3). The last one is SIGKILL,
+    /// also when it is the only one: nothing may outlive the ladder.
     fn next_rung(&mut self, now: Now) {
+        let is_late = self.is_late(now);
         let Run::Taken(run) = &mut self.run else { return };
         let Some(sent) = &mut run.ladder else { return };
-        let signal = if *sent == 0 { Signal::Terminate } else { Signal::Kill };
         *sent += 1;
+        let is_polite = *sent == 1 && *sent < self.settings.kill_count && !is_late;
+        let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
         self.effects.push_back(Effect::Signal(signal));
         if *sent < self.settings.kill_count {
             self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);
@@ -327,6 +392,12 @@ impl Slot {
     }
 }
 
-fn killed_preparing() -> Failure {
+pub(super) fn killed_preparing() -> Failure {
     Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
+}
+
+/// What the controller hears of a run that had to be ended because of its lease, whatever it was ended with.
+fn lease_over() -> RunResult {
+    let error = "its agent could not reach the controller, and its lease was over".to_owned();
+    RunResult::of(ExitCode::LEASE_OVER, error)
 }

@@ -1,12 +1,14 @@
 //! Stories of an agent, each on virtual time, with a shell that does what a scenario says.
 #![cfg(test)]
 
+mod lease;
+
 use std::time::Duration;
 
 use super::stop::FAREWELL;
 use super::*;
-use crate::protocol::request::Heartbeat;
-use crate::types::{Fields, Phase, ToolName, Wall};
+use crate::protocol::request::{Beat, Heartbeat};
+use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
 const KILL_INTERVAL: Duration = Duration::from_secs(1);
@@ -22,6 +24,10 @@ struct Host {
 impl Host {
     /// An agent that has just started.
     fn starting() -> Self {
+        Self::starting_with(3)
+    }
+
+    fn starting_with(kill_count: u32) -> Self {
         let settings = Settings {
             agent: AgentId::new("a").unwrap(),
             session: Session(1),
@@ -31,7 +37,7 @@ impl Host {
             ip: "127.0.0.1".to_owned(),
             heartbeat_interval: INTERVAL,
             kill_interval: KILL_INTERVAL,
-            kill_count: 3,
+            kill_count,
             straggler_grace: GRACE,
             foreign_process_timeout: FOREIGN_TIMEOUT,
             stop_timeout: STOP_TIMEOUT,
@@ -42,20 +48,28 @@ impl Host {
 
     /// An agent that waits for a task.
     fn idle() -> Self {
-        let mut host = Self::starting();
-        host.settle();
-        host.answer(heard(1));
-        host
+        Self::starting().ready()
+    }
+
+    /// The controller answers.
+    fn ready(mut self) -> Self {
+        self.settle();
+        self.answer(heard(1));
+        self
     }
 
     /// An agent whose run.sh runs.
     fn running() -> Self {
-        let mut host = Self::idle();
+        Self::idle().with_a_run()
+    }
+
+    fn with_a_run(mut self) -> Self {
+        let host = &mut self;
         host.answer(ToAgent::Job(Box::new(job(1))));
         host.slot.handle_prepared(host.now, Ok(()));
         host.slot.handle_spawned(host.now, Ok(()));
         host.settle();
-        host
+        self
     }
 
     fn settle(&mut self) -> Vec<Effect> {
@@ -122,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true, tools: None }
+    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, beat: None }
 }
 
 fn job(number: u64) -> Job {
@@ -132,6 +146,7 @@ fn job(number: u64) -> Job {
         tool: ToolName::new("t").unwrap(),
         fields: Fields::new(),
         slack: Duration::ZERO,
+        lease: None,
     }
 }
 
@@ -174,6 +189,7 @@ fn an_agent_says_hello_and_then_asks_for_a_task() {
         tags: Labels::default(),
         replaces: Some(Session(9)),
         tools: None,
+        beat: Some(Beat { number: 1, kill_budget: Some(KILL_INTERVAL + GRACE + Duration::from_secs(1)) }),
     };
     assert_eq!(host.settle(), [Effect::Send(FromAgent::Heartbeat(hello))]);
     assert_eq!(host.answer(heard(1)), [Effect::Ready, apply()]);
@@ -251,6 +267,23 @@ fn the_kill_ladder_is_term_then_kill_and_ends() {
     assert_eq!(host.next(KILL_INTERVAL), Some(Effect::Signal(Signal::Kill)));
     assert_eq!(host.next(KILL_INTERVAL * 10), None, "three signals in all");
     assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
+}
+
+/// Document, section 4.3: a ladder that ended with SIGTERM would leave a task that ignores it for ever.
+#[test]
+fn the_last_signal_is_a_kill_whatever_the_count() {
+    for (count, expected) in [
+        (1, vec![Signal::Kill]),
+        (2, vec![Signal::Terminate, Signal::Kill]),
+        (4, vec![Signal::Terminate, Signal::Kill, Signal::Kill, Signal::Kill]),
+    ] {
+        let mut host = Host::starting_with(count).ready().with_a_run();
+        let mut signals: Vec<Effect> = host.kill();
+        while let Some(effect) = host.next(KILL_INTERVAL) {
+            signals.push(effect);
+        }
+        assert_eq!(signals, expected.into_iter().map(Effect::Signal).collect::<Vec<_>>(), "{count} signals");
+    }
 }
 
 /// HAZARDS row P1: the slot is free only when nothing is left.
@@ -376,7 +409,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None });
+    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, beat: None });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -419,7 +452,7 @@ fn an_apply_without_an_answer_is_repeated() {
 /// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None };
+    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, beat: None };
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -465,6 +498,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             wanted: Some((job(1).task, Round(0), Wanted::Drop)),
             parked: true,
             tools: None,
+            beat: None,
         },
     ] {
         let mut host = Host::running();
@@ -484,7 +518,10 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     }
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
-    assert_eq!(host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None }), [apply()]);
+    assert_eq!(
+        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, beat: None }),
+        [apply()]
+    );
 }
 
 #[test]

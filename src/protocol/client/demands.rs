@@ -28,6 +28,8 @@ pub struct Demands {
     pub retry_delay: Option<Duration>,
     /// Whether a run fails also when stderr is not empty.
     pub fail_on_stderr: Option<bool>,
+    /// Whether each run has ended before the next one starts anywhere.
+    pub exclusive: Option<bool>,
     /// The gates that each start must pass.
     pub gates: Labels,
     /// What an agent must have.
@@ -55,6 +57,7 @@ impl Demands {
             (words::MAX_DEFERS, self.defers_max.map(Scalar::from)),
             (words::RETRY_DELAY, self.retry_delay.as_ref().map(seconds)),
             (words::FAIL_ON_STDERR, self.fail_on_stderr.map(Scalar::from)),
+            (words::EXCLUSIVE, self.exclusive.map(Scalar::from)),
             (words::GATE, labels(&self.gates)),
             (words::TAGS, labels(&self.tags)),
             (words::SUBMIT_KEY, self.submit_key.as_deref().map(Scalar::from)),

@@ -11,6 +11,9 @@ use crate::types::{
     TaskId, ToolSet,
 };
 
+/// Milliseconds, a day: for so long the tasks of an agent that is gone may have to wait.
+const KILL_BUDGET_MAX: u32 = 86_400_000;
+
 /// Which life of which agent speaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
@@ -48,6 +51,8 @@ pub struct Heartbeat {
     pub replaces: Option<Session>,
     /// Which tools it has, if it tells.
     pub tools: Option<ToldTools>,
+    /// What leases rest on; `None` of an agent that does not know of them.
+    pub beat: Option<Beat>,
 }
 
 /// What an agent tells of its tools.
@@ -58,6 +63,15 @@ pub struct ToldTools {
     pub generation: Option<u64>,
     /// The list, if it is told in this heartbeat.
     pub set: Option<ToolSet>,
+}
+
+/// What a heartbeat says for the sake of leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Its number: the answer says which heartbeat was heard.
+    pub number: u32,
+    /// From the end of a lease to that of the last process of its run.
+    pub kill_budget: Option<Duration>,
 }
 
 /// How a run stands.
@@ -107,14 +121,8 @@ impl Reader {
         };
         let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
         let tags = labels(&self.fields, words::TAGS)?;
-        Ok(Heartbeat {
-            busy,
-            run,
-            ip,
-            tags,
-            replaces: self.number(words::REPLACES)?.map(Session),
-            tools: self.tools()?,
-        })
+        let replaces = self.number(words::REPLACES)?.map(Session);
+        Ok(Heartbeat { busy, run, ip, tags, replaces, tools: self.tools()?, beat: self.beat()? })
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
@@ -126,6 +134,12 @@ impl Reader {
         let set =
             set.ok_or_else(|| bad(words::TOOLS, value, "names of tools with commas between them, or * for every one"))?;
         Ok(Some(ToldTools { generation, set: Some(set) }))
+    }
+
+    fn beat(&self) -> Result<Option<Beat>, Refusal> {
+        let Some(number) = whole(&self.fields, words::BEAT, u32::MAX)? else { return Ok(None) };
+        let budget = whole(&self.fields, words::KILL_BUDGET, KILL_BUDGET_MAX)?;
+        Ok(Some(Beat { number, kill_budget: budget.map(|millis| Duration::from_millis(millis.into())) }))
     }
 
     fn report(&self) -> Result<Report, Refusal> {

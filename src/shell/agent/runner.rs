@@ -8,12 +8,13 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::AgentError;
 use super::leftovers;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
 use crate::config::{AgentSection, Config, CurveClientFiles};
-use crate::engine::slot::{Effect, Exited, Signal, Slot, SpawnFailure};
+use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
@@ -51,6 +52,8 @@ pub(super) struct Runner {
     session: Session,
     /// What all processes of its runs are known by, whatever they do to their environment.
     brand: Option<Brand>,
+    /// After this time since the boot, no run may start.
+    not_after: Option<Duration>,
     run: Option<Run>,
     /// The tool that the last run has not found.
     missed: Option<ToolName>,
@@ -118,6 +121,7 @@ impl Runner {
             agent,
             session,
             brand: Brand::fresh(),
+            not_after: None,
             run: None,
             missed: None,
         })
@@ -126,6 +130,11 @@ impl Runner {
     /// Whether no run is on: the agent has no child then.
     pub(super) const fn is_idle(&self) -> bool {
         self.run.is_none()
+    }
+
+    /// Notes until when the lease of the run lets it start.
+    pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
+        self.not_after = hold.map(|hold| clock::from_boot(hold.until));
     }
 
     /// Readable when a preparation has come out.
@@ -144,7 +153,7 @@ impl Runner {
             }
             Effect::Spawn => {
                 let outcome = self.spawn();
-                slot.handle_spawned(clock::now(), outcome);
+                slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
             Effect::Signal(signal) => self.signal(now, signal, slot),
             Effect::CheckTree => {
@@ -153,9 +162,9 @@ impl Runner {
             }
             Effect::Remove => {
                 self.remove();
-                slot.handle_removed(clock::now());
+                slot.handle_removed(clock::now_with_suspend());
             }
-            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Exit(_) => {
+            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Lease(_) | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }
         }
@@ -192,7 +201,7 @@ impl Runner {
         if outcome.outcome.as_ref().is_err_and(|failure| failure.exit_code == ExitCode::TOOL_MISSING) {
             self.missed = Some(run.job.tool.clone());
         }
-        slot.handle_prepared(clock::now(), outcome.outcome);
+        slot.handle_prepared(clock::now_with_suspend(), outcome.outcome);
     }
 
     /// The tool that a run has not found since the last call.
@@ -222,6 +231,7 @@ impl Runner {
             stdout: stdout.as_fd(),
             stderr: stderr.as_fd(),
             brand: self.brand,
+            not_after: self.not_after,
         };
         let child = process::spawn(&plan).map_err(|error| match error {
             SpawnError::Busy => SpawnFailure::Busy,

@@ -10,6 +10,7 @@ use crate::protocol::json::FieldLimits;
 use crate::protocol::request::Rules;
 use crate::shell::push::PushConfig;
 use crate::types::AddressPolicy;
+use crate::types::lease::kill_budget;
 
 /// What requests may hold; pushes to our own `endpoints` are refused.
 pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
@@ -52,6 +53,7 @@ pub(super) fn push(config: &Config, rules: &Rules, keys: KeyPair) -> PushConfig 
 pub(super) fn engine(config: &Config) -> Settings {
     Settings {
         heartbeat_interval: config.agent.heartbeat_interval,
+        kill_budget: kill_budget(config.agent.kill_interval, config.agent.kill_count, config.agent.straggler_grace),
         waiting_max: config.controller.waiting_tasks_max,
         needs_max: config.controller.waiting_needs_max,
         gates_max: config.controller.gates_max,

@@ -145,6 +145,7 @@ pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandErro
         folder: folder.as_fd(),
         stdio: [plan.stdin.as_fd(), plan.stdout.as_fd(), plan.stderr.as_fd()],
         brand: plan.brand,
+        not_after: None,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => {

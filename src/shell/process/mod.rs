@@ -53,7 +53,8 @@ pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};
 pub use tree::{
-    Signalled, Tree, any_left, become_subreaper, foreign_processes, reap_orphans, stragglers, without_adoption,
+    Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
+    without_adoption,
 };
 
 pub(super) use procfs::boot_id;

@@ -2,6 +2,7 @@
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
 
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
@@ -37,6 +38,8 @@ pub struct SpawnPlan<'a> {
     pub stderr: BorrowedFd<'a>,
     /// What it, and all that it starts, shall be known by.
     pub brand: Option<Brand>,
+    /// It must not start when the machine has run for longer than this, however long the caller is held up before.
+    pub not_after: Option<Duration>,
 }
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
@@ -74,6 +77,9 @@ pub enum SpawnError {
     /// The environment is longer than the kernel takes.
     #[error("cannot start {PROGRAM}: its environment is too long")]
     TooLong,
+    /// It was not started in time: see [`SpawnPlan::not_after`].
+    #[error("cannot start {PROGRAM}: the lease of the run is over")]
+    TooLate,
     /// Anything else.
     #[error("cannot start {PROGRAM}: {0}")]
     Start(Errno),
@@ -116,6 +122,7 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
         folder: plan.folder,
         stdio,
         brand: plan.brand,
+        not_after: plan.not_after,
     };
     let started = match start(&new) {
         Err(Errno::NOEXEC) => start(&NewProcess { program: SHELL_PATH, arguments: &[SHELL_PATH, PROGRAM_PATH], ..new }),
@@ -195,6 +202,7 @@ fn explain(error: Errno, folder: BorrowedFd<'_>) -> SpawnError {
         Errno::ACCESS | Errno::PERM => SpawnError::NotExecutable { first_line: first_line(folder) },
         Errno::AGAIN => SpawnError::TooManyProcesses,
         Errno::TOOBIG => SpawnError::TooLong,
+        Errno::TIME => SpawnError::TooLate,
         other => SpawnError::Start(other),
     }
 }

@@ -8,6 +8,7 @@ use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr;
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, WaitOptions};
@@ -30,6 +31,8 @@ pub(super) struct NewProcess<'a> {
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) brand: Option<Brand>,
+    /// It ends in place of its exec when the machine has run for longer than this: `ETIME`.
+    pub(super) not_after: Option<Duration>,
 }
 
 /// What a new process needs between its birth and its exec, when it must not ask for memory.
@@ -44,6 +47,7 @@ struct Birth<'a> {
     umask: Option<libc::mode_t>,
     /// Its `RLIMIT_RTTIME`, if it gets one.
     brand: Option<libc::rlimit>,
+    not_after: Option<Duration>,
     /// Why it came to nothing, or 0.
     error: c_int,
 }
@@ -68,6 +72,7 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         unusual: unusual_dispositions(),
         umask: umask_of_tools().map(|mode| mode.bits()),
         brand: new.brand.map(|brand| libc::rlimit { rlim_cur: brand.number(), rlim_max: brand.number() }),
+        not_after: new.not_after,
         error: 0,
     };
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
@@ -135,6 +140,28 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
             && libc::dup2(stderr, 2) == 2
             && libc::fchdir(birth.folder) == 0
             && libc::sigprocmask(libc::SIG_SETMASK, none.as_ptr(), ptr::null_mut()) == 0
+            && birth.not_after.is_none_or(|end| is_before(end))
+    }
+}
+
+/// Whether a new process is in time. It looks itself, last of all: whoever stops its parent does not stop it, so nothing can
+/// come between this look and the exec for long.
+///
+/// # Safety
+/// For a new process before its exec only.
+unsafe fn is_before(end: Duration) -> bool {
+    // SAFETY: async-signal-safe, with a pointer to a value of ours; the error number is as in `be_born`.
+    unsafe {
+        let mut now = MaybeUninit::<libc::timespec>::zeroed();
+        libc::clock_gettime(libc::CLOCK_BOOTTIME, now.as_mut_ptr());
+        let now = now.assume_init();
+        let seconds = u64::try_from(now.tv_sec).unwrap_or(u64::MAX);
+        let nanos = u32::try_from(now.tv_nsec).unwrap_or(0);
+        let is_before = (seconds, nanos) < (end.as_secs(), end.subsec_nanos());
+        if !is_before {
+            *libc::__errno_location() = libc::ETIME;
+        }
+        is_before
     }
 }
 

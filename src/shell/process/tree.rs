@@ -130,6 +130,20 @@ fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + u
     Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
+/// Ends everything that another process has started, with SIGKILL, because that one is stopped and cannot do it. Whether
+/// nothing was found any more. The process is a subreaper: whatever it has started is below it.
+#[must_use]
+pub fn end_below(process: ProcessId) -> bool {
+    if !process.is_alive() {
+        return true;
+    }
+    let mut hunt = Hunt::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
+    // Stopped first: run.sh must not go on in its own way when a program of it is killed.
+    hunt.find_all(|_| Some(Signal::STOP));
+    hunt.signal_all(Signal::KILL);
+    hunt.members().next().is_none()
+}
+
 /// What a signal to a tree met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signalled {

@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use super::*;
 use crate::types::{Acknowledgement, Counts, Round, TaskId, TaskState, ToolName, Wall};
 
-fn task(number: u64) -> TaskRecord {
+pub(super) fn task(number: u64) -> TaskRecord {
     TaskRecord {
         id: TaskId::new(Wall::from_micros(1_795_239_916_000_000 + number), [7; 5]),
         tool: ToolName::new("t").unwrap(),
@@ -24,6 +24,7 @@ fn task(number: u64) -> TaskRecord {
         past: Vec::new(),
         pushes: 0,
         kill: None,
+        unconfirmed: false,
         state: TaskState::Waiting { not_before: None },
     }
 }

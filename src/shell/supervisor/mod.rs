@@ -52,6 +52,22 @@ pub fn is_parent() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
+/// What a line begins with by which an agent says when the lease of its run is over for good.
+const LEASE_LINE: &str = "llts agent lease: ";
+
+/// What an agent says to its supervisor of the lease of its run: when it is over for good, as time since the boot, or that there
+/// is none.
+#[must_use]
+pub fn lease_line(end: Option<Duration>) -> String {
+    format!("{LEASE_LINE}{}\n", end.map_or_else(|| "none".to_owned(), |end| end.as_nanos().to_string()))
+}
+
+/// Reads such a line.
+fn lease_of(line: &str) -> Option<Option<Duration>> {
+    let end = line.strip_prefix(LEASE_LINE)?;
+    Some(end.parse().ok().map(Duration::from_nanos))
+}
+
 /// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task, and waits
 /// for its controller.
 fn stop_max(config: &Config) -> Duration {

@@ -49,6 +49,8 @@ pub enum Effect {
     Terminate(Role),
     /// End this process.
     Kill(Role),
+    /// End this process, because the lease of its run is over and it does nothing about it.
+    Fence(Role),
     /// End all that a dead process has left behind, and say `handle_orphans_gone` when there is nothing.
     EndOrphans,
     /// Say that the service is up.
@@ -144,6 +146,14 @@ impl Plan {
         }
     }
 
+    /// An agent says when the lease of its run is over for good, or that there is none. One that has said nothing else by then
+    /// is stopped, and its run must not go on.
+    pub fn handle_lease(&mut self, role: Role, end: Option<Mono>) {
+        if let Some(slot) = self.slots.get_mut(&role) {
+            slot.set_lease(end);
+        }
+    }
+
     /// Nothing is left of the processes that have ended.
     pub fn handle_orphans_gone(&mut self, now: Mono) {
         self.orphans = None;
@@ -169,6 +179,11 @@ impl Plan {
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Mono) {
+        for (role, slot) in &mut self.slots {
+            if slot.take_lease_that_is_over(now) {
+                self.effects.push_back(Effect::Fence(*role));
+            }
+        }
         if let Some(orphans) = &mut self.orphans {
             if orphans.give_up <= now {
                 return self.handle_orphans_gone(now);
@@ -207,7 +222,8 @@ impl Plan {
             // What is due starts when the orphans are gone.
             None => self.slots.values().filter_map(Slot::pause_until).min(),
         };
-        stage.into_iter().chain(next).min()
+        let lease = self.slots.values().filter_map(Slot::lease).min();
+        stage.into_iter().chain(next).chain(lease).min()
     }
 
     /// What the shell must do next.

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use super::child::{ChildProcess, Lines};
 use super::plan::{Effect, Plan, Role, Times};
 use super::service::{self, Report, Service};
-use super::{LOCK, stop_max};
+use super::{LOCK, lease_of, stop_max};
 use crate::config::Config;
 use crate::shell::clock;
 use crate::shell::limits::raise_descriptor_limit;
@@ -161,6 +161,10 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 log::warn!("{role} does not end; it is killed");
                 self.signal(role, rustix::process::Signal::KILL);
             }
+            Effect::Fence(role) => {
+                log::warn!("{role} does not end its run, whose lease is over: it is killed");
+                self.signal(role, rustix::process::Signal::KILL);
+            }
             Effect::EndOrphans => {
                 let ended = Tree::of_orphans().kill(&self.known());
                 if ended.found > 0 {
@@ -237,6 +241,9 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             for line in child.out.read() {
                 if self.starter.hear(*role, &line) {
                     self.plan.handle_ready(now, *role);
+                } else if let Some(end) = lease_of(&line) {
+                    let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
+                    self.plan.handle_lease(*role, end);
                 }
             }
             for line in child.err.read() {

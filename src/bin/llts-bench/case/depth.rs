@@ -85,8 +85,15 @@ impl Dispatcher {
     /// Seconds from the question to the task.
     fn dispatch(&mut self, signals: &mut Signals) -> Result<f64, BenchError> {
         // Alive at each time: the rounds of the other service may have taken long.
-        let heartbeat =
-            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces: None, tools: None };
+        let heartbeat = Heartbeat {
+            busy: false,
+            run: None,
+            ip: None,
+            tags: Labels::default(),
+            replaces: None,
+            tools: None,
+            beat: None,
+        };
         self.say(&FromAgent::Heartbeat(heartbeat), signals)?;
         let (time, ToAgent::Job(job)) = self.say(&FromAgent::Apply(None), signals)? else {
             return Err(BenchError::Unexpected("the controller has no task for the agent".to_owned()));

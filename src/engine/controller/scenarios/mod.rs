@@ -8,6 +8,7 @@ mod explain;
 mod family;
 mod gates;
 mod keys;
+mod lease;
 mod limits;
 mod loss;
 mod operators;
@@ -36,6 +37,8 @@ use crate::types::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
+/// What an agent needs to end a run.
+const BUDGET: Duration = Duration::from_millis(4500);
 const START: u64 = 1_480_000_000_000_000;
 
 struct World {
@@ -64,6 +67,7 @@ impl World {
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
+            kill_budget: BUDGET,
             waiting_max: 100,
             keep: Duration::from_secs(3600),
             keep_bytes_max: 1_000_000,
@@ -316,7 +320,7 @@ impl World {
     /// An agent says what it has.
     fn tagged(&mut self, agent: &str, tags: &str) {
         let tags = Labels::parse(tags).unwrap();
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools: None };
+        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools: None, beat: None };
         let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
     }
 
@@ -334,8 +338,15 @@ impl World {
     }
 
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
-        let heartbeat =
-            Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None, tools: None };
+        let heartbeat = Heartbeat {
+            busy: run.is_some(),
+            run,
+            ip: None,
+            tags: Labels::default(),
+            replaces: None,
+            tools: None,
+            beat: None,
+        };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
@@ -344,8 +355,15 @@ impl World {
 
     /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
     fn is_parked(&mut self, agent: &str) -> bool {
-        let heartbeat =
-            Heartbeat { busy: false, run: None, ip: None, replaces: None, tools: None, tags: Labels::default() };
+        let heartbeat = Heartbeat {
+            busy: false,
+            run: None,
+            ip: None,
+            replaces: None,
+            tools: None,
+            beat: None,
+            tags: Labels::default(),
+        };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
             other => panic!("{other:?}"),

@@ -1,36 +1,16 @@
 //! Stores that were damaged, and what comes back of them.
 
-use std::sync::Arc;
-
 use super::*;
 use crate::config::Durability;
 use crate::engine::controller::Record;
 use crate::protocol::request::Rules;
-use crate::shell::store::{Store, inspect};
-use crate::types::{
-    Acknowledgement, Counts, GateSettings, Label, Round, TaskId, TaskRecord, TaskState, ToolName, Wall,
-};
+use crate::shell::store::{self, Store, inspect};
+use crate::types::{GateSettings, Label, TaskRecord};
 
 const TASKS: u64 = 300;
 
 fn task(number: u64) -> TaskRecord {
-    TaskRecord {
-        id: TaskId::new(Wall::from_micros(1_795_239_916_000_000 + number), [7; 5]),
-        tool: ToolName::new("t").unwrap(),
-        submitted: format!("\"number\":\"{number}\"").into(),
-        address: None,
-        parent: None,
-        submitted_at: Wall::from_micros(number),
-        round: Round(0),
-        policy: Arc::default(),
-        counts: Counts::default(),
-        held: None,
-        acknowledgement: Acknowledgement::None,
-        past: Vec::new(),
-        pushes: 0,
-        kill: None,
-        state: TaskState::Waiting { not_before: None },
-    }
+    TaskRecord { submitted: format!("\"number\":\"{number}\"").into(), ..store::tests::task(number) }
 }
 
 /// A store as a controller leaves it that was killed: in a file and a log.

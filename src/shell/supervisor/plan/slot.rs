@@ -21,6 +21,8 @@ pub(super) struct Slot {
     state: State,
     /// The next pause.
     pause: Duration,
+    /// When the lease of its run is over for good.
+    lease: Option<Mono>,
 }
 
 #[derive(Debug)]
@@ -32,7 +34,7 @@ enum State {
 
 impl Default for Slot {
     fn default() -> Self {
-        Self { state: State::Down, pause: PAUSE_MIN }
+        Self { state: State::Down, pause: PAUSE_MIN, lease: None }
     }
 }
 
@@ -54,6 +56,7 @@ impl Slot {
 
     pub(super) fn end(&mut self, now: Mono, again: bool) {
         let State::Running { since, ready } = self.state else { return };
+        self.lease = None;
         if !again {
             self.state = State::Down;
             return;
@@ -66,6 +69,18 @@ impl Slot {
         }
         self.state = State::Pausing { until: now + self.pause };
         self.pause = (self.pause * 2).min(PAUSE_MAX);
+    }
+
+    pub(super) fn set_lease(&mut self, end: Option<Mono>) {
+        self.lease = end.filter(|_| self.is_running());
+    }
+
+    pub(super) const fn lease(&self) -> Option<Mono> {
+        self.lease
+    }
+
+    pub(super) fn take_lease_that_is_over(&mut self, now: Mono) -> bool {
+        self.lease.take_if(|end| *end <= now).is_some()
     }
 
     pub(super) const fn stay_down(&mut self) {

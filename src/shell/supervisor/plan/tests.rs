@@ -254,3 +254,25 @@ fn a_stop_before_the_service_is_up_is_a_start_that_failed() {
     assert!(effects.contains(&Effect::Terminate(Role::Controller)));
     assert_eq!(effects.last(), Some(&Effect::Quit(Some("the service was stopped before it was up".to_owned()))));
 }
+
+/// An agent that does not end its run when the lease is over cannot: it is stopped.
+#[test]
+fn an_agent_that_outlives_its_lease_is_killed() {
+    let mut world = World::up(2);
+    let (first, second) = (world.now + SECOND, world.now + SECOND * 2);
+    world.plan.handle_lease(Role::Agent(1), Some(first));
+    world.plan.handle_lease(Role::Agent(2), Some(first));
+    world.plan.handle_lease(Role::Agent(1), Some(second));
+    world.plan.handle_lease(Role::Agent(2), None);
+    assert_eq!(world.plan.poll_timeout(), Some(second));
+    world.pass(SECOND * 2 - Duration::from_millis(1));
+    assert_eq!(world.effects(), []);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.effects(), [Effect::Fence(Role::Agent(1))]);
+    world.ended_cleanly(Role::Agent(1));
+    assert_eq!(world.effects(), [Effect::EndOrphans]);
+    world.pass(PAUSE_MIN);
+    assert_eq!(world.effects(), [Effect::Start(Role::Agent(1))]);
+    world.pass(LIFE_MIN);
+    assert_eq!(world.effects(), [], "the lease went with the process");
+}

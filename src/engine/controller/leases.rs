@@ -1,0 +1,144 @@
+//! Runs that are given up: at once, or, of exclusive tasks, when nothing can be left of them.
+//!
+//! | the run is void, and | of an exclusive task | of another one |
+//! |---|---|---|
+//! | its agent has shown that no process of it is left | the task goes on at once | the same |
+//! | its agent is not heard, or what it says is no proof | the task goes on when the lease is over ([`Lease::end`]) | at once; should it end thereby, that is told as unconfirmed |
+//!
+//! What proves it for an exclusive run: its last report, also one that says that the lease is over; a good-bye of the session
+//! that holds it; a heartbeat of a session that replaces that one. That an agent asks for a task proves nothing: the request
+//! may be older than the run.
+
+use super::Controller;
+use super::effect::Timer;
+use super::transition::Again;
+use super::verdict::{self, Verdict};
+use crate::protocol::request::{FromAgent, Sender};
+use crate::types::{AgentId, Lease, Mono, Now, PhaseTimes, RoundEnd, Session, TaskId};
+
+/// A run of an exclusive task that is void, while processes of it may be left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Expiring {
+    /// What it ends as.
+    end: RoundEnd,
+    /// When its last process is gone.
+    pub(super) until: Mono,
+}
+
+/// What is known of the processes of a run that is void.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Remains {
+    /// None is left.
+    Gone,
+    /// Nothing, since the agent was heard at this moment.
+    Unknown(Mono),
+}
+
+impl Controller {
+    /// What a run holds that is handed out to this agent, if its task is exclusive.
+    pub(super) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
+        self.tasks.get(task).filter(|record| record.policy.exclusive)?;
+        let agent = self.agents.get(agent);
+        let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
+        let session = agent.map(|agent| agent.life.session()).unwrap_or_default();
+        Some(Box::new(Lease { term: self.silence_max(), kill_budget, session }))
+    }
+
+    /// The run of a task is void.
+    pub(super) fn void(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
+        let lease = self.tasks.get(task).and_then(|record| record.lease()).copied();
+        match (remains, lease) {
+            (Remains::Unknown(heard), Some(lease)) => {
+                let until = lease.end(heard);
+                if now.mono < until {
+                    log::info!("task {task} goes on in {:?}, when its lease is over", until.since(now.mono));
+                    self.expiring.insert(task, Expiring { end, until });
+                    return self.timers.set(Timer::Lease(task), until);
+                }
+            }
+            (Remains::Unknown(_), None) => self.tasks.update(task, |record| record.unconfirmed = true),
+            (Remains::Gone, _) => {}
+        }
+        self.go_on(now, task, end);
+    }
+
+    /// The lease of a void run is over.
+    pub(super) fn end_lease(&mut self, now: Now, task: TaskId) {
+        if let Some(Expiring { end, .. }) = self.expiring.get(&task).copied() {
+            self.go_on(now, task, end);
+        }
+    }
+
+    /// Nothing is left of this run, says its agent: it had to end it because of its lease.
+    pub(super) fn given_up(&mut self, now: Now, task: TaskId) {
+        let end = self.expiring.get(&task).map_or(RoundEnd::Lost, |expiring| expiring.end);
+        self.go_on(now, task, end);
+    }
+
+    fn go_on(&mut self, now: Now, task: TaskId, end: RoundEnd) {
+        self.forget_lease(task);
+        match end {
+            RoundEnd::Lost => self.lose_run(now, task),
+            end => self.requeue(now, task, end),
+        }
+    }
+
+    /// The agent of a run is gone without a word. That is no loss when its result is known.
+    fn lose_run(&mut self, now: Now, task: TaskId) {
+        if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
+            return self.requeue(now, task, RoundEnd::Lost);
+        }
+        self.tasks.update(task, |record| record.counts.losses = record.counts.losses.saturating_add(1));
+        self.requeue(now, task, RoundEnd::Lost);
+    }
+
+    /// The run of a task is void. What it had achieved is kept if its result is known.
+    fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
+        if let Some(result) = record.result().cloned() {
+            return self.finish(now, task, PhaseTimes::default(), result);
+        }
+        match verdict::of_void_run(record, end) {
+            Verdict::End(outcome) => self.close(now, task, outcome),
+            Verdict::Again(end) => {
+                let times = PhaseTimes::default();
+                self.again(now, task, Again { at: now.wall, end, times, result: None, not_before: None });
+            }
+        }
+    }
+
+    /// The task goes on, in whatever way: its lease is not waited for.
+    pub(super) fn forget_lease(&mut self, task: TaskId) {
+        if self.expiring.remove(&task).is_some() {
+            self.timers.clear(&Timer::Lease(task));
+        }
+    }
+
+    /// What may be left of a run of which its agent, when it has come back, does not speak. For most tasks its silence is
+    /// enough; of a lease, the session that holds it must be over.
+    pub(super) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
+        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
+        let over = match message {
+            FromAgent::Exit => Some(sender.session),
+            FromAgent::Heartbeat(heartbeat) => heartbeat.replaces,
+            FromAgent::Apply(_) | FromAgent::Report(_) => None,
+        };
+        let is_proof = over.is_some_and(|session| self.is_held_by(task, &sender.agent, session));
+        if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }
+    }
+
+    /// This session of an agent is over and has left nothing behind.
+    pub(super) fn session_is_over(&mut self, now: Now, agent: &AgentId, session: Session) {
+        let is_of_it = |task: &TaskId| self.is_held_by(*task, agent, session);
+        for task in self.expiring.keys().copied().filter(is_of_it).collect::<Vec<_>>() {
+            log::info!("agent {agent} has ended task {task}");
+            self.given_up(now, task);
+        }
+    }
+
+    /// Whether the run of a task is with this very session of this agent, as far as its lease tells.
+    pub(super) fn is_held_by(&self, task: TaskId, agent: &AgentId, session: Session) -> bool {
+        let run = self.tasks.get(task).and_then(|record| record.last_run());
+        run.is_some_and(|run| run.is_with(agent, session))
+    }
+}
