@@ -63,17 +63,38 @@ fn place_of_nobody() -> Option<Place> {
     Some(place)
 }
 
+/// The process of the last run.
+fn pid(place: &Place) -> Option<i32> {
+    fs::read_to_string(place.path("log/pid")).ok()?.trim().parse().ok()
+}
+
+/// Ends the process, which nothing else does. Dropped before its place.
+struct Foreign<'a>(&'a Place);
+
+impl Drop for Foreign<'_> {
+    fn drop(&mut self) {
+        if let Some(pid) = pid(self.0).and_then(rustix::process::Pid::from_raw) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 #[test]
 fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     let Some(place) = place_of_nobody() else { return };
     let said = as_nobody(&place, "up 1");
     assert_eq!(said.code, Some(0), "{said:?}");
-    let task = as_nobody(&place, "run foreign --output json").json();
-    let pid: i32 = fs::read_to_string(place.path("log/pid")).unwrap().trim().parse().unwrap();
+    let id = as_nobody(&place, "submit foreign").line().to_owned();
+    eventually("the tool has left its process", || place.path("log/pid").exists());
+    let _foreign = Foreign(&place);
+    let ended = as_nobody(&place, &format!("wait {id} --timeout 20"));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let task = as_nobody(&place, &format!("query {id} --output json")).json();
+    let pid = pid(&place).unwrap();
     let reason = task["__REASON__"].as_str().unwrap_or_default().to_owned();
     assert!(reason.contains(&format!("process {pid} (sleep) of user 0")), "{task}");
     assert_eq!((task["__EXIT_CODE__"].as_i64(), task["__OUTCOME__"].as_str()), (Some(0), Some("SUCCEEDED")));
-    let explained = as_nobody(&place, &format!("explain {}", task["__TASK_ID__"].as_str().unwrap()));
+    let explained = as_nobody(&place, &format!("explain {id}"));
     assert!(explained.out.contains(&reason), "{explained:?}");
     let log = fs::read_to_string(place.path("log/agent.log.agent-1")).unwrap();
     assert!(log.lines().any(|line| line.contains("WARN") && line.contains(&reason)), "{log}");
@@ -87,9 +108,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     fs::remove_file(place.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
     eventually("the next task starts when it has ended", || place.path("log/pid").exists());
-    let ended = as_nobody(&place, &format!("wait {next}"));
+    let ended = as_nobody(&place, &format!("wait {next} --timeout 20"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
-    let pid: i32 = fs::read_to_string(place.path("log/pid")).unwrap().trim().parse().unwrap();
     as_nobody(&place, "down");
-    signal(pid, Signal::KILL);
 }

@@ -13,6 +13,7 @@
 
 mod held;
 mod nest;
+mod own;
 mod remover;
 mod spares;
 mod sys;
@@ -24,7 +25,6 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
@@ -36,6 +36,7 @@ pub use tail::{Tail, TailLimit};
 
 use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
+use own::{move_to_trash, restore_mode, uncovered};
 
 use crate::shell::removal::{self, Progress};
 use crate::shell::tools::Pristine;
@@ -361,47 +362,5 @@ impl TaskDir {
 
     fn failed(&self, action: &'static str, name: &str, error: io::Error) -> WorkspaceError {
         WorkspaceError { action, path: self.path.join(name), error }
-    }
-}
-
-/// Moves something to the trash under a name of its own there; `None` if it is not there.
-fn move_to_trash(
-    parent: BorrowedFd<'_>,
-    name: &CStr,
-    trash: BorrowedFd<'_>,
-) -> rustix::io::Result<Option<TrashRemainder>> {
-    /// Tells apart what one process puts into the trash; its pid does it for several.
-    static NEXT: AtomicU64 = AtomicU64::new(0);
-    loop {
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let target = format!("{}-{}-{n}", name.to_string_lossy(), std::process::id());
-        let target = CString::new(target).map_err(|_| Errno::INVAL)?;
-        match rustix::fs::renameat(parent, name, trash, &target) {
-            Ok(()) => return Ok(Some(TrashRemainder::new(target))),
-            Err(Errno::NOENT) => return Ok(None),
-            // Of an earlier process with our pid.
-            Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
-            // The folder itself is a mount point.
-            Err(Errno::BUSY) if removal::detach_at_or_below(parent, name) => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// Gives a folder of our own its mode back, if its owner has lost a right; true if there was something to do.
-fn restore_mode(folder: BorrowedFd<'_>, mode: Mode, path: &Path) -> rustix::io::Result<bool> {
-    let found = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
-    if found.contains(OWNER_ONLY) {
-        return Ok(false);
-    }
-    log::warn!("a tool has changed the mode of {} to {:03o}; it is {:03o} again", path.display(), found, mode);
-    rustix::fs::fchmod(folder, mode).map(|()| true)
-}
-
-/// Opens a folder of our own, after unmounting what a tool may have mounted there.
-fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    match removal::open_on_mount(parent, name) {
-        Err(Errno::XDEV) if removal::detach_at_or_below(parent, name) => removal::open_on_mount(parent, name),
-        opened => opened,
     }
 }
