@@ -110,6 +110,9 @@ fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
     }
     writer.text(words::STATUS, words::phase(report.phase));
     write_times(report.times, writer);
+    if let Some(ran) = report.ran {
+        writer.scalar(words::RAN_SECONDS, &Scalar::from(ran.as_secs_f64()));
+    }
     if let Some(result) = &report.result {
         write_result(result, writer);
     }
@@ -232,7 +235,8 @@ mod tests {
         assert_eq!(understood(FromAgent::Apply(Some(long * 2))), FromAgent::Apply(Some(long)));
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let times = PhaseTimes::default();
-        let report = Report { task, round: None, phase: Phase::Running, times, result: None, wait: Some(long) };
+        let (phase, ran, wait) = (Phase::Running, Some(Duration::from_micros(1_500_001)), Some(long));
+        let report = Report { task, round: None, phase, times, ran, result: None, wait };
         let report = FromAgent::Report(Box::new(report));
         assert_eq!(understood(report.clone()), report);
     }

@@ -15,7 +15,7 @@ use std::time::Duration;
 use super::{Effect, Exited, Failure, Signal, Slot, SpawnFailure, Timer};
 use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
-use crate::types::{ExitCode, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
+use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
 
 /// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds; five tries of two
 /// milliseconds outlast it (HAZARDS row P5).
@@ -37,6 +37,8 @@ pub(super) struct Taken {
     job: Job,
     state: State,
     times: PhaseTimes,
+    /// Since when run.sh runs.
+    since: Option<Mono>,
     /// Signals sent so far, once the run is to be ended.
     ladder: Option<u32>,
     /// Whether the controller wants to hear of it.
@@ -56,7 +58,8 @@ enum State {
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
-        *self = Self::Taken(Box::new(Taken { job, state: State::Preparing, times, ladder: None, wanted: true }));
+        let state = State::Preparing;
+        *self = Self::Taken(Box::new(Taken { job, state, times, since: None, ladder: None, wanted: true }));
     }
 
     pub(super) fn clear(&mut self) {
@@ -103,7 +106,7 @@ impl Run {
     }
 
     /// How it stands, if anybody wants to know.
-    pub(super) fn report(&self) -> Option<Report> {
+    pub(super) fn report(&self, now: Now) -> Option<Report> {
         let run = self.taken().filter(|run| run.wanted)?;
         let (phase, result) = match &run.state {
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
@@ -112,7 +115,9 @@ impl Run {
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
-        Some(Report { task, round, phase, times: run.times, result, wait: None })
+        // Of a run that has ended, nobody has to end it in time.
+        let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
+        Some(Report { task, round, phase, times: run.times, ran, result, wait: None })
     }
 }
 
@@ -141,6 +146,7 @@ impl Slot {
             Ok(()) => {
                 run.state = State::Running;
                 run.times.run = Some(now.wall);
+                run.since = Some(now.mono);
                 let is_to_end = run.ladder.is_some();
                 self.report_soon(now);
                 if is_to_end {

@@ -58,6 +58,8 @@ pub struct Report {
     pub phase: Phase,
     /// When it reached its phases.
     pub times: PhaseTimes,
+    /// For how long run.sh has run, by a clock that does not jump; in RUNNING, if the agent says so.
+    pub ran: Option<Duration>,
     /// How run.sh ended, in ENDED and FINISHED.
     pub result: Option<RunResult>,
     /// For how long the agent waits for its next task: an APPLY in the same message.
@@ -109,7 +111,8 @@ impl Reader {
             finish: moment(&self.fields, words::FINISH_TIME)?,
         };
         let result = if phase >= Phase::Ended { result(&self.fields)? } else { None };
-        Ok(Report { task, round: self.round()?, phase, times, result, wait: self.wait()? })
+        let ran = seconds(&self.fields, words::RAN_SECONDS)?;
+        Ok(Report { task, round: self.round()?, phase, times, ran, result, wait: self.wait()? })
     }
 }
 

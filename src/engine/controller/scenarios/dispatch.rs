@@ -27,8 +27,15 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     world.apply("a");
     let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
     let wait = Some(INTERVAL);
-    let report =
-        Report { task: first, round: Some(Round(0)), phase: Phase::Finished, times, result: Some(result(7)), wait };
+    let report = Report {
+        task: first,
+        round: Some(Round(0)),
+        phase: Phase::Finished,
+        times,
+        ran: None,
+        result: Some(result(7)),
+        wait,
+    };
     let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::NowAndLater(Reply::Reported { refusal: None, .. })), "{answer:?}");
     let phases: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
@@ -173,7 +180,7 @@ fn a_simple_agent_is_understood() {
     let mut say = |message| world.say_as("simple", 0, message).1;
     let report = |phase, result| {
         let times = PhaseTimes::default();
-        FromAgent::Report(Box::new(Report { task, round: None, phase, times, result, wait: None }))
+        FromAgent::Report(Box::new(Report { task, round: None, phase, times, ran: None, result, wait: None }))
     };
     assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_))));
     for phase in [Phase::Preparing, Phase::Running, Phase::Ended] {

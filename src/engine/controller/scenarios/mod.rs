@@ -272,7 +272,8 @@ impl World {
 
     fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
         let result = (phase >= Phase::Ended).then(|| result(0));
-        let report = Report { task, round: Some(round), phase, times: PhaseTimes::default(), result, wait: None };
+        let report =
+            Report { task, round: Some(round), phase, times: PhaseTimes::default(), ran: None, result, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -288,7 +289,7 @@ impl World {
     /// The run of a task ends with this result.
     fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
         let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
-        let report = Report { task, round: Some(round), phase, times, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),

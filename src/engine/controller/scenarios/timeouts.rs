@@ -101,7 +101,8 @@ fn the_time_of_a_run_goes_on_over_a_restart() {
     let running = |world: &mut World| {
         let times = PhaseTimes { run: Some(began), ..PhaseTimes::default() };
         let phase = Phase::Running;
-        let report = Report { task, round: Some(Round(0)), phase, times, result: None, wait: None };
+        let ran = Some(world.now.wall.since(began));
+        let report = Report { task, round: Some(Round(0)), phase, times, ran, result: None, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
     };
     running(&mut world);
@@ -152,7 +153,7 @@ fn no_clock_shortens_a_run() {
         let micros = world.now.wall.micros().saturating_add_signed(offset * 1_000_000);
         let times = PhaseTimes { run: Some(Wall::from_micros(micros)), ..PhaseTimes::default() };
         let phase = Phase::Running;
-        let report = Report { task, round: Some(Round(0)), phase, times, result: None, wait: None };
+        let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result: None, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         world.pass_with(seconds(4.9), &[("a", Some((task, Round(0))))]);
         assert_eq!(kills(&world, task), 0, "an agent whose clock is {offset} s off");
