@@ -245,6 +245,8 @@ impl State {
         Some(Box::new(Assignment {
             agent,
             dispatched_at: self.moment(words::DISPATCH_TIME)?,
+            dispatched: None,
+            after_commit: false,
             slack: Duration::ZERO,
             times,
         }))
@@ -316,6 +318,8 @@ mod tests {
         Box::new(Assignment {
             agent,
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
+            dispatched: None,
+            after_commit: false,
             slack: Duration::ZERO,
             times,
         })
@@ -345,6 +349,8 @@ mod tests {
             TaskState::Waiting { not_before: None },
             TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
+            TaskState::Preparing(assignment()),
+            TaskState::Running(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },
             TaskState::Ended { assignment: assignment(), result: None },
             TaskState::Finished { at, outcome: Outcome::Failed, run: Some((assignment(), Some(result()))) },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use std::time::Duration;
 
-use super::{AgentId, Counts, ExitCode, Labels, Outcome, Policy, PushAddress, Round, TaskId, ToolName, Wall};
+use super::{AgentId, Counts, ExitCode, Labels, Mono, Outcome, Policy, PushAddress, Round, TaskId, ToolName, Wall};
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -180,6 +180,10 @@ pub struct Assignment {
     pub agent: AgentId,
     /// When the agent got it.
     pub dispatched_at: Wall,
+    /// The same by the steady clock of this controller; `None` if a former one handed it out. It is not stored.
+    pub dispatched: Option<Mono>,
+    /// Whether its agent may be told only when that it has the task is stored. It is not stored itself.
+    pub after_commit: bool,
     /// How late what is said of it may be, because others wait as well. It is not stored.
     pub slack: Duration,
     /// What the agent has said of it so far.

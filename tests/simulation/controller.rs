@@ -189,6 +189,16 @@ impl World {
             Some(Defect::ForgottenCounts) => {
                 stored.tasks.iter_mut().for_each(|record| record.counts = Counts::default());
             }
+            Some(Defect::UsedNumbers) => {
+                stored.tasks.iter_mut().for_each(|record| record.pushes = record.pushes.saturating_sub(2));
+            }
+            Some(Defect::ForgottenProgress) => {
+                for record in &mut stored.tasks {
+                    if let TaskState::Preparing(run) | TaskState::Running(run) = &record.state {
+                        record.state = TaskState::Dispatched(run.clone());
+                    }
+                }
+            }
             Some(Defect::TurnedPriorities) => {
                 for record in &mut stored.tasks {
                     let mut policy = Policy::clone(&record.policy);

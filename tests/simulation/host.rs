@@ -30,6 +30,8 @@ pub(crate) struct Host {
     pub(crate) clock_offset: i64,
     /// Whether it has the tag that special tasks require.
     special: bool,
+    /// Whether its heartbeats say that it is busy, and not with what: a simple agent.
+    pub(crate) plain: bool,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -52,7 +54,7 @@ pub(crate) enum End {
 }
 
 impl Host {
-    pub(crate) fn new(index: usize, special: bool) -> Self {
+    pub(crate) fn new(index: usize, special: bool, plain: bool) -> Self {
         Self {
             name: name(index, 0),
             life: 0,
@@ -67,6 +69,7 @@ impl Host {
             paused: false,
             clock_offset: 0,
             special,
+            plain,
             abandoned: 0,
         }
     }

@@ -19,6 +19,8 @@ pub(crate) struct Plan {
     pub(crate) deeds: Vec<(Nanos, Deed)>,
     /// Which agents special tasks can run on.
     pub(crate) special: Vec<bool>,
+    /// Which agents are simple ones: their heartbeats say that they are busy, and not with what.
+    pub(crate) plain: Vec<bool>,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -129,7 +131,8 @@ impl Plan {
         let faults = faults.collect();
         let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
         let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
-        Self { agents, tasks, weather, faults, deeds, special, push_loss, calm }
+        let plain = (0..agents).map(|_| dice.chance(250)).collect();
+        Self { agents, tasks, weather, faults, deeds, special, plain, push_loss, calm }
     }
 
     /// Whether the clock of the controller never jumps.

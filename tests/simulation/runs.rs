@@ -20,6 +20,7 @@ pub(crate) struct Run {
     pub(crate) name: AgentId,
     pub(crate) task: TaskId,
     pub(crate) round: Round,
+    pub(crate) started: Nanos,
     pub(crate) exit_code: Option<i32>,
     /// When the last process of it must be gone.
     pub(crate) deadline: Option<Nanos>,
@@ -113,7 +114,7 @@ impl Model {
         }
         same.push(number);
         let deadline = self.end_of_run(now, disk.get(&task));
-        let run = Run { agent, name, task, round, exit_code: None, deadline };
+        let run = Run { agent, name, task, round, started: now, exit_code: None, deadline };
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();
             assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);

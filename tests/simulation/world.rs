@@ -47,7 +47,7 @@ impl World {
     pub(crate) fn new(seed: u64, shown: bool, defect: Option<Defect>) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::new(&mut dice);
-        let hosts = (0..plan.agents).map(|agent| Host::new(agent, plan.special[agent])).collect();
+        let hosts = (0..plan.agents).map(|agent| Host::new(agent, plan.special[agent], plan.plain[agent])).collect();
         let mut world = Self {
             now: SECOND,
             dice,

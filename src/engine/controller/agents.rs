@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::Ticket;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, Wall};
+use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, Wall};
 
 /// What an agent is doing.
 ///
@@ -45,6 +45,8 @@ pub(super) struct Agent {
     pub(super) slot: Slot,
     /// Whether it was told more than once of the task that it has.
     pub(super) told_again: bool,
+    /// The run that it got last, until it has reported the end of it or asks for another one.
+    pub(super) given: Option<(TaskId, Round)>,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
@@ -82,6 +84,7 @@ impl Agents {
             life,
             slot: Slot::Free,
             told_again: false,
+            given: None,
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
@@ -95,6 +98,13 @@ impl Agents {
     pub(super) fn remove(&mut self, id: &AgentId) {
         self.set_slot(id, Slot::Free);
         self.agents.remove(id);
+    }
+
+    /// Notes which run an agent got, or that it has none.
+    pub(super) fn set_given(&mut self, id: &AgentId, run: Option<(TaskId, Round)>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.given = run;
+        }
     }
 
     /// Notes a sign of life.

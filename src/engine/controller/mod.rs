@@ -8,15 +8,16 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
-//! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
-//! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
-//! time alone in [`calendar`].
+//! slots; [`adopt`] the runs that agents had before this start; [`family`] who goes down with whom; [`retention`] what is kept
+//! and for how long; the [`ledger`], beside the [`Controller`], what waits for the store; [`slack`] how late it may be said. The
+//! phases of a task stand in [`transition`], those of a slot in [`agents`]; whether another round follows is decided in
+//! [`verdict`], and what happens by time alone in [`calendar`].
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents; where tasks require tags, also linear in
 //! the different sets of tags among the idle agents. A query that names no id looks at all tasks, but slice by slice ([`scan`]).
 
 mod acknowledge;
+mod adopt;
 mod agents;
 mod assign;
 mod calendar;
@@ -47,7 +48,7 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use effect::{Answer, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
+pub use effect::{Answer, Claim, Effect, Record, Ticket, Timer, claim_of_reply};
 pub use ledger::{Kept, Ledger, Promises, UNHURRIED};
 pub use restore::Stored;
 
@@ -102,6 +103,8 @@ pub struct Controller {
     last_id: TaskId,
     /// Tasks up to here are older than this start of the controller.
     restored_max: TaskId,
+    /// The submits of tasks up to here are stored.
+    stored_max: TaskId,
     tasks: tasks::Tasks,
     agents: agents::Agents,
     families: family::Families,
@@ -136,6 +139,7 @@ impl Controller {
             random,
             last_id: TaskId::MIN,
             restored_max: TaskId::MIN,
+            stored_max: TaskId::MIN,
             tasks: tasks::Tasks::default(),
             agents: agents::Agents::default(),
             families: family::Families::default(),
@@ -168,6 +172,11 @@ impl Controller {
     /// The store cannot be written, or can again. Until it can, submits are refused and everything else goes on.
     pub fn handle_store(&mut self, trouble: Option<String>) {
         self.store_trouble = trouble;
+    }
+
+    /// A commit is stored, and with it the submits of all tasks up to this one.
+    pub fn handle_committed(&mut self, newest: Option<TaskId>) {
+        self.stored_max = self.stored_max.max(newest.unwrap_or(TaskId::MIN));
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one

@@ -27,6 +27,11 @@ impl Names {
         }
     }
 
+    /// Whether a task has a name.
+    pub(super) fn has(&self, task: TaskId) -> bool {
+        self.names.contains_key(&task)
+    }
+
     /// The tasks with this name, newest first.
     pub(super) fn get(&self, name: &str) -> impl Iterator<Item = TaskId> {
         let name: Arc<str> = name.into();

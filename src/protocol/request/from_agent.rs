@@ -37,7 +37,7 @@ pub enum FromAgent {
 pub struct Heartbeat {
     /// Whether the slot is taken.
     pub busy: bool,
-    /// The run that it is taken by, if the agent says so.
+    /// The run that it is taken by. An agent that is busy and does not say so means the one that it was given.
     pub run: Option<(TaskId, Round)>,
     /// Where the agent is.
     pub ip: Option<String>,
@@ -91,7 +91,10 @@ impl Reader {
             },
         };
         let run = match (self.fields.get(words::TASK_ID), self.round()?) {
-            (Some(_), round) => Some((self.task_id()?, round.unwrap_or_default())),
+            (Some(_), round) => {
+                let task = self.task_id()?;
+                round.map(|round| (task, round))
+            }
             (None, _) => None,
         };
         let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);

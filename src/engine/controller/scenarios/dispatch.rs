@@ -74,12 +74,13 @@ fn a_promise_never_precedes_its_record() {
     world.order.clear();
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.order.last(), Some(&"record"), "the shell commits records before promises, in one turn");
-    assert_eq!(world.order.iter().filter(|what| **what == "promise").count(), 1, "{:?}", world.order);
-    assert!(reply_is_promise(&Reply::Submitted { task, warning: None, duplicate: false }));
+    let promised = world.order.iter().filter(|what| **what == "promise").count();
+    assert_eq!(promised, 2, "ENDED and FINISHED: {:?}", world.order);
+    assert_eq!(claim_of_reply(&Reply::Submitted { task, warning: None, duplicate: false }), Claim::Promise);
     let record = Box::new(world.record(task));
-    assert!(!reply_is_promise(&Reply::Assigned(record.clone())), "a dispatch never waits for the disk");
+    assert_eq!(claim_of_reply(&Reply::Assigned(record.clone())), Claim::Nothing, "no dispatch waits for the disk");
     let again = Box::new(TaskRecord { round: Round(1), ..*record });
-    assert!(reply_is_promise(&Reply::Assigned(again)), "but a later round is used only once");
+    assert_eq!(claim_of_reply(&Reply::Assigned(again)), Claim::Promise, "but a later round is used only once");
 }
 
 #[test]

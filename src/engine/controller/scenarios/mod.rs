@@ -49,8 +49,10 @@ struct World {
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
     settings: Settings,
-    /// Records and promises in the order in which they came.
+    /// Records, promises, views and what claims nothing, in the order in which they came.
     order: Vec<&'static str>,
+    /// Whether the controller always dies before it has stored that a run is prepared or has begun.
+    loses_progress: bool,
 }
 
 impl World {
@@ -91,17 +93,21 @@ impl World {
             drained: BTreeSet::new(),
             published: Vec::new(),
             order: Vec::new(),
+            loses_progress: false,
         }
     }
 
     fn settle(&mut self) {
         while let Some(effect) = self.controller.poll_effect() {
-            self.order.push(match &effect {
-                Effect::Record(_) => "record",
-                effect if effect.is_promise() => "promise",
-                _ => "other",
+            self.order.push(match (&effect, effect.claim()) {
+                (Effect::Record(_), _) => "record",
+                (_, Claim::Promise) => "promise",
+                (_, Claim::View) => "view",
+                (_, Claim::Nothing) => "other",
             });
             match effect {
+                Effect::Record(Record::Put(record))
+                    if self.loses_progress && [Phase::Preparing, Phase::Running].contains(&record.phase()) => {}
                 Effect::Record(Record::Put(record)) => {
                     self.stored.insert(record.id, *record);
                 }
@@ -326,6 +332,15 @@ impl World {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a simple agent is told, which says that it is busy and not with what.
+    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
+        let heartbeat = Heartbeat { busy: true, run: None, ip: None, tags: Labels::default(), replaces: None };
+        match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
+            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted,
             other => panic!("{other:?}"),
         }
     }

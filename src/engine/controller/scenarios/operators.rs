@@ -309,5 +309,5 @@ fn the_push_of_a_retry_does_not_overtake_that_of_the_end() {
     world.do_to(TASK_RETRY, task);
     let again = Effect::Push(Box::new(world.pushes[1].clone()));
     assert_eq!((world.pushes[0].phase(), world.pushes[1].phase()), (Phase::Finished, Phase::Waiting));
-    assert!(again.is_promise());
+    assert_eq!(again.claim(), Claim::Promise);
 }

@@ -81,8 +81,10 @@ fn a_search_goes_slice_by_slice() {
     let refusal = world.ask_later(Request::TaskDetails(filter("y", "z"), page)).1;
     assert!(matches!(refusal, Answer::Now(reply) if refused(&reply) == Code::LimitReached));
     assert_eq!(world.phase(wanted), Phase::Waiting, "others are answered in between");
+    world.order.clear();
     world.pass(Duration::from_millis(1));
     assert_eq!(world.replies.len(), 2);
+    assert_eq!(world.order, ["view", "view"], "they show what may not be stored yet");
     for (ticket, reply) in &world.replies {
         match reply {
             Reply::Task { record, matches } => assert_eq!((*ticket, record.id, *matches), (search, wanted, 1)),
@@ -105,4 +107,29 @@ fn details_come_by_pages_newest_first() {
     assert_eq!(page(0, None).0.len(), 10, "the limit of a page holds whatever is asked for");
     assert_eq!(page(20, None), (vec![], 15));
     assert_eq!(page(0, Some(0)), (vec![], 15));
+}
+
+/// Whatever shows how tasks stand waits for the store, on whichever way it leaves.
+#[test]
+fn an_answer_that_shows_tasks_is_a_view() {
+    let mut world = World::new();
+    let task = world.task();
+    let id = filter(words::TASK_ID, &task.to_string());
+    let page = Page { offset: 0, limit: None };
+    for request in [
+        Request::Query(id.clone(), None),
+        Request::TaskDetails(Filter::default(), page),
+        Request::TaskDetails(filter(words::STATUS, "WAITING"), page),
+        Request::Explain(id.clone()),
+        Request::AgentDetails(page),
+        Request::GateQuery(None),
+    ] {
+        let reply = world.ask(request);
+        assert_eq!(claim_of_reply(&reply), Claim::View, "{reply:?}");
+        assert_eq!(Effect::Reply(Ticket(0), reply).claim(), Claim::View);
+    }
+    assert!(Claim::View.waits(false) && !Claim::View.waits(true), "but not for a store that is in trouble");
+    world.kill(task);
+    let end = world.ask(Request::Query(id, None));
+    assert_eq!(Effect::Reply(Ticket(0), end).claim(), Claim::Promise, "somebody has waited for the end");
 }
