@@ -88,10 +88,7 @@ impl Controller {
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
-            if self.agents.len() >= self.settings.agents_max {
-                let message = format!("{} agents are registered already", self.settings.agents_max);
-                return Err(Refusal::new(Code::LimitReached, message));
-            }
+            self.make_room()?;
             log::info!("agent {id} is here");
             self.agents.register(now, id.clone(), Life::Session(sender.session));
         }
@@ -104,6 +101,23 @@ impl Controller {
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
             self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
         }
+        Ok(())
+    }
+
+    /// Lets an agent be forgotten that nothing is lost with, if there is no room for one more.
+    fn make_room(&mut self) -> Result<(), Refusal> {
+        if self.agents.len() < self.settings.agents_max {
+            return Ok(());
+        }
+        let Some(id) = self.agents.most_dispensable().cloned() else {
+            let max = self.settings.agents_max;
+            let message =
+                format!("{max} agents are registered already (AGENTS_MAX) and none of them is lost or idle; raise it");
+            return Err(Refusal::new(Code::LimitReached, message));
+        };
+        log::info!("agent {id} makes room for another one");
+        self.agents.remove(&id);
+        self.timers.clear(&Timer::Silence(id));
         Ok(())
     }
 

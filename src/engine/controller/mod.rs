@@ -85,7 +85,7 @@ pub struct Settings {
     pub keep_bytes_max: usize,
     /// Tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
     pub page_max: usize,
-    /// Agents that may be known at once.
+    /// Agents that may be known at once: `AGENTS_MAX`.
     pub agents_max: usize,
     /// Queries that may be parked at once.
     pub parked_max: usize,

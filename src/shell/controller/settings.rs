@@ -65,8 +65,8 @@ pub(super) fn engine(config: &Config) -> Settings {
         keep: config.controller.task_keep,
         keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
         page_max: config.controller.details_limit_max,
-        // Bounds of memory, far above what a machine's descriptors allow.
-        agents_max: 100_000,
+        agents_max: config.controller.agents_max,
+        // A bound of memory, far above what a machine's descriptors allow.
         parked_max: 100_000,
         scans_max: 64,
     }

@@ -97,3 +97,37 @@ fn a_submit_that_could_not_be_stored_is_taken_back() {
     assert!(!world.controller.handle_unstored(world.now, father, false));
     world.settle();
 }
+
+/// Names cost nothing: whoever has many must not keep others out.
+#[test]
+fn a_lost_agent_makes_room_for_a_new_one() {
+    let mut world = World::with(|settings| settings.agents_max = 3);
+    let task = world.task();
+    for agent in ["a", "b", "c"] {
+        world.apply(agent);
+    }
+    world.pass(INTERVAL);
+    world.beat("a", Some((task, Round(0))));
+    world.beat("c", None);
+    world.pass(INTERVAL);
+    world.beat("a", Some((task, Round(0))));
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 1, busy: 1, lost: 1 });
+    world.beat("d", None);
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 2, busy: 1, lost: 0 }, "b is forgotten");
+    // Nothing but a name.
+    world.beat("e", None);
+    world.park("e");
+    world.beat("f", None);
+    world.park("f");
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 2, busy: 1, lost: 0 }, "c and d have never done anything");
+    let refusal = match world.say("g", FromAgent::Apply(None)).1 {
+        Answer::Now(Reply::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal.code == Code::LimitReached && refusal.message.contains("AGENTS_MAX"), "{refusal}");
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    world.pass(INTERVAL * 2);
+    world.beat("g", None);
+    assert_eq!(world.counts().lost, 2, "the one that was lost first is forgotten first");
+    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Wanted::Drop), "who comes back is known again");
+}
