@@ -126,6 +126,7 @@ fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_secs(3600),
         waiting_max: 2_000_000,
+        waiting_bytes_max: usize::MAX,
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_secs(10),

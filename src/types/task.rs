@@ -88,11 +88,12 @@ impl TaskRecord {
         self.phase() >= Phase::Ended || self.kill.is_some()
     }
 
-    /// Bytes that keeping the results of all its rounds costs.
+    /// Bytes of memory that the task costs: its parameters and the results of all its rounds.
     #[must_use]
-    pub fn result_bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let past = self.past.iter().filter_map(|past| past.result.as_ref());
-        self.result().into_iter().chain(past).map(|result| result.bytes()).sum()
+        let results = self.result().into_iter().chain(past).map(|result| result.bytes());
+        size_of::<Self>() + self.submitted.len() + results.sum::<usize>()
     }
 
     /// The run that the task is in, or whose result it ended with: that of which its agent is heard.

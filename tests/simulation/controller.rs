@@ -94,6 +94,7 @@ fn settings() -> Settings {
     Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
         waiting_max: 10_000,
+        waiting_bytes_max: usize::MAX,
         // Nothing is forgotten, however the clock jumps: every task is looked at in the end.
         keep: Duration::from_secs(10 * 365 * 86_400),
         keep_bytes_max: usize::MAX,

@@ -65,6 +65,8 @@ pub struct Settings {
     pub heartbeat_interval: Duration,
     /// Tasks that may wait: `WAITING_TASKS_MAX`.
     pub waiting_max: usize,
+    /// Bytes of the tasks that wait: `WAITING_BYTES_MAX`.
+    pub waiting_bytes_max: usize,
     /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
     pub needs_max: usize,
     /// Gates that may be known: `GATES_MAX`.
@@ -81,7 +83,7 @@ pub struct Settings {
     pub push_again_max: Duration,
     /// How long a finished family is kept: `TASK_KEEP_HOURS`.
     pub keep: Duration,
-    /// Bytes of results that are kept: `TASK_KEEP_BYTES_MAX`.
+    /// Bytes of finished tasks that are kept: `TASK_KEEP_BYTES_MAX`.
     pub keep_bytes_max: usize,
     /// Tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
     pub page_max: usize,

@@ -27,7 +27,7 @@ impl Controller {
         {
             return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
         }
-        self.check_queue(&record.policy.needs)?;
+        self.check_queue(&record.policy.needs, record.bytes())?;
         self.unkeep(task);
         self.stop_pushing_again(task);
         let times = PhaseTimes::default();

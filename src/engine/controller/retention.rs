@@ -36,14 +36,14 @@ impl Kept {
     }
 
     pub(super) fn sanity_check(&self) {
-        assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept results have drifted");
+        assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept tasks have drifted");
     }
 }
 
 impl Controller {
     /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
     pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
-        let bytes = self.tasks.get(task).map_or(0, TaskRecord::result_bytes);
+        let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
         self.kept.bytes_of.insert(task, bytes);
         self.kept.bytes += bytes;
         if let Some(root) = self.families.finished(task) {

@@ -55,6 +55,7 @@ pub(super) fn engine(config: &Config) -> Settings {
     Settings {
         heartbeat_interval: config.agent.heartbeat_interval,
         waiting_max: config.controller.waiting_tasks_max,
+        waiting_bytes_max: config.controller.waiting_bytes_max,
         needs_max: config.controller.waiting_needs_max,
         gates_max: config.controller.gates_max,
         defer_delay: config.task_defaults.defer_delay,

@@ -43,7 +43,9 @@ fn finished_families_are_forgotten_in_their_time() {
 
 #[test]
 fn results_are_kept_within_a_bound() {
-    let mut world = World::with(|settings| settings.keep_bytes_max = 3 * result(0).bytes());
+    let submitted = format!("\"{}\":\"t\"", words::OPERATION).len();
+    let one = size_of::<TaskRecord>() + submitted + result(0).bytes();
+    let mut world = World::with(|settings| settings.keep_bytes_max = 3 * one);
     for _ in 0..5 {
         let task = world.task();
         world.apply("a");
@@ -96,6 +98,40 @@ fn a_submit_that_could_not_be_stored_is_taken_back() {
     world.child(father);
     assert!(!world.controller.handle_unstored(world.now, father, false));
     world.settle();
+}
+
+/// What a task was submitted with is kept as long as the task is, and costs as much as a result.
+#[test]
+fn the_parameters_of_finished_tasks_count_too() {
+    let mut world = World::with(|settings| settings.keep_bytes_max = 250_000);
+    for _ in 0..5 {
+        let task = world.submitted(&Fields::new().with("large", "x".repeat(100_000)));
+        world.kill(task);
+        world.pass(Duration::from_millis(1));
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 2]));
+}
+
+#[test]
+fn the_bytes_of_tasks_that_wait_have_a_limit() {
+    let mut world = World::with(|settings| settings.waiting_bytes_max = 250_000);
+    let large = Fields::new().with("large", "x".repeat(100_000));
+    let first = world.submitted(&large);
+    world.submitted(&large);
+    let Reply::Refused(refusal) = world.submit(&large) else { panic!() };
+    assert_eq!(refusal.code, Code::LimitReached);
+    for part in ["WAITING_BYTES_MAX is 250000", "try again later"] {
+        assert!(refusal.message.contains(part), "{refusal}");
+    }
+    world.task();
+    world.restart();
+    assert_eq!(refused(&world.submit(&large)), Code::LimitReached, "they are counted after a restart, too");
+    assert_eq!(world.apply("a"), Some((first, Round(1))));
+    let third = world.submitted(&large);
+    world.ends("a", first, Round(1), result(0));
+    assert_eq!(refused(&world.do_to(words::kind::TASK_RETRY, first)), Code::LimitReached, "a retry waits, too");
+    world.kill(third);
+    assert_eq!(world.do_to(words::kind::TASK_RETRY, first), Reply::Done);
 }
 
 /// Names cost nothing: whoever has many must not keep others out.

@@ -64,6 +64,7 @@ impl World {
         let mut settings = Settings {
             heartbeat_interval: INTERVAL,
             waiting_max: 100,
+            waiting_bytes_max: 1_000_000_000,
             keep: Duration::from_secs(3600),
             keep_bytes_max: 1_000_000,
             page_max: 10,

@@ -228,7 +228,7 @@ fn a_task_does_not_grow_with_its_rounds() {
     }
     let record = world.record(task);
     assert_eq!((record.past.len(), record.past[0].round), (TaskRecord::PAST_ROUNDS_MAX, Round(30)));
-    assert!(record.result_bytes() < 20 * 8000, "{}", record.result_bytes());
+    assert!(record.bytes() < 20 * 8000, "{}", record.bytes());
     world.restart();
     assert_eq!(world.record(task), record);
 }
