@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Controller;
 use super::effect::{Answer, Effect, Ticket, Timer};
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{PageOf, Reply};
 use crate::protocol::request::{self, Page, Parent, Request, Submit};
 use crate::protocol::task::{self, Filter};
 use crate::protocol::{Code, Refusal, code, words};
@@ -22,9 +22,10 @@ impl Controller {
             Request::AgentQuery => Reply::AgentCounts(self.agents.counts()).into(),
             Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
-            Request::AgentDetails(Page { offset, limit }) => {
-                let limit = self.page_limit(limit);
-                Reply::Agents { agents: self.agents.page(offset, limit), total: self.agents.len() }.into()
+            Request::AgentDetails(Page { offset, limit: asked }) => {
+                let limit = self.page_limit(asked);
+                let page = PageOf { offset, asked, total: self.agents.len() };
+                Reply::Agents { agents: self.agents.page(offset, limit), page }.into()
             }
             Request::Explain(filter) => answer(self.explain(now, &filter)),
             Request::Retry(task) => answer(self.retry(now, task)),
@@ -191,8 +192,7 @@ impl Controller {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
                 let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
-                    let shown = id.map_or_else(|| "of that id".to_owned(), |id| id.to_string());
-                    return Reply::Refused(request::no_such_task(&shown)).into();
+                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
                 };
                 filter.matches(record).then_some((record.id, 1))
             }

@@ -111,7 +111,7 @@ impl Controller {
             (None, Some(given_id)) => self.tasks.with_given_id(given_id).find(|record| filter.matches(record)),
             (None, None) => None,
         };
-        let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
+        let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
         let agents_with = |tags: &Labels| self.agents.any_with(tags);
         let waits = record.phase() == Phase::Waiting;
         let holdup = waits.then(|| self.tasks.queue().holdup(now, record, agents_with));

@@ -50,7 +50,8 @@ impl Controller {
         }
         let (present, told) = (record.phase(), report.phase);
         if told < present {
-            return not_allowed(format!("task {task} is {present:?} and does not go back to {told:?}"));
+            let (present, told) = (words::phase(present), words::phase(told));
+            return not_allowed(format!("task {task} is {present} and does not go back to {told}"));
         }
         if told == Phase::Finished && report.result.is_none() && record.result().is_none() {
             let message = format!("task {task} is reported FINISHED without {}", words::EXIT_CODE);

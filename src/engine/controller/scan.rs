@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::Controller;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::tasks::Tasks;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{PageOf, Reply};
 use crate::protocol::request::Page;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
@@ -28,7 +28,7 @@ pub(super) struct Scan {
 #[derive(Debug)]
 enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
-    Page { offset: usize, limit: usize, records: Vec<TaskRecord> },
+    Page { page: Page, limit: usize, records: Vec<TaskRecord> },
 }
 
 impl Controller {
@@ -40,7 +40,7 @@ impl Controller {
     /// TASK/DETAILS: a page of the tasks that match, and how many there are in all.
     pub(super) fn list(&mut self, now: Now, ticket: Ticket, filter: Filter, page: Page) -> Answer {
         let limit = self.page_limit(page.limit);
-        self.start_scan(now, ticket, filter, Goal::Page { offset: page.offset, limit, records: Vec::new() })
+        self.start_scan(now, ticket, filter, Goal::Page { page, limit, records: Vec::new() })
     }
 
     fn start_scan(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
@@ -76,7 +76,9 @@ impl Controller {
     fn scanned(&mut self, scan: Scan) -> Answer {
         let matches = scan.matches;
         match scan.goal {
-            Goal::Page { records, .. } => Reply::Tasks { records, total: matches }.into(),
+            Goal::Page { page: Page { offset, limit: asked }, records, .. } => {
+                Reply::Tasks { records, page: PageOf { offset, asked, total: matches } }.into()
+            }
             Goal::Newest { found, wait_until } => {
                 // The task may have been forgotten since its slice was seen.
                 let found = found.filter(|task| self.tasks.get(*task).is_some());
@@ -122,8 +124,8 @@ impl Scan {
             Goal::Newest { found, .. } => {
                 found.get_or_insert(record.id);
             }
-            Goal::Page { offset, limit, records } => {
-                if self.matches > *offset && records.len() < *limit {
+            Goal::Page { page, limit, records } => {
+                if self.matches > page.offset && records.len() < *limit {
                     records.push(record.clone());
                 }
             }

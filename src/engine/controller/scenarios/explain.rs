@@ -131,7 +131,7 @@ fn the_log_of_a_lost_task_names_its_agent() {
     assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
     let told = world.told(words::kind::TASK_QUERY, task);
     assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
-    assert_eq!(told.get(words::EXIT_CODE), None);
+    assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null));
     let before = world.record(task);
     world.restart();
     assert_eq!(world.record(task), before);

@@ -27,7 +27,7 @@ fn finished_families_are_forgotten_in_their_time() {
     let left = |world: &mut World| {
         world.beat("a", Some((father, Round(0))));
         match world.ask(Request::TaskDetails(Filter::default(), Page { offset: 0, limit: None })) {
-            Reply::Tasks { total, .. } => total,
+            Reply::Tasks { page, .. } => page.total,
             other => panic!("{other:?}"),
         }
     };
@@ -132,6 +132,19 @@ fn the_bytes_of_tasks_that_wait_have_a_limit() {
     assert_eq!(refused(&world.do_to(words::kind::TASK_RETRY, first)), Code::LimitReached, "a retry waits, too");
     world.kill(third);
     assert_eq!(world.do_to(words::kind::TASK_RETRY, first), Reply::Done);
+}
+
+/// TASK_KEEP_HOURS = 0.
+#[test]
+fn what_is_not_to_be_kept_is_forgotten_within_a_second() {
+    let mut world = World::with(|settings| settings.keep = Duration::ZERO);
+    for _ in 0..2 {
+        let task = world.task();
+        world.kill(task);
+        assert_eq!(world.phase(task), Phase::Finished, "it can still be seen");
+        world.pass(seconds(1.0));
+        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    }
 }
 
 /// Names cost nothing: whoever has many must not keep others out.

@@ -184,7 +184,11 @@ fn a_task_that_waits_for_its_next_round_expires() {
     assert_eq!(world.outcome(task), Outcome::Expired);
     let told = world.told(words::kind::TASK_QUERY, task);
     assert_eq!(text(&told, "0:__EXIT_CODE__"), "75");
-    assert_eq!(told.get(words::EXIT_CODE), None, "the round that has not begun has no result");
+    assert_eq!(
+        told.get(words::EXIT_CODE),
+        Some(&crate::types::Scalar::Null),
+        "the round that has not begun has no result"
+    );
 }
 
 #[test]
