@@ -147,6 +147,9 @@ pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
     writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
     writer.literal(words::REAPED, result.reaped);
+    if result.by_itself {
+        writer.literal(words::BY_ITSELF, true);
+    }
     if let Some(defer) = &result.defer {
         if let Some(after) = defer.retry_after {
             writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));

@@ -335,6 +335,7 @@ mod tests {
             cpu_seconds: 0.125,
             max_rss_kib: 8348,
             reaped: 2,
+            by_itself: true,
             defer: Some(Box::new(Defer {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
                 gates: Labels::parse("g").unwrap(),

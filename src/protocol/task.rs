@@ -280,6 +280,9 @@ fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
 /// The flag of the original is for kills that somebody asked for, not for times that were over; nor for a kill that came after
 /// the end of its run.
 fn killed(task: &TaskRecord) -> Option<Value<'_>> {
+    if matches!(task.state, TaskState::Finished { outcome: Outcome::Succeeded, .. }) {
+        return None;
+    }
     match task.kill.as_ref()?.cause {
         KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
         KillCause::Expired | KillCause::TimedOut => None,

@@ -127,6 +127,7 @@ pub(crate) const STDERR: &str = "__STDERR__";
 pub(crate) const CPU_SECONDS: &str = "__CPU_SECONDS__";
 pub(crate) const MAX_RSS_KB: &str = "__MAX_RSS_KB__";
 pub(crate) const REAPED: &str = "__REAPED__";
+pub(crate) const BY_ITSELF: &str = "__BY_ITSELF__";
 pub(crate) const RAN_SECONDS: &str = "__RAN_SECONDS__";
 pub(crate) const LOSSES: &str = "__LOSSES__";
 pub(crate) const SUBMIT_TIME: &str = "__SUBMIT_TIME__";

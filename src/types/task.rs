@@ -223,6 +223,8 @@ pub struct RunResult {
     pub max_rss_kib: u64,
     /// How many processes were still there after run.sh and had to be ended.
     pub reaped: u32,
+    /// Whether run.sh had ended before its agent sent it any signal.
+    pub by_itself: bool,
     /// What a run that deferred asks for.
     pub defer: Option<Box<Defer>>,
 }
@@ -246,6 +248,7 @@ impl RunResult {
             cpu_seconds: 0.0,
             max_rss_kib: 0,
             reaped: 0,
+            by_itself: false,
             defer: None,
         }
     }

@@ -180,6 +180,7 @@ impl Slot {
             cpu_seconds: exited.cpu_seconds,
             max_rss_kib: exited.max_rss_kib,
             reaped: 0,
+            by_itself: run.ladder.is_none(),
             defer: exited.defer,
         };
         self.end(now, result);

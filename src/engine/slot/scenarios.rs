@@ -585,3 +585,16 @@ fn a_run_is_told_with_how_long_it_has_lasted() {
     let report = report.unwrap_or_else(|| panic!("{effects:?}"));
     assert_eq!((report.phase, report.ran), (Phase::Running, Some(INTERVAL / 2)));
 }
+
+/// Only the agent knows whether its signal or the end came first.
+#[test]
+fn a_run_that_ends_without_a_signal_has_ended_by_itself() {
+    let by_itself = |effects: &[Effect]| match effects.last() {
+        Some(Effect::Send(FromAgent::Report(report))) => report.result.as_ref().map(|result| result.by_itself),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(by_itself(&Host::running().end(0)), Some(true));
+    let mut host = Host::running();
+    host.kill();
+    assert_eq!(by_itself(&host.end(0)), Some(false));
+}

@@ -134,6 +134,7 @@ pub(in crate::protocol) fn result(fields: &Fields) -> Result<Option<RunResult>, 
         cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
         max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
         reaped: whole(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
+        by_itself: fields.get(words::BY_ITSELF).and_then(Scalar::as_bool).unwrap_or_default(),
         defer: defer(fields)?,
     }))
 }
