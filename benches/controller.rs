@@ -135,7 +135,7 @@ impl World {
     fn report(&mut self, (task, round): (TaskId, llts::types::Round), phase: Phase) {
         let result = (phase == Phase::Finished).then(|| RunResult::of(ExitCode(0), String::new()));
         let times = PhaseTimes::default();
-        let report = Report { task, round: Some(round), phase, times, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
         self.say(&FromAgent::Report(Box::new(report)));
     }
 }
@@ -145,6 +145,7 @@ fn settings() -> Settings {
         heartbeat_interval: Duration::from_secs(3600),
         kill_budget: Duration::from_secs(4),
         waiting_max: 2_000_000,
+        waiting_bytes_max: usize::MAX,
         needs_max: 1000,
         gates_max: 1000,
         defer_delay: Duration::from_secs(10),

@@ -48,6 +48,10 @@ pub struct ControllerSection {
     pub allow_insecure: bool,
     /// Tasks that wait at the most.
     pub waiting_tasks_max: usize,
+    /// Bytes of the tasks that wait.
+    pub waiting_bytes_max: usize,
+    /// Agents that may be known.
+    pub agents_max: usize,
     /// Tasks in one page of details.
     pub details_limit_max: usize,
     /// Bytes after which a page of details ends early.
@@ -64,7 +68,7 @@ pub struct ControllerSection {
     pub durability: Durability,
     /// How long a finished family is kept.
     pub task_keep: Duration,
-    /// Bytes of kept results.
+    /// Bytes of kept tasks.
     pub task_keep_bytes_max: u64,
 }
 
@@ -81,6 +85,8 @@ impl ControllerSection {
             broadcasts,
             allow_insecure: reader.boolean("ALLOW_INSECURE")?,
             waiting_tasks_max: reader.size("WAITING_TASKS_MAX", 1..=100_000_000, "tasks")?,
+            waiting_bytes_max: reader.size("WAITING_BYTES_MAX", MIB..=PIB, "bytes")?,
+            agents_max: reader.size("AGENTS_MAX", 1..=10_000_000, "agents")?,
             details_limit_max: reader.size("DETAILS_LIMIT_MAX", 1..=1_000_000, "tasks")?,
             details_bytes_max: reader.size("DETAILS_BYTES_MAX", 1024..=GIB, "bytes")?,
             waiting_needs_max: reader.size("WAITING_NEEDS_MAX", 1..=100_000, "combinations")?,

@@ -130,6 +130,9 @@ fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
     }
     writer.text(words::STATUS, words::phase(report.phase));
     write_times(report.times, writer);
+    if let Some(ran) = report.ran {
+        writer.scalar(words::RAN_SECONDS, &Scalar::from(ran.as_secs_f64()));
+    }
     if let Some(result) = &report.result {
         write_result(result, writer);
     }
@@ -169,6 +172,9 @@ pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
     writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
     writer.literal(words::REAPED, result.reaped);
+    if result.by_itself {
+        writer.literal(words::BY_ITSELF, true);
+    }
     if let Some(defer) = &result.defer {
         if let Some(after) = defer.retry_after {
             writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));
@@ -260,7 +266,8 @@ mod tests {
         assert_eq!(understood(FromAgent::Apply(Some(long * 2))), FromAgent::Apply(Some(long)));
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
         let times = PhaseTimes::default();
-        let report = Report { task, round: None, phase: Phase::Running, times, result: None, wait: Some(long) };
+        let (phase, ran, wait) = (Phase::Running, Some(Duration::from_micros(1_500_001)), Some(long));
+        let report = Report { task, round: None, phase, times, ran, result: None, wait };
         let report = FromAgent::Report(Box::new(report));
         assert_eq!(understood(report.clone()), report);
     }

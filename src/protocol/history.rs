@@ -9,7 +9,7 @@ use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
-    Assignment, ExitCode, GateVerdict, Holdup, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
+    Assignment, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
     TaskState, Wall,
 };
 
@@ -55,7 +55,7 @@ pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
 /// One line for each transition, with its time and, where there is one, its reason. Times are unix seconds.
 #[must_use]
 pub fn log(record: &TaskRecord) -> String {
-    let mut log = Log(String::new());
+    let mut log = Log(Vec::new());
     log.line(record.submitted_at, "WAITING: submitted");
     for past in &record.past {
         if let Some(run) = &past.assignment {
@@ -68,28 +68,45 @@ pub fn log(record: &TaskRecord) -> String {
     if let Some(run) = record.last_run() {
         log.start(run);
     }
-    // A run that has ended is not killed any more.
-    if let Some(kill) = &record.kill {
-        log.line(kill.at, &format!("to be ended: {}", kill.cause));
+    let ended_at = record.last_run().and_then(|run| run.times.end);
+    let is_late = |kill: &&Kill| ended_at.is_some_and(|ended_at| ended_at < kill.at);
+    if let Some(kill) = record.kill.as_ref().filter(|kill| !is_late(kill)) {
+        log.kill(kill);
     }
     if let Some(run) = record.last_run() {
         log.end(run, record.result().map(|result| &**result));
     }
+    if let Some(kill) = record.kill.as_ref().filter(is_late) {
+        log.kill(kill);
+    }
     if let Some(at) = record.held {
-        log.line(at, "held");
+        log.insert(at, "held".to_owned());
     }
     if let TaskState::Finished { at, outcome, .. } = record.state {
         log.line(at, &format!("FINISHED: {}", words::outcome(outcome)));
     }
-    log.0
+    log.0.iter().fold(String::new(), |mut text, (at, what)| {
+        // Writing into a String cannot fail.
+        let _ = writeln!(text, "{at} {what}");
+        text
+    })
 }
 
-struct Log(String);
+struct Log(Vec<(Wall, String)>);
 
 impl Log {
     fn line(&mut self, at: Wall, what: &str) {
-        // Writing into a String cannot fail.
-        let _ = writeln!(self.0, "{at} {what}");
+        self.0.push((at, what.to_owned()));
+    }
+
+    /// A line in its place by time. The phases keep their order, whatever the clocks of agents say of it.
+    fn insert(&mut self, at: Wall, what: String) {
+        let later = self.0.iter().rev().take_while(|(other, _)| *other > at).count();
+        self.0.insert(self.0.len() - later, (at, what));
+    }
+
+    fn kill(&mut self, kill: &Kill) {
+        self.insert(kill.at, format!("to be ended: {}", kill.cause));
     }
 
     fn start(&mut self, run: &Assignment) {

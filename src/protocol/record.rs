@@ -254,6 +254,8 @@ impl State {
         Some(Box::new(Assignment {
             agent,
             dispatched_at: self.moment(words::DISPATCH_TIME)?,
+            dispatched: None,
+            after_commit: false,
             slack: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
@@ -333,6 +335,8 @@ mod tests {
         Box::new(Assignment {
             agent,
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
+            dispatched: None,
+            after_commit: false,
             slack: Duration::ZERO,
             times,
             lease: None,
@@ -358,6 +362,7 @@ mod tests {
             cpu_seconds: 0.125,
             max_rss_kib: 8348,
             reaped: 2,
+            by_itself: true,
             defer: Some(Box::new(Defer {
                 retry_after: Some(std::time::Duration::from_millis(1500)),
                 gates: Labels::parse("g").unwrap(),
@@ -373,6 +378,8 @@ mod tests {
             TaskState::Waiting { not_before: Some(at) },
             TaskState::Dispatched(assignment()),
             TaskState::Dispatched(leased()),
+            TaskState::Preparing(assignment()),
+            TaskState::Running(assignment()),
             TaskState::Ended { assignment: assignment(), result: Some(result()) },
             TaskState::Ended { assignment: assignment(), result: None },
             TaskState::Finished { at, outcome: Outcome::Failed, run: Some((assignment(), Some(result()))) },

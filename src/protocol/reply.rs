@@ -34,8 +34,8 @@ pub enum Reply {
     Tasks {
         /// The page.
         records: Vec<TaskRecord>,
-        /// How many there are in all.
-        total: usize,
+        /// What it is a page of.
+        page: PageOf,
     },
     /// How many agents there are.
     AgentCounts(AgentCounts),
@@ -43,8 +43,8 @@ pub enum Reply {
     Agents {
         /// The page.
         agents: Vec<AgentView>,
-        /// How many there are in all.
-        total: usize,
+        /// What it is a page of.
+        page: PageOf,
     },
     /// The answer to a heartbeat.
     Heartbeat {
@@ -171,6 +171,27 @@ impl AgentState {
     }
 }
 
+/// What a page is a part of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageOf {
+    /// How many come before it.
+    pub offset: usize,
+    /// How many were asked for at the most.
+    pub asked: Option<usize>,
+    /// How many there are in all.
+    pub total: usize,
+}
+
+impl PageOf {
+    /// What a client must be told that gets `shown` of them although it asked for more.
+    fn warning(self, shown: usize, what: &str) -> Option<String> {
+        let end = self.offset.saturating_add(shown);
+        let is_cut = end < self.total && self.asked.is_none_or(|asked| shown < asked);
+        let (total, offset) = (self.total, words::OFFSET);
+        is_cut.then(|| format!("{shown} of {total} {what} are shown; ask for the others with {offset} {end}"))
+    }
+}
+
 /// How large a page may be, in bytes: it ends early beyond this, and the client asks for the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBytes(pub usize);
@@ -200,9 +221,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             if *duplicate {
                 writer.literal(words::DUPLICATE, true);
             }
-            if let Some(warning) = warning {
-                writer.text(words::WARNING, warning);
-            }
+            write_warning(warning.as_deref(), writer);
         }
         Reply::Task { record, matches } => {
             task::write(record, writer);
@@ -236,14 +255,17 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 writer.literal(words::phase(phase), count);
             }
         }
-        Reply::Tasks { records, total } => {
-            writer.literal(words::TOTAL, total);
+        Reply::Tasks { records, page } => {
+            writer.literal(words::TOTAL, page.total);
+            let mut shown = 0;
             for record in records {
                 writer.object(&record.id.to_string(), |writer| task::write(record, writer));
+                shown += 1;
                 if writer.bytes() > page_bytes.0 {
                     break;
                 }
             }
+            write_warning(page.warning(shown, "tasks").as_deref(), writer);
         }
         Reply::AgentCounts(counts) => {
             writer.literal(words::TOTAL, counts.total);
@@ -251,14 +273,15 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.literal(words::BUSY, counts.busy);
             writer.literal(words::LOST, counts.lost);
         }
-        Reply::Agents { agents, total } => {
-            writer.literal(words::TOTAL, total);
+        Reply::Agents { agents, page } => {
+            writer.literal(words::TOTAL, page.total);
             for agent in agents {
                 writer.object(agent.id.as_str(), |writer| write_agent(agent, writer));
                 if writer.bytes() > page_bytes.0 {
                     break;
                 }
             }
+            write_warning(page.warning(agents.len(), "agents").as_deref(), writer);
         }
         Reply::Heartbeat { controller, beat, wanted, parked, tools } => {
             writer.literal(words::CONTROLLER_ID, controller);
@@ -280,6 +303,12 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.literal(words::ROUND, round);
             writer.text(words::STATUS, words::phase(*phase));
         }
+    }
+}
+
+fn write_warning(warning: Option<&str>, writer: &mut ObjectWriter<'_>) {
+    if let Some(warning) = warning {
+        writer.text(words::WARNING, warning);
     }
 }
 

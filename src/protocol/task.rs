@@ -116,6 +116,14 @@ impl Filter {
         Some(wanted.value.as_text().and_then(|text| text.parse().ok()))
     }
 
+    /// The id or given id that a match must have, for people: as it was sent.
+    #[must_use]
+    pub fn shown_id(&self) -> String {
+        let named = |name| self.fields.iter().find(|wanted| wanted.name == name);
+        let wanted = named(words::TASK_ID).or_else(|| named(words::GIVEN_ID));
+        wanted.map(|wanted| wanted.value.to_string()).unwrap_or_default()
+    }
+
     /// The given id that a match must have, as JSON.
     #[must_use]
     pub fn given_id(&self) -> Option<&str> {
@@ -139,6 +147,7 @@ enum Value<'a> {
     Text(Cow<'a, str>),
     Integer(i64),
     Decimal(f64),
+    Null,
     /// Unix seconds with six decimals.
     Moment(Wall),
     Truth(bool),
@@ -150,6 +159,7 @@ impl Value<'_> {
             Self::Text(text) => out.text(name, text),
             Self::Integer(number) => out.literal(name, number),
             Self::Decimal(number) => out.scalar(name, &Scalar::from(*number)),
+            Self::Null => out.scalar(name, &Scalar::Null),
             Self::Moment(wall) => out.literal(name, wall),
             Self::Truth(truth) => out.literal(name, truth),
         }
@@ -160,6 +170,7 @@ impl Value<'_> {
             Self::Text(text) => wanted.as_text() == Some(text),
             Self::Integer(number) => wanted.as_i64() == Some(*number),
             Self::Decimal(number) => wanted.as_f64() == Some(*number),
+            Self::Null => *wanted == Scalar::Null,
             Self::Moment(wall) => wanted.as_f64().and_then(Wall::from_unix_seconds) == Some(*wall),
             Self::Truth(truth) => wanted.as_bool() == Some(*truth),
         }
@@ -196,8 +207,8 @@ const FIELDS: [Field; 33] = [
     (words::OUTCOME, outcome),
     (words::UNCONFIRMED, unconfirmed),
     (words::REASON, reason),
-    (words::EXIT_CODE, |task| task.result().map(|result| Value::Integer(result.exit_code.0.into()))),
-    (words::REPORT_LOG, |task| task.result().map(|result| text(&result.report_tail))),
+    (words::EXIT_CODE, exit_code),
+    (words::REPORT_LOG, report_log),
     (words::STDOUT, |task| task.result().map(|result| text(&result.stdout_tail))),
     (words::STDERR, |task| task.result().map(|result| text(&result.stderr_tail))),
     (words::REPORT_BYTES, |task| Some(count(task.result()?.output_bytes?.report))),
@@ -242,6 +253,22 @@ fn finish_time(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
+/// Document, section 2.3: FINISHED has it. It is null where run.sh never ran, or where nobody knows how it ended.
+fn exit_code(task: &TaskRecord) -> Option<Value<'_>> {
+    let code = task.result().map(|result| Value::Integer(result.exit_code.0.into()));
+    code.or_else(|| is_finished(task).then_some(Value::Null))
+}
+
+/// The same, and empty there.
+fn report_log(task: &TaskRecord) -> Option<Value<'_>> {
+    let log = task.result().map(|result| text(&result.report_tail));
+    log.or_else(|| is_finished(task).then_some(text("")))
+}
+
+const fn is_finished(task: &TaskRecord) -> bool {
+    matches!(task.state, TaskState::Finished { .. })
+}
+
 fn outcome(task: &TaskRecord) -> Option<Value<'_>> {
     match task.state {
         TaskState::Finished { outcome, .. } => Some(text(words::outcome(outcome))),
@@ -266,8 +293,12 @@ fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// The flag of the original is for kills that somebody asked for, not for times that were over.
+/// The flag of the original is for kills that somebody asked for, not for times that were over; nor for a kill that came after
+/// the end of its run.
 fn killed(task: &TaskRecord) -> Option<Value<'_>> {
+    if matches!(task.state, TaskState::Finished { outcome: Outcome::Succeeded, .. }) {
+        return None;
+    }
     match task.kill.as_ref()?.cause {
         KillCause::Client(_) | KillCause::ParentEnded(_) => Some(text("TRUE")),
         KillCause::Expired | KillCause::TimedOut => None,
@@ -278,7 +309,7 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
 pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
     match reason(task)? {
         Value::Text(text) => Some(text.into_owned()),
-        Value::Integer(_) | Value::Decimal(_) | Value::Moment(_) | Value::Truth(_) => None,
+        Value::Integer(_) | Value::Decimal(_) | Value::Null | Value::Moment(_) | Value::Truth(_) => None,
     }
 }
 

@@ -25,7 +25,7 @@ use super::transport::{self, Ports, SocketError};
 use super::trust::{self, Part, Untrusted};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{
-    Answer, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view,
+    Answer, Claim, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, claim_of_reply,
 };
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
@@ -126,6 +126,8 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
 #[derive(Debug)]
 enum Promise {
     Reply(ReplyTo, &'static str, Reply),
+    /// An answer that a store in trouble does not hold up.
+    View(ReplyTo, &'static str, Reply),
     /// Whoever gets it does not wait for it.
     Confirmation(ReplyTo, &'static str, Reply),
     /// Written to its address by then.
@@ -232,10 +234,21 @@ impl Service {
     }
 
     fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Promises<Promise>) {
-        if reply_is_promise(&reply) || reply_is_view(&reply) && !self.ledger.is_in_trouble() {
-            promises.add(now.mono, Promise::Reply(to, kind, reply));
-        } else {
-            self.send(now, to, kind, &reply);
+        self.answer_with(now, claim_of_reply(&reply), (to, kind), reply, promises);
+    }
+
+    fn answer_with(
+        &mut self,
+        now: Now,
+        claim: Claim,
+        (to, kind): (ReplyTo, &'static str),
+        reply: Reply,
+        promises: &mut Promises<Promise>,
+    ) {
+        match claim {
+            _ if !claim.waits(self.ledger.is_in_trouble()) => self.send(now, to, kind, &reply),
+            Claim::View => promises.add(now.mono, Promise::View(to, kind, reply)),
+            Claim::Promise | Claim::Nothing => promises.add(now.mono, Promise::Reply(to, kind, reply)),
         }
     }
 
@@ -282,6 +295,7 @@ impl Service {
             None => {}
             Some(Ok(())) => {
                 let kept = self.ledger.handle_stored();
+                self.engine.handle_committed(kept.newest);
                 if kept.recovered {
                     log::info!("the store can be written again");
                     self.engine.handle_store(None);
@@ -303,27 +317,22 @@ impl Service {
     fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Decided {
         let mut decided = Decided::default();
         while let Some(effect) = self.engine.poll_effect() {
-            let is_promise = effect.is_promise();
+            let claim = effect.claim();
             match effect {
                 Effect::Record(record) => decided.records.push(record),
                 Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
                 Effect::Push(record) => {
                     let by = now.mono + record.slack();
-                    if is_promise {
+                    if claim.waits(self.ledger.is_in_trouble()) {
                         promises.add(by, Promise::Push(by, record));
                     } else {
                         decided.pushes.push((by, record));
                     }
                 }
-                Effect::PushAgain(record) if is_promise => promises.add(now.mono, Promise::PushAgain(record)),
-                Effect::PushAgain(record) => self.push_to_address(now, now.mono, &record),
+                Effect::PushAgain(record) => promises.add(now.mono, Promise::PushAgain(record)),
                 Effect::Reply(ticket, reply) => {
-                    let Some((to, kind)) = self.routes.remove(&ticket) else { continue };
-                    if is_promise {
-                        promises.add(now.mono, Promise::Reply(to, kind, reply));
-                    } else {
-                        self.send(now, to, kind, &reply);
-                    }
+                    let Some(route) = self.routes.remove(&ticket) else { continue };
+                    self.answer_with(now, claim, route, reply, promises);
                 }
             }
         }
@@ -334,7 +343,7 @@ impl Service {
     fn keep(&mut self, now: Now, promises: Vec<Promise>) {
         for promise in promises {
             match promise {
-                Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply),
+                Promise::Reply(to, kind, reply) | Promise::View(to, kind, reply) => self.send(now, to, kind, &reply),
                 Promise::Confirmation(to, kind, reply) => {
                     let body = reply::encode(kind, &reply, self.page_bytes);
                     self.dropped += u64::from(self.ports.send_within(UNHURRIED, to.frames(body)).is_err());
@@ -356,7 +365,7 @@ impl Service {
                     let message = format!("the task cannot be stored ({why}); submit it again later");
                     self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
                 }
-                Promise::Reply(to, kind, reply) if reply_is_view(&reply) => self.send(now, to, kind, &reply),
+                Promise::View(to, kind, reply) => self.send(now, to, kind, &reply),
                 promise => self.ledger.hold(promise),
             }
         }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{
-    AgentId, Counts, ExitCode, Labels, Lease, Outcome, Policy, PushAddress, Round, Session, TaskId, ToolName, Wall,
+    AgentId, Counts, ExitCode, Labels, Lease, Mono, Outcome, Policy, PushAddress, Round, Session, TaskId, ToolName,
+    Wall,
 };
 
 /// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
@@ -92,11 +93,12 @@ impl TaskRecord {
         self.phase() >= Phase::Ended || self.kill.is_some()
     }
 
-    /// Bytes that keeping the results of all its rounds costs.
+    /// Bytes of memory that the task costs: its parameters and the results of all its rounds.
     #[must_use]
-    pub fn result_bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let past = self.past.iter().filter_map(|past| past.result.as_ref());
-        self.result().into_iter().chain(past).map(|result| result.bytes()).sum()
+        let results = self.result().into_iter().chain(past).map(|result| result.bytes());
+        size_of::<Self>() + self.submitted.len() + results.sum::<usize>()
     }
 
     /// The run that the task is in, or whose result it ended with: that of which its agent is heard.
@@ -190,6 +192,10 @@ pub struct Assignment {
     pub agent: AgentId,
     /// When the agent got it.
     pub dispatched_at: Wall,
+    /// The same by the steady clock of this controller; `None` if a former one handed it out. It is not stored.
+    pub dispatched: Option<Mono>,
+    /// Whether its agent may be told only when that it has the task is stored. It is not stored itself.
+    pub after_commit: bool,
     /// How late what is said of it may be, because others wait as well. It is not stored.
     pub slack: Duration,
     /// What the agent has said of it so far.
@@ -251,6 +257,8 @@ pub struct RunResult {
     pub max_rss_kib: u64,
     /// How many processes were still there after run.sh and had to be ended.
     pub reaped: u32,
+    /// Whether run.sh had ended before its agent sent it any signal.
+    pub by_itself: bool,
     /// What a run that deferred asks for.
     pub defer: Option<Box<Defer>>,
 }
@@ -275,6 +283,7 @@ impl RunResult {
             cpu_seconds: 0.0,
             max_rss_kib: 0,
             reaped: 0,
+            by_itself: false,
             defer: None,
         }
     }

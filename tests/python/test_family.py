@@ -27,7 +27,7 @@ def test_children_end_when_their_father_ends(llts):
     for task in children:
         assert killed(task.finish())
     assert children[0].query()["__EXIT_CODE__"] == -15
-    assert "__EXIT_CODE__" not in children[1].query()
+    assert children[1].query()["__EXIT_CODE__"] is None
 
 
 def test_children_end_when_their_father_is_killed(llts):

@@ -65,12 +65,12 @@ def test_kill_twice(llts):
 
 
 def test_kill_waiting(lone):
-    """A13 WAITING: 0; the task is FINISHED at once, without an exit code, and is never handed out."""
+    """A13 WAITING: 0; the task is FINISHED at once, with an exit code of null, and is never handed out."""
     task, other = lone.submit_quietly("waiting"), lone.submit_quietly("waiting")
     task.kill()
     reply = task.query()
     assert (reply["__STATUS__"], reply["__KILLED__"], reply["__OUTCOME__"]) == ("FINISHED", "TRUE", "KILLED")
-    assert "__EXIT_CODE__" not in reply
+    assert (reply["__EXIT_CODE__"], reply["__REPORT_LOG__"]) == (None, "")
     assert other.query()["__STATUS__"] == "WAITING"
     assert lone.client.accepted("TASK/STATISTIC")["WAITING"] == 1
 

@@ -103,7 +103,7 @@ def test_waiting_task_that_is_killed_is_pushed(lone):
     end = task.finish()
     assert task.statuses() == ["FINISHED"]
     assert (end["__KILLED__"], end["__OUTCOME__"]) == ("TRUE", "KILLED")
-    assert "__EXIT_CODE__" not in end
+    assert (end["__EXIT_CODE__"], end["__REPORT_LOG__"]) == (None, "")
 
 
 def test_receiver_that_binds_late(llts):

@@ -5,14 +5,8 @@ import json
 import zmq
 
 from harness.client import parse
-from harness.service import port_of
+from harness.service import port_of, restart
 from harness.waiting import LIMIT_MS
-
-
-def restart(service):
-    """Ends the controller as a crash does, and starts it again on the same ports."""
-    service.controller.kill()
-    service.start_controller(port_of(service.rep), port_of(service.pub))
 
 
 def test_request_sent_while_the_controller_is_away(lone):
@@ -48,3 +42,21 @@ def test_agents_come_back(start_service):
     llts = start_service(agents=1, AGENT_HEARTBEAT_INTERVAL=1000, AGENT_RECONNECT_INTERVAL_MAX=200)
     restart(llts.service)
     assert llts.run_script("back", "exit 3\n")["__EXIT_CODE__"] == 3
+
+
+def test_no_state_goes_back(start_service, tmp_path):
+    """DESIGN 5: a phase goes back only with a new round, and no __SEQ__ stands for two states, whatever dies."""
+    llts = start_service(agents=1, AGENT_HEARTBEAT_INTERVAL=1000, AGENT_RECONNECT_INTERVAL_MAX=200)
+    llts.receiver.may_skip = True
+    go = tmp_path / "go"
+    task = llts.submit(llts.tools.add("long", f"until [ -e {go} ]; do sleep 0.05; done\n"))
+    task.until("RUNNING")
+    for _ in range(2):
+        assert task.query()["__STATUS__"] == "RUNNING"
+        restart(llts.service)
+    assert task.query()["__STATUS__"] == "RUNNING"
+    go.touch()
+    task.finish()
+    order = ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
+    statuses = [order.index(status) for status in task.statuses()]
+    assert statuses == sorted(statuses), task.statuses()

@@ -5,6 +5,7 @@ import zmq
 
 from harness.client import parse
 from harness.simple_agent import SimpleAgent
+from harness.service import restart
 from harness.waiting import LIMIT_MS
 
 # A broadcast may be lost until the subscription has arrived, so waiting for one goes in short steps.
@@ -204,3 +205,24 @@ def test_tools_of_a_simple_agent(lone, agent):
         assert task.statuses().count("FINISHED") == 1
     finally:
         other.close()
+
+
+def test_a_busy_agent_keeps_its_task_over_a_restart(lone, agent):
+    """1.2, DESIGN 2.2: a heartbeat that says no more than "busy" means the task that the agent was given."""
+    lone.receiver.may_skip = True
+    task = lone.submit("simple")
+    other = SimpleAgent(lone.service, "AGENT_1480000000.120000_other")
+    agent.heartbeat()
+    order = agent.take()
+    agent.report_all(order, "PREPARING", "RUNNING")
+    restart(lone.service)
+    assert agent.heartbeat("BUSY")["__WANTED__"] == "RUN"
+    assert other.apply()["__CODE__"] == -1010
+    # The broadcast may be lost; then the next heartbeat is answered with the kill.
+    task.kill()
+    reply = agent.heartbeat("BUSY")
+    assert (reply["__TASK_ID__"], reply["__ROUND__"], reply["__WANTED__"]) == (task.id, 0, "KILL")
+    agent.finish(order, exit_code=-15)
+    end = task.finish()
+    assert (end["__OUTCOME__"], end["__ROUND__"]) == ("KILLED", 0)
+    other.close()

@@ -5,7 +5,7 @@
 use llts::engine::slot::Effect;
 use llts::protocol::agent::ToAgent;
 use llts::protocol::reply::Wanted;
-use llts::protocol::request::Sender;
+use llts::protocol::request::{FromAgent, Sender};
 use llts::protocol::{agent, publish};
 use llts::types::{Now, Session};
 
@@ -79,9 +79,19 @@ impl World {
     fn carry_out(&mut self, agent: usize, now: Now, effect: Effect) -> Result<(), End> {
         note!(self, "agent {agent} does {effect:?}");
         match effect {
-            Effect::Send(message) => {
+            Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];
+                if host.plain
+                    && let FromAgent::Heartbeat(heartbeat) = &mut message
+                {
+                    heartbeat.run = None;
+                }
+                if self.defect == Some(Defect::HastyAgents)
+                    && let FromAgent::Report(report) = &mut message
+                {
+                    report.ran = report.ran.map(|ran| ran * 2);
+                }
                 let sender = Sender { agent: host.name.clone(), session: Session(host.session) };
                 self.send_up(agent, agent::encode(&sender, &message));
             }

@@ -54,6 +54,7 @@ pub(crate) enum Order {
     Kill(TaskId),
     Hold(TaskId),
     Release(TaskId),
+    Look(TaskId),
     Retry(TaskId),
     Deed(Deed),
 }
@@ -123,6 +124,7 @@ impl World {
         let about = |kind: &str, task: TaskId| format!(r#"{{"__TYPE__":"TASK/{kind}","__TASK_ID__":"{task}"}}"#);
         match order {
             Order::Kill(task) => self.ask(Ask::Kill(task), about("KILL", task)),
+            Order::Look(task) => self.ask(Ask::Query(task), about("QUERY", task)),
             Order::Hold(task) => self.ask(Ask::Operate, about("HOLD", task)),
             Order::Release(task) => self.ask(Ask::Operate, about("RELEASE", task)),
             Order::Retry(task) => self.ask(Ask::Operate, about("RETRY", task)),
@@ -265,6 +267,10 @@ impl World {
         if let Some((delay, length)) = demands.held {
             self.order_after(delay, Order::Hold(task));
             self.order_after(delay + length, Order::Release(task));
+        }
+        for _ in 0..self.dice.index(4) {
+            let delay = self.dice.skewed(0..=4 * SECOND);
+            self.order_after(delay, Order::Look(task));
         }
         for delay in demands.retries {
             self.order_after(delay, Order::Retry(task));

@@ -105,6 +105,7 @@ fn settings() -> Settings {
         heartbeat_interval: Duration::from_nanos(HEARTBEAT),
         kill_budget: crate::plan::kill_budget(),
         waiting_max: 10_000,
+        waiting_bytes_max: usize::MAX,
         // Nothing is forgotten, however the clock jumps: every task is looked at in the end.
         keep: Duration::from_secs(10 * 365 * 86_400),
         keep_bytes_max: usize::MAX,
@@ -192,6 +193,16 @@ impl World {
             Some(Defect::ForgottenDrains) => stored.drained.clear(),
             Some(Defect::ForgottenCounts) => {
                 stored.tasks.iter_mut().for_each(|record| record.counts = Counts::default());
+            }
+            Some(Defect::UsedNumbers) => {
+                stored.tasks.iter_mut().for_each(|record| record.pushes = record.pushes.saturating_sub(2));
+            }
+            Some(Defect::ForgottenProgress) => {
+                for record in &mut stored.tasks {
+                    if let TaskState::Preparing(run) | TaskState::Running(run) = &record.state {
+                        record.state = TaskState::Dispatched(run.clone());
+                    }
+                }
             }
             Some(Defect::TurnedPriorities) => {
                 for record in &mut stored.tasks {

@@ -16,6 +16,14 @@ pub(crate) enum Defect {
     OldRoundAsNew,
     /// Answers to submits leave before the commit.
     EarlyPromise,
+    /// Tasks with a key are handed out before the commit of their submit.
+    EarlyDispatch,
+    /// A new controller uses the numbers of pushes again that were not stored.
+    UsedNumbers,
+    /// That a run had begun is forgotten with a restart.
+    ForgottenProgress,
+    /// Agents say that their runs have lasted longer than they have.
+    HastyAgents,
     /// FINISHED is pushed twice.
     DoublePush,
     /// A job reaches two agents.

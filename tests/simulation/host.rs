@@ -36,6 +36,8 @@ pub(crate) struct Host {
     /// Whether it has the tag that special tasks require.
     special: bool,
     pub(crate) shelf: Shelf,
+    /// Whether its heartbeats say that it is busy, and not with what: a simple agent.
+    pub(crate) plain: bool,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -60,7 +62,7 @@ pub(crate) enum End {
 }
 
 impl Host {
-    pub(crate) fn new(index: usize, special: bool, shelf: Shelf) -> Self {
+    pub(crate) fn new(index: usize, special: bool, plain: bool, shelf: Shelf) -> Self {
         Self {
             name: name(index, 0),
             life: 0,
@@ -78,6 +80,7 @@ impl Host {
             clock_offset: 0,
             special,
             shelf,
+            plain,
             abandoned: 0,
         }
     }

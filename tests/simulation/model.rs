@@ -38,8 +38,10 @@ pub(crate) struct Model {
     pub(crate) rules: Rules,
     /// Whether a run that is to end is told so in time.
     pub(crate) prompt: bool,
-    /// `__SEQ__` of the last push of this life of the controller.
-    seqs: BTreeMap<TaskId, i64>,
+    /// `__SEQ__`, round and phase of the last push.
+    pushes: BTreeMap<TaskId, (i64, i64, Phase)>,
+    /// Round and phase that the last answer to a query showed.
+    shown: BTreeMap<TaskId, (Round, Phase)>,
     /// Dispatches that left, and whose record died with the controller.
     pub(crate) unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
     /// The same of kills: the next controller may not know why such a run has ended.
@@ -64,7 +66,6 @@ impl Model {
 
     /// Promise 1.
     pub(crate) fn controller_started(&mut self, disk: &Disk) {
-        self.seqs.clear();
         self.rules.controller_started(disk);
         for task in &self.accepted {
             assert!(disk.contains_key(task), "the accepted task {task} is lost");
@@ -180,14 +181,44 @@ impl Model {
         let text = |name| status.get(name).and_then(Scalar::as_text).unwrap_or_default();
         let task: TaskId = text("__TASK_ID__").parse().expect("a push names its task");
         let seq = status.get("__SEQ__").and_then(Scalar::as_i64).expect("a push has a number");
-        let before = self.seqs.insert(task, seq);
-        assert!(before.is_none_or(|before| before < seq), "push {seq} of task {task} comes after {before:?}");
         let round = status.get("__ROUND__").and_then(Scalar::as_i64).expect("a push names its round");
+        let phase = llts::protocol::words::phase_of(text("__STATUS__")).expect("a push names the phase");
+        let before = self.pushes.insert(task, (seq, round, phase));
+        if let Some((last_seq, last_round, last_phase)) = before {
+            assert!(last_seq < seq, "push {seq} of task {task} comes after {before:?}");
+            let goes_on = (last_round, last_phase) <= (round, phase);
+            assert!(goes_on, "{task} is pushed as {phase:?} of round {round} after {before:?}: it goes back");
+        }
         let over = self.finished_pushes.get(&task).is_some_and(|(last, _)| round <= *last);
         assert!(!over, "task {task} is pushed after FINISHED");
         if text("__STATUS__") == "FINISHED" {
             self.finished_pushes.insert(task, (round, text("__OUTCOME__").to_owned()));
         }
+    }
+
+    /// What a query shows is never undone, whatever dies.
+    pub(crate) fn shown(&mut self, record: &TaskRecord) {
+        let (task, shown) = (record.id, (record.round, record.phase()));
+        let before = self.shown.insert(task, shown);
+        assert!(
+            before.is_none_or(|before| before <= shown),
+            "{task} is shown as {shown:?} after {before:?}: it goes back"
+        );
+    }
+
+    /// No run is ended for its time before it has had it, whatever clock jumps.
+    pub(crate) fn check_timeout(&self, now: Nanos, record: &Record) {
+        let Record::Put(record) = record else { return };
+        let timed_out = record.kill.as_ref().is_some_and(|kill| kill.cause == KillCause::TimedOut);
+        let (true, Some(timeout)) = (timed_out && record.phase() == Phase::Running, record.policy.timeout) else {
+            return;
+        };
+        let runs = self.rounds.get(&(record.id, record.round)).into_iter().flatten();
+        let began = runs.filter_map(|run| self.runs.get(run)).map(|run| run.started).min();
+        let lasted = began.map(|began| now - began).expect("a run that was reported");
+        // Times on the wire are decimals.
+        let enough = u128::from(lasted) + 1_000 >= timeout.as_nanos();
+        assert!(enough, "{} of {lasted} ns takes too long, though it may take {timeout:?}", record.id);
     }
 
     /// Only an end is pushed again.
@@ -232,7 +263,12 @@ fn check_kill(record: &TaskRecord, round: Round) {
     if let (TaskState::Finished { outcome, .. }, Some(kill)) = (&record.state, &record.kill) {
         // What ended it first counts; a run that only took too long is ended by the kill.
         let expected = if kill.cause == KillCause::Expired { "EXPIRED" } else { "KILLED" };
+        let by_itself = *outcome == Outcome::Succeeded && record.result().is_some_and(|result| result.by_itself);
         let timed_out = kill.cause == KillCause::TimedOut;
-        assert!(timed_out || llts::protocol::words::outcome(*outcome) == expected, "task {}: {outcome:?}", record.id);
+        assert!(
+            timed_out || by_itself || llts::protocol::words::outcome(*outcome) == expected,
+            "task {}: {outcome:?}",
+            record.id
+        );
     }
 }

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     pub(crate) tools: ToolsPlan,
     /// Whether agents get into trouble just when they have an exclusive task.
     pub(crate) ambush: bool,
+    /// Which agents are simple ones: their heartbeats say that they are busy, and not with what.
+    pub(crate) plain: Vec<bool>,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -156,7 +158,8 @@ impl Plan {
         for task in &mut tasks {
             task.tool = ToolsPlan::tool(dice);
         }
-        Self { agents, tasks, weather, faults, deeds, special, tools, ambush, push_loss, calm }
+        let plain = (0..agents).map(|_| dice.chance(250)).collect();
+        Self { agents, tasks, weather, faults, deeds, special, plain, tools, ambush, push_loss, calm }
     }
 
     /// Whether nothing goes wrong.

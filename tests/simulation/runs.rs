@@ -21,6 +21,7 @@ pub(crate) struct Run {
     pub(crate) name: AgentId,
     pub(crate) task: TaskId,
     pub(crate) round: Round,
+    pub(crate) started: Nanos,
     pub(crate) exit_code: Option<i32>,
     /// When the last process of it must be gone.
     pub(crate) deadline: Option<Nanos>,
@@ -120,7 +121,7 @@ impl Model {
         same.push(number);
         let deadline = self.end_of_run(now, disk.get(&task));
         let exclusive = disk.get(&task).is_some_and(|record| record.policy.exclusive);
-        let run = Run { agent, name, task, round, exit_code: None, deadline, exclusive };
+        let run = Run { agent, name, task, round, started: now, exit_code: None, deadline, exclusive };
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();
             assert!(!overlap, "{task} runs in round {} and {round} at once, though all is calm", other.round);

@@ -127,6 +127,9 @@ impl World {
         let exit_code = run.plan.demands.later_exit(round.0).unwrap_or(run.plan.exit_code);
         let duration = run.plan.duration;
         let plan = plan_of(&run.job);
+        let is_keyed = run.job.fields.get("__SUBMIT_KEY__").is_some();
+        let is_stored = self.server.disk.contains_key(&task);
+        assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
         note!(self, "agent {agent} runs round {round} of {task} as run {number}");
         let name = self.hosts[agent].name.clone();
         let now = self.now;

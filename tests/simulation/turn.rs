@@ -3,7 +3,7 @@
 //! The order is that of `shell/controller.rs`. Each thing that a turn does to the world is an operation, and the process can
 //! be killed before any of them. A commit takes its time, in which turns go on.
 
-use llts::engine::controller::{Answer, Effect, Promises, Record, Ticket, UNHURRIED, reply_is_promise, reply_is_view};
+use llts::engine::controller::{Answer, Claim, Effect, Promises, Record, Ticket, UNHURRIED, claim_of_reply};
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
 use llts::protocol::request::{self, Message};
@@ -42,6 +42,7 @@ impl World {
         if self.life().has_committed {
             self.life().has_committed = false;
             let kept = self.life().ledger.handle_stored();
+            self.life().engine.handle_committed(kept.newest);
             self.keep(now, kept.promises)?;
         }
         self.life().engine.handle_timeout(now);
@@ -85,7 +86,7 @@ impl World {
             }
         };
         match answer {
-            Answer::Now(reply) => self.answer(now, from, kind, reply, promises),
+            Answer::Now(reply) => self.answer(now, claim_of_reply(&reply), (from, kind), reply, promises),
             Answer::Later => {
                 self.life().routes.insert(ticket, (from, kind));
                 Ok(())
@@ -101,12 +102,17 @@ impl World {
     fn answer(
         &mut self,
         now: Now,
-        to: ReplyTo,
-        kind: &'static str,
+        claim: Claim,
+        (to, kind): (ReplyTo, &'static str),
         reply: Reply,
         promises: &mut Promises<Promise>,
     ) -> Result<(), Killed> {
-        if (reply_is_promise(&reply) || reply_is_view(&reply)) && self.defect != Some(Defect::EarlyPromise) {
+        let early = match self.defect {
+            Some(Defect::EarlyPromise) => true,
+            Some(Defect::EarlyDispatch) => matches!(reply, Reply::Assigned(_)),
+            _ => false,
+        };
+        if claim.waits(false) && !early {
             promises.add(now.mono, Promise::Reply(to, kind, reply));
             return Ok(());
         }
@@ -115,6 +121,9 @@ impl World {
 
     fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) -> Result<(), Killed> {
         self.operation()?;
+        if let Reply::Task { record, .. } = reply {
+            self.model.shown(record);
+        }
         let body = reply::encode(kind, reply, PageBytes(1 << 20));
         self.trace.bytes(&body);
         let sent = match to {
@@ -170,11 +179,12 @@ impl World {
     fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Result<Vec<Record>, Killed> {
         let mut records = Vec::new();
         while let Some(effect) = self.life().engine.poll_effect() {
-            let is_promise = effect.is_promise();
+            let claim = effect.claim();
             match effect {
                 Effect::Record(record) => {
                     let now = self.clock(self.server.clock_offset);
                     self.model.rules.decided(now, &record);
+                    self.model.check_timeout(self.now, &record);
                     self.life().told.note(&record);
                     records.push(record);
                 }
@@ -182,14 +192,14 @@ impl World {
                     self.operation()?;
                     self.publish(&message);
                 }
-                Effect::Push(record) if is_promise => {
+                Effect::Push(record) if claim.waits(false) => {
                     promises.add(now.mono + record.slack(), Promise::Push(record));
                 }
                 Effect::Push(record) => self.push(&record)?,
                 Effect::PushAgain(record) => promises.add(now.mono, Promise::PushAgain(record)),
                 Effect::Reply(ticket, reply) => {
-                    if let Some((to, kind)) = self.life().routes.remove(&ticket) {
-                        self.answer(now, to, kind, reply, promises)?;
+                    if let Some(route) = self.life().routes.remove(&ticket) {
+                        self.answer(now, claim, route, reply, promises)?;
                     }
                 }
             }

@@ -52,7 +52,8 @@ impl World {
         let plan = Plan::new(&mut dice);
         let hosts = (0..plan.agents)
             .map(|agent| {
-                Host::new(agent, plan.special[agent], Shelf::new(&plan.tools.had[agent], plan.tools.telling[agent]))
+                let shelf = Shelf::new(&plan.tools.had[agent], plan.tools.telling[agent]);
+                Host::new(agent, plan.special[agent], plan.plain[agent], shelf)
             })
             .collect();
         let mut world = Self {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Labels, Mono, Now, Session, TaskId, ToolSet, Wall};
+use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, Wall};
 
 /// What an agent is doing.
 ///
@@ -57,6 +57,12 @@ pub(super) struct Agent {
     pub(super) slot: Slot,
     /// Whether it was told more than once of the task that it has.
     pub(super) told_again: bool,
+    /// The run that it got last, until it has reported the end of it or asks for another one.
+    pub(super) given: Option<(TaskId, Round)>,
+    /// Whether it has ever waited for a task or had one.
+    has_worked: bool,
+    /// Its place among those that make room for others.
+    dispensable: Option<(Dispensable, u64)>,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
@@ -83,9 +89,21 @@ pub(super) struct Tools {
 /// The agents that wait for a task, longest first: by their tools, then by their tags. No map or set in it is empty.
 type Parked = BTreeMap<SetId, BTreeMap<Labels, BTreeSet<(u64, AgentId)>>>;
 
+/// Why an agent may be forgotten when there is no room for another one: whatever it says next makes it known again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Dispensable {
+    /// It is lost.
+    Lost,
+    /// It has never waited for a task or had one: perhaps it is nothing but a name.
+    Idle,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     agents: BTreeMap<AgentId, Agent>,
+    /// Those that make room for others, in this order; within each reason those first for which it has held longest.
+    dispensable: BTreeMap<(Dispensable, u64), AgentId>,
+    dispensed: u64,
     /// The parked ones that may get a task.
     parked: Parked,
     parkings: u64,
@@ -114,6 +132,9 @@ impl Agents {
             life,
             slot: Slot::Free,
             told_again: false,
+            given: None,
+            has_worked: false,
+            dispensable: None,
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
@@ -125,8 +146,10 @@ impl Agents {
         };
         self.counts.total += 1;
         self.counts.free += 1;
+        let listed = id.clone();
         let before = self.agents.insert(id, agent);
         assert!(before.is_none(), "an agent is registered over another one");
+        self.relist(&listed, |_| {});
     }
 
     pub(super) fn remove(&mut self, id: &AgentId) {
@@ -134,8 +157,23 @@ impl Agents {
         let Some(agent) = self.agents.remove(id) else { return };
         self.counts.total -= 1;
         self.counts.free -= 1;
+        if let Some(place) = agent.dispensable {
+            self.dispensable.remove(&place);
+        }
         if let Some(connection) = agent.connection {
             self.forget_connection(connection, id);
+        }
+    }
+
+    /// The agent that makes room for another one.
+    pub(super) fn most_dispensable(&self) -> Option<&AgentId> {
+        self.dispensable.values().next()
+    }
+
+    /// Notes which run an agent got, or that it has none.
+    pub(super) fn set_given(&mut self, id: &AgentId, run: Option<(TaskId, Round)>) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.given = run;
         }
     }
 
@@ -199,12 +237,24 @@ impl Agents {
         self.drained.len()
     }
 
-    /// Changes what decides about the list in which an agent is parked.
+    /// Changes what decides about the lists in which an agent is.
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
         unlist(&mut self.parked, id, agent);
         change(agent);
         list(&mut self.parked, id, agent);
+        let reason = why_dispensable(agent);
+        if agent.dispensable.map(|(before, _)| before) == reason {
+            return;
+        }
+        if let Some(place) = agent.dispensable.take() {
+            self.dispensable.remove(&place);
+        }
+        if let Some(reason) = reason {
+            self.dispensed += 1;
+            agent.dispensable = Some((reason, self.dispensed));
+            self.dispensable.insert((reason, self.dispensed), id.clone());
+        }
     }
 
     /// Notes that an agent was told again of the task that it has.
@@ -251,6 +301,7 @@ impl Agents {
         let Some(before) = self.slot(id).map(state) else { return };
         self.relist(id, |agent| {
             agent.told_again = false;
+            agent.has_worked |= matches!(slot, Slot::Parked(..) | Slot::Busy(_));
             agent.slot = slot;
         });
         *counted(&mut self.counts, before) -= 1;
@@ -346,8 +397,15 @@ impl Agents {
         }
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
         assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");
+        for (place, id) in &self.dispensable {
+            let agent = self.get(id).unwrap_or_else(|| panic!("{id} makes room and is gone"));
+            let rightly = matches!(agent.slot, Slot::Lost | Slot::Free);
+            assert!(rightly && agent.dispensable == Some(*place), "{id} makes room although it is {:?}", agent.slot);
+        }
         let mut counts = AgentCounts { total: self.agents.len(), ..AgentCounts::default() };
         for (id, agent) in &self.agents {
+            let is_listed = agent.dispensable.is_some_and(|place| self.dispensable.contains_key(&place));
+            assert!(is_listed || agent.slot != Slot::Lost, "the lost agent {id} makes no room");
             assert_eq!(agent.drained, self.drained.contains(id), "whether {id} is drained");
             *counted(&mut counts, state(agent.slot)) += 1;
             let Slot::Parked(ticket, _) = agent.slot else { continue };
@@ -396,6 +454,14 @@ const fn counted(counts: &mut AgentCounts, state: AgentState) -> &mut usize {
         AgentState::Free => &mut counts.free,
         AgentState::Busy => &mut counts.busy,
         AgentState::Lost => &mut counts.lost,
+    }
+}
+
+const fn why_dispensable(agent: &Agent) -> Option<Dispensable> {
+    match agent.slot {
+        Slot::Lost => Some(Dispensable::Lost),
+        Slot::Free if !agent.has_worked => Some(Dispensable::Idle),
+        Slot::Free | Slot::Parked(..) | Slot::Busy(_) | Slot::Stray => None,
     }
 }
 

@@ -13,9 +13,7 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{
-    AgentId, Assignment, Now, Outcome, Phase, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskRecord, TaskState,
-};
+use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
 /// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
 /// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
@@ -23,10 +21,11 @@ const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
     /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
-    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
         let answer = match self.welcome(now, sender, replaces) {
             Ok(()) => {
+                self.name_the_run(sender, &mut message);
                 self.hear_tools(now, &sender.agent, &message);
                 self.hear(now, ticket, sender, message)
             }
@@ -91,10 +90,7 @@ impl Controller {
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
-            if self.agents.len() >= self.settings.agents_max {
-                let message = format!("{} agents are registered already", self.settings.agents_max);
-                return Err(Refusal::new(Code::LimitReached, message));
-            }
+            self.make_room(now)?;
             log::info!("agent {id} is here");
             self.agents.register(now, id.clone(), Life::Session(sender.session));
         }
@@ -114,65 +110,22 @@ impl Controller {
         Ok(())
     }
 
-    /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
-    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller. Only if it
-    /// is another process, which knows that the one before it has died, is that a loss.
-    ///
-    /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
-    /// not confirmed as soon as it knows that the controller is a new one.
-    fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
-        let id = &sender.agent;
-        let Some(life) = self.agents.get(id).map(|agent| agent.life) else { return };
-        if let Life::Session(_) = life {
-            return;
+    /// Lets an agent be forgotten that nothing is lost with, if there is no room for one more.
+    fn make_room(&mut self, now: Now) -> Result<(), Refusal> {
+        if self.agents.len() < self.settings.agents_max {
+            return Ok(());
         }
-        let present = match agent_slot(self, id) {
-            Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
-            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
+        let Some(id) = self.agents.most_dispensable().cloned() else {
+            let max = self.settings.agents_max;
+            let message =
+                format!("{max} agents are registered already (AGENTS_MAX) and none of them is lost or idle; raise it");
+            return Err(Refusal::new(Code::LimitReached, message));
         };
-        let replaces = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.replaces } else { None };
-        let died = replaces.is_some();
-        let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
-        let is_void = match (message, life) {
-            _ if present.is_none() || spoken_of(message) == present && present.is_some_and(holds) => false,
-            _ if died => true,
-            (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
-            (FromAgent::Heartbeat(_), Life::Returned(at))
-                if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
-            {
-                true
-            }
-            (FromAgent::Heartbeat(_), Life::Stored) => return self.agents.set_life(id, Life::Returned(now.mono)),
-            (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
-        };
-        self.agents.set_life(id, Life::Session(sender.session));
-        if let (Some((task, _)), true) = (present, is_void) {
-            log::info!("agent {id} has come back without task {task}");
-            self.agents.set_slot(id, Slot::Free);
-            let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
-            let remains = self.remains_after(now, task, sender, message);
-            self.void(now, task, end, remains);
-        }
-    }
-
-    /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
-    /// that. The run goes on, unless somebody else has got the task meanwhile.
-    fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
-        let Some((task, Round(0))) = spoken_of(message) else { return };
-        let busy = matches!(agent_slot(self, id), Slot::Busy(_));
-        if busy || !self.may_be_out(task) {
-            return;
-        }
-        log::info!("agent {id} already has task {task}");
-        self.unpark(id);
-        self.dispatch_to(now, task, id, Duration::ZERO);
-    }
-
-    /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
-    /// does not wait for the disk, but only for a first round: later ones are never in doubt.
-    fn may_be_out(&self, task: TaskId) -> bool {
-        let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
-        task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
+        log::info!("agent {id} makes room for another one");
+        self.forget_tools(now, &id);
+        self.agents.remove(&id);
+        self.timers.clear(&Timer::Silence(id));
+        Ok(())
     }
 
     pub(super) fn silence_max(&self) -> Duration {
@@ -278,6 +231,7 @@ impl Controller {
             self.void(now, task, RoundEnd::Lost, remains);
         }
         self.agents.set_slot(id, Slot::Free);
+        self.agents.set_given(id, None);
         if let Some(task) = self.task_for(now, id) {
             let slack = self.tasks.get(task).map(|record| slack::after_queuing(now.wall, record)).unwrap_or_default();
             return self.assign(now, task, id, slack).into();
@@ -347,16 +301,35 @@ impl Controller {
             // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.dispatch_to(now, task, agent, slack);
+        self.give(
+            now,
+            task,
+            Assignment {
+                agent: agent.clone(),
+                dispatched_at: now.wall,
+                dispatched: Some(now.mono),
+                after_commit: self.is_told_after_commit(task, agent),
+                slack,
+                times: PhaseTimes::default(),
+                lease: self.lease(task, agent),
+            },
+        );
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()))
     }
 
-    fn dispatch_to(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) {
-        self.agents.set_slot(agent, Slot::Busy(task));
-        let (agent, dispatched_at) = (agent.clone(), now.wall);
-        let lease = self.lease(task, &agent);
-        let assignment = Assignment { agent, dispatched_at, slack, times: PhaseTimes::default(), lease };
+    /// Whether a run must be stored before its agent is told of it: it is exclusive, or the submit would be repeated with the same
+    /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
+    fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
+        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.life == Life::Session(Session::default()));
+        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.exclusive);
+        is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
+    }
+
+    pub(super) fn give(&mut self, now: Now, task: TaskId, assignment: Assignment) {
+        let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
+        self.agents.set_slot(&assignment.agent, Slot::Busy(task));
+        self.agents.set_given(&assignment.agent, Some((task, round)));
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 
@@ -372,15 +345,6 @@ impl Controller {
         self.end_children(now, task);
         self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome });
         self.finished(now, task);
-    }
-}
-
-/// The run that a message says its agent has, or has ended.
-fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
-    match message {
-        FromAgent::Heartbeat(heartbeat) => heartbeat.run,
-        FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
-        FromAgent::Apply(_) | FromAgent::Exit => None,
     }
 }
 

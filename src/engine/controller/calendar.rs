@@ -57,14 +57,19 @@ impl Controller {
         }
     }
 
-    /// A run has begun: it must end in time.
-    pub(super) fn time_run(&mut self, now: Now, task: TaskId) {
+    /// An agent has said that a run goes on, and perhaps for how long it has: it must end in time.
+    pub(super) fn time_run(&mut self, now: Now, task: TaskId, ran: Option<Duration>) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
-        // What was told late counts from when it was, by the clock of the agent: one that is ahead makes it zero, and one that is
-        // behind does not put the run before its dispatch.
-        let ran = run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at))).min(timeout);
-        self.timers.set(Timer::RunTime(task), now.mono + (timeout - ran));
+        let timer = Timer::RunTime(task);
+        if ran.is_none() && self.timers.is_set(&timer) {
+            return;
+        }
+        // An agent that does not say how long may have told late that the run began. When it did is told by clocks on the wall,
+        // which jump: no run is older than its dispatch. That of a former controller is known by such a clock only.
+        let shown = || run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at)));
+        let ran = ran.unwrap_or_else(|| run.dispatched.map_or(Duration::ZERO, |at| now.mono.since(at).min(shown())));
+        self.timers.set(timer, now.mono + timeout.saturating_sub(ran));
     }
 
     /// The next round of a task waits.

@@ -48,7 +48,8 @@ impl Controller {
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Reply::Submitted { task: first, warning: None, duplicate: true });
         }
-        self.check_room(now, &submit)?;
+        let submitted = submit.members();
+        self.check_room(now, &submit, size_of::<TaskRecord>() + submitted.len())?;
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }
@@ -56,7 +57,7 @@ impl Controller {
         let id = self.new_id(now.wall);
         let record = TaskRecord {
             id,
-            submitted: submit.members(),
+            submitted,
             tool: submit.tool,
             address: submit.address.map(Arc::new),
             parent,
@@ -97,13 +98,13 @@ impl Controller {
         Ok(Some(first.id))
     }
 
-    /// Whether one more task can be taken.
-    fn check_room(&self, now: Now, submit: &Submit) -> Result<(), Refusal> {
+    /// Whether one more task, of so many bytes, can be taken.
+    fn check_room(&self, now: Now, submit: &Submit, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         if let Some(trouble) = &self.store_trouble {
             return limit(format!("the task cannot be stored ({trouble}); submit it again later"));
         }
-        self.check_queue(&submit.policy.needs)?;
+        self.check_queue(&submit.policy.needs, bytes)?;
         match submit.policy.end_before.filter(|at| *at <= now.wall) {
             None => Ok(()),
             Some(at) => {
@@ -113,12 +114,20 @@ impl Controller {
         }
     }
 
-    /// Whether one more task can wait.
-    pub(super) fn check_queue(&self, needs: &Needs) -> Result<(), Refusal> {
+    /// Whether one more task, of so many bytes, can wait.
+    pub(super) fn check_queue(&self, needs: &Needs, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         let queue = self.tasks.queue();
         if queue.len() >= self.settings.waiting_max {
             return limit(format!("{} tasks wait already (WAITING_TASKS_MAX); try again later", queue.len()));
+        }
+        let bytes_max = self.settings.waiting_bytes_max;
+        if queue.bytes().saturating_add(bytes) > bytes_max {
+            return limit(format!(
+                "the tasks that wait hold {} bytes already, and this one needs {bytes}; WAITING_BYTES_MAX is {bytes_max}; try \
+                 again later, or send large values in files",
+                queue.bytes()
+            ));
         }
         let other_needs = queue.other_needs(needs);
         // One line more for those without any needs: they are held up by nobody else's.
@@ -184,8 +193,7 @@ impl Controller {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
                 let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
-                    let shown = id.map_or_else(|| "of that id".to_owned(), |id| id.to_string());
-                    return Reply::Refused(request::no_such_task(&shown)).into();
+                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
                 };
                 filter.matches(record).then_some((record.id, 1))
             }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{Reply, Wanted};
-use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord};
+use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord, TaskState};
 
 /// The connection that a request came by. The shell names it, and gives no name twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,8 +52,8 @@ impl From<Reply> for Answer {
 
 /// What the shell must do, in order.
 ///
-/// All [`Record`]s of a turn are committed at once ([`Ledger`](super::Ledger)). What [`Effect::is_promise`] says leaves after
-/// that commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
+/// All [`Record`]s of a turn are committed at once ([`Ledger`](super::Ledger)). [`Effect::claim`] says what leaves after that
+/// commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
@@ -69,44 +69,83 @@ pub enum Effect {
     PushAgain(Box<TaskRecord>),
 }
 
-impl Effect {
-    /// Whether this tells somebody what must not be lost any more.
+/// What a message says of stored things, and so what it waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Claim {
+    /// It tells somebody what must not be lost any more: it waits for the commit.
+    Promise,
+    /// It shows how things stand. What it shows shall not be undone by a restart, so it waits for the commit, but not for a
+    /// store that is in trouble.
+    View,
+    /// Nothing: it leaves at once.
+    Nothing,
+}
+
+impl Claim {
+    /// Whether a message leaves only after the commit of its turn.
     #[must_use]
-    pub fn is_promise(&self) -> bool {
+    pub const fn waits(self, is_store_in_trouble: bool) -> bool {
         match self {
-            Self::Record(_) | Self::Publish(_) => false,
+            Self::Promise => true,
+            Self::View => !is_store_in_trouble,
+            Self::Nothing => false,
+        }
+    }
+
+    const fn promise_if(is_promise: bool) -> Self {
+        if is_promise { Self::Promise } else { Self::Nothing }
+    }
+}
+
+impl Effect {
+    /// What this effect claims.
+    #[must_use]
+    pub fn claim(&self) -> Claim {
+        match self {
+            Self::Record(_) | Self::Publish(_) => Claim::Nothing,
             // Whoever has waited for the end goes on from here.
-            Self::Reply(_, Reply::Task { record, .. }) => finished(record),
-            Self::Reply(_, reply) => reply_is_promise(reply),
-            // What comes of another round is said after the promise that hands it out, so pushes stay in order.
-            Self::Push(record) | Self::PushAgain(record) => finished(record) || record.phase() == Phase::Waiting,
+            Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => Claim::Promise,
+            Self::Reply(_, reply) => claim_of_reply(reply),
+            Self::Push(record) => claim_of_push(record),
+            Self::PushAgain(_) => Claim::Promise,
         }
     }
 }
 
-/// Whether this answer must wait for the commit: that something was taken, or that an agent may forget a run. A task is handed
-/// out without a wait for the disk, but not again, and not if it is exclusive: a controller that dies must not leave a round that
-/// its successor hands out, too.
+/// What an answer claims. A task is handed out without a wait for the disk; but not for a second time, or where the next
+/// controller could not find the run again: a controller that dies must not leave a run that its successor hands out, too.
 #[must_use]
-pub fn reply_is_promise(reply: &Reply) -> bool {
+pub fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
-        Reply::Submitted { .. } | Reply::Done => true,
-        Reply::Assigned(record) => record.round > Round(0) || record.lease().is_some(),
-        Reply::Reported { phase, refusal, .. } => *phase >= Phase::Ended || refusal.is_some(),
-        Reply::Heartbeat { wanted, .. } => matches!(wanted, Some((.., Wanted::Drop))),
-        _ => false,
+        Reply::Submitted { .. } | Reply::Done => Claim::Promise,
+        Reply::Assigned(record) => {
+            let after_commit = record.last_run().is_some_and(|run| run.after_commit);
+            Claim::promise_if(record.round > Round(0) || after_commit)
+        }
+        // An agent forgets a run by it.
+        Reply::Reported { phase, refusal, .. } => Claim::promise_if(*phase >= Phase::Ended || refusal.is_some()),
+        Reply::Heartbeat { wanted, .. } => Claim::promise_if(matches!(wanted, Some((.., Wanted::Drop)))),
+        Reply::Task { .. }
+        | Reply::Explained { .. }
+        | Reply::Tasks { .. }
+        | Reply::Agents { .. }
+        | Reply::Gate(_)
+        | Reply::Gates(_) => Claim::View,
+        // How many there are at the moment, and not which: whoever asks whether the service is alive waits for no disk.
+        Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
+        Reply::Refused(_) => Claim::Nothing,
     }
 }
 
-/// Whether this answer shows how tasks stand. What it shows shall not be undone by a restart, so it waits for the store, but not
-/// for one that is in trouble.
-#[must_use]
-pub const fn reply_is_view(reply: &Reply) -> bool {
-    matches!(reply, Reply::Task { .. } | Reply::Explained { .. } | Reply::Tasks { .. })
-}
-
-fn finished(record: &TaskRecord) -> bool {
-    record.phase() == Phase::Finished
+/// What is stored is pushed after its commit. PREPARING and RUNNING are pushed at once, unless a former controller may have
+/// pushed something else with the same number: then the number is stored first.
+fn claim_of_push(record: &TaskRecord) -> Claim {
+    match &record.state {
+        TaskState::Waiting { .. } | TaskState::Ended { .. } | TaskState::Finished { .. } => Claim::Promise,
+        TaskState::Dispatched(run) | TaskState::Preparing(run) | TaskState::Running(run) => {
+            Claim::promise_if(run.dispatched.is_none())
+        }
+    }
 }
 
 /// What is stored. A later record of the same task, gate or agent replaces an earlier one.

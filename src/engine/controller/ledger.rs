@@ -9,19 +9,23 @@
 //! | in trouble, such as a full disk | wait until a commit has taken all of it; one is tried every second |
 //!
 //! A promise leaves after the commit of its turn and of all turns before it, in the order in which it was made. A promise of a
-//! turn that has nothing to store waits for those before it as well: what it tells may rest on them. Records that nobody was
-//! promised anything for are due a little later: nobody could tell that they are lost.
+//! turn that has nothing to store waits for those before it as well: what it tells may rest on them. Records that no promise
+//! depends on are due a little later: their loss cannot be observed. That a run is prepared or has begun, its agent says again
+//! after a restart: such a record is due a second later, and mostly joins the commit of something else.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::effect::Record;
-use crate::types::{AgentId, Label, Mono, TaskId};
+use crate::types::{AgentId, Label, Mono, Phase, TaskId};
 
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// For how long what nobody waits for may wait for something that shares its commit.
 pub const UNHURRIED: Duration = Duration::from_millis(10);
+
+/// The same for what an agent says again: a run that is shorter costs no commit for it.
+const LEISURELY: Duration = Duration::from_secs(1);
 
 /// What a turn promises, in order, and when the first of it is due.
 #[derive(Debug)]
@@ -73,7 +77,7 @@ pub struct Ledger<P> {
 #[derive(Debug)]
 enum Store<P> {
     Idle,
-    Busy { promises: Vec<P>, in_trouble: bool },
+    Busy { promises: Vec<P>, newest: Option<TaskId>, in_trouble: bool },
     Troubled { retry_at: Mono },
 }
 
@@ -82,6 +86,8 @@ enum Store<P> {
 pub struct Kept<P> {
     /// These may leave.
     pub promises: Vec<P>,
+    /// The newest task of which something was stored.
+    pub newest: Option<TaskId>,
     /// Whether the store was in trouble until now.
     pub recovered: bool,
 }
@@ -97,7 +103,7 @@ impl<P> Ledger<P> {
     #[must_use]
     pub fn handle_turn(&mut self, now: Mono, records: Vec<Record>, promises: Promises<P>) -> Vec<P> {
         let Promises { list: promises, due } = promises;
-        let records_due = (!records.is_empty()).then(|| now + UNHURRIED);
+        let records_due = records.iter().map(patience).min().map(|patience| now + patience);
         self.records.extend(records.into_iter().map(|record| (Subject::of(&record), record)));
         let waiting = match &mut self.store {
             Store::Idle if self.records.is_empty() => return promises,
@@ -125,7 +131,8 @@ impl<P> Ledger<P> {
             return None;
         }
         self.due = None;
-        self.store = Store::Busy { promises: std::mem::take(&mut self.promises), in_trouble };
+        let newest = self.records.keys().rev().find_map(Subject::task);
+        self.store = Store::Busy { promises: std::mem::take(&mut self.promises), newest, in_trouble };
         Some(std::mem::take(&mut self.records).into_values().collect())
     }
 
@@ -147,15 +154,15 @@ impl<P> Ledger<P> {
     /// The commit rests on the disk.
     #[must_use]
     pub fn handle_stored(&mut self) -> Kept<P> {
-        let (promises, recovered) = self.end_commit();
-        Kept { promises, recovered }
+        let (promises, newest, recovered) = self.end_commit();
+        Kept { promises, newest, recovered }
     }
 
     /// The commit is not stored; these records of it come back, and are part of the next one. When that is news, the promises
     /// that wait come back as well: some can be taken back. The others are to be given to [`Self::hold`], in their order.
     #[must_use]
     pub fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<P>> {
-        let (mut promises, in_trouble) = self.end_commit();
+        let (mut promises, _, in_trouble) = self.end_commit();
         self.store = Store::Troubled { retry_at: now + RETRY_INTERVAL };
         for record in records {
             // What has been decided since is newer.
@@ -169,9 +176,9 @@ impl<P> Ledger<P> {
         Some(promises)
     }
 
-    fn end_commit(&mut self) -> (Vec<P>, bool) {
+    fn end_commit(&mut self) -> (Vec<P>, Option<TaskId>, bool) {
         match std::mem::replace(&mut self.store, Store::Idle) {
-            Store::Busy { promises, in_trouble } => (promises, in_trouble),
+            Store::Busy { promises, newest, in_trouble } => (promises, newest, in_trouble),
             Store::Idle | Store::Troubled { .. } => unreachable!("a commit has ended that was never begun"),
         }
     }
@@ -203,6 +210,19 @@ impl<P> Ledger<P> {
     }
 }
 
+/// How long a record that no promise depends on may wait for company.
+fn patience(record: &Record) -> Duration {
+    match record {
+        Record::Put(record) => match record.phase() {
+            Phase::Preparing | Phase::Running if record.kill.is_none() => LEISURELY,
+            Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running | Phase::Ended | Phase::Finished => {
+                UNHURRIED
+            }
+        },
+        Record::Remove(_) | Record::Gate(..) | Record::Drained(..) => UNHURRIED,
+    }
+}
+
 /// What a record is of.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
@@ -218,6 +238,13 @@ impl Subject {
             Record::Remove(task) => Self::Task(*task),
             Record::Gate(name, _) => Self::Gate(name.clone()),
             Record::Drained(agent, _) => Self::Agent(agent.clone()),
+        }
+    }
+
+    const fn task(&self) -> Option<TaskId> {
+        match self {
+            Self::Task(task) => Some(*task),
+            Self::Gate(_) | Self::Agent(_) => None,
         }
     }
 }
@@ -256,7 +283,7 @@ mod tests {
         turn(&mut ledger, "a", "first");
         assert_eq!(ledger.poll_commit(at(0)), Some(vec![drained("a", true)]));
         assert!(!ledger.is_at_rest());
-        assert_eq!(ledger.handle_stored(), Kept { promises: vec!["first"], recovered: false });
+        assert_eq!(ledger.handle_stored(), Kept { promises: vec!["first"], newest: None, recovered: false });
         assert!(ledger.is_at_rest());
     }
 
@@ -310,7 +337,7 @@ mod tests {
 
         let _ = ledger.poll_commit(at(2000)).unwrap();
         assert_eq!(ledger.handle_turn(at(0), vec![], due(&["fifth"])), [""; 0]);
-        let kept = Kept { promises: vec!["second", "third", "fourth", "fifth"], recovered: true };
+        let kept = Kept { promises: vec!["second", "third", "fourth", "fifth"], newest: None, recovered: true };
         assert_eq!(ledger.handle_stored(), kept);
         assert_eq!(ledger.poll_timeout(), None);
     }

@@ -9,8 +9,8 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots, with the [`tools`] of each; [`leases`] which void runs are waited for; [`family`] who goes down with whom; [`retention`]
-//! what is kept and for how long; the [`ledger`], beside the
+//! slots, with the [`tools`] of each; [`adopt`] the runs that agents had before this start; [`leases`] which void runs are waited
+//! for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
 //! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
@@ -20,6 +20,7 @@
 //! looks at many tasks or agents is a search: a slice of work a turn, and the connections take turns ([`scan`]).
 
 mod acknowledge;
+mod adopt;
 mod agents;
 mod assign;
 mod calendar;
@@ -55,7 +56,7 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use effect::{Answer, ConnectionId, Effect, Record, Ticket, Timer, reply_is_promise, reply_is_view};
+pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 pub use ledger::{Kept, Ledger, Promises, UNHURRIED};
 pub use restore::Stored;
 
@@ -74,6 +75,8 @@ pub struct Settings {
     pub kill_budget: Duration,
     /// Tasks that may wait: `WAITING_TASKS_MAX`.
     pub waiting_max: usize,
+    /// Bytes of the tasks that wait: `WAITING_BYTES_MAX`.
+    pub waiting_bytes_max: usize,
     /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
     pub needs_max: usize,
     /// Gates that may be known: `GATES_MAX`.
@@ -90,11 +93,11 @@ pub struct Settings {
     pub push_again_max: Duration,
     /// How long a finished family is kept: `TASK_KEEP_HOURS`.
     pub keep: Duration,
-    /// Bytes of results that are kept: `TASK_KEEP_BYTES_MAX`.
+    /// Bytes of finished tasks that are kept: `TASK_KEEP_BYTES_MAX`.
     pub keep_bytes_max: usize,
     /// Tasks or agents in one reply: `DETAILS_LIMIT_MAX`.
     pub page_max: usize,
-    /// Agents that may be known at once.
+    /// Agents that may be known at once: `AGENTS_MAX`.
     pub agents_max: usize,
     /// Queries that may be parked at once; a tenth of them by one connection: `PARKED_MAX`.
     pub parked_max: usize,
@@ -112,6 +115,8 @@ pub struct Controller {
     last_id: TaskId,
     /// Tasks up to here are older than this start of the controller.
     restored_max: TaskId,
+    /// The submits of tasks up to here are stored.
+    stored_max: TaskId,
     tasks: tasks::Tasks,
     agents: agents::Agents,
     families: family::Families,
@@ -146,6 +151,7 @@ impl Controller {
             random,
             last_id: TaskId::MIN,
             restored_max: TaskId::MIN,
+            stored_max: TaskId::MIN,
             tasks: tasks::Tasks::default(),
             agents: agents::Agents::default(),
             families: family::Families::default(),
@@ -196,6 +202,11 @@ impl Controller {
     /// The store cannot be written, or can again. Until it can, submits are refused and everything else goes on.
     pub fn handle_store(&mut self, trouble: Option<String>) {
         self.store_trouble = trouble;
+    }
+
+    /// A commit is stored, and with it the submits of all tasks up to this one.
+    pub fn handle_committed(&mut self, newest: Option<TaskId>) {
+        self.stored_max = self.stored_max.max(newest.unwrap_or(TaskId::MIN));
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one

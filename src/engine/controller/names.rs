@@ -28,6 +28,11 @@ impl Names {
         }
     }
 
+    /// Whether a task has a name.
+    pub(super) fn has(&self, task: TaskId) -> bool {
+        self.names.contains_key(&task)
+    }
+
     /// The tasks with this name that are older than `before`, newest first.
     pub(super) fn get<'a>(&'a self, name: &str, before: Option<TaskId>) -> impl Iterator<Item = TaskId> + use<'a> {
         let name: Arc<str> = name.into();

@@ -5,6 +5,7 @@ use super::effect::{Effect, Record};
 use super::transition::Again;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, GateChange};
+use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{
     AgentId, GateSettings, Holdup, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState,
@@ -27,7 +28,7 @@ impl Controller {
         {
             return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
         }
-        self.check_queue(&record.policy.needs)?;
+        self.check_queue(&record.policy.needs, record.bytes())?;
         self.unkeep(task);
         self.stop_pushing_again(task);
         let times = PhaseTimes::default();
@@ -54,7 +55,8 @@ impl Controller {
     /// An agent shall get no more tasks, or may again. It need not be here: an agent that is restarted keeps its name.
     pub(super) fn drain(&mut self, agent: &AgentId, drain: bool) -> Result<Reply, Refusal> {
         if drain && self.agents.drained() >= self.settings.agents_max {
-            let message = format!("{} agents are drained already", self.settings.agents_max);
+            let max = self.settings.agents_max;
+            let message = format!("{max} agents are drained already (AGENTS_MAX); let some of them have tasks again");
             return Err(Refusal::new(Code::LimitReached, message));
         }
         self.agents.set_drained(agent, drain);
@@ -107,9 +109,9 @@ impl Controller {
     }
 
     /// Why a task stands where it does.
-    pub(super) fn explain(&self, now: Now, found: Option<TaskId>) -> Result<Reply, Refusal> {
+    pub(super) fn explain(&self, now: Now, filter: &Filter, found: Option<TaskId>) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
-        let Some(record) = found else { return Err(request::no_such_task("of that id or given id")) };
+        let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
         let sets = self.tasks.queue().sets();
         let agents_with = |tags: &Labels, tool: Option<&ToolName>| {
             self.agents.any_with(tags, |set| tool.is_none_or(|tool| sets.has(set, tool)))

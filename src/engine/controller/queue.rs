@@ -46,12 +46,18 @@ pub(super) struct Queue {
     /// What agents have.
     sets: ToolSets,
     len: usize,
+    bytes: usize,
 }
 
 impl Queue {
     /// How many tasks wait.
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Bytes of memory that the tasks which wait cost.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// How many different needs wait, unless these are among them.
@@ -72,6 +78,7 @@ impl Queue {
             line.lanes.enter(&record.tool, &self.sets);
         }
         self.len += 1;
+        self.bytes += record.bytes();
         match delay(record) {
             None => {}
             Some(Delay::Until(at)) => {
@@ -84,6 +91,7 @@ impl Queue {
     /// A task no longer waits; `record` is as it was while it did.
     pub(super) fn leave(&mut self, now: Now, record: &TaskRecord) {
         self.len -= 1;
+        self.bytes -= record.bytes();
         if let Some(Delay::Until(at)) = delay(record) {
             self.delayed.remove(&(at, record.id));
         }
@@ -292,14 +300,16 @@ impl Queue {
     }
 
     pub(super) fn sanity_check<'a>(&self, waiting: impl Iterator<Item = &'a TaskRecord>) {
-        let mut members = 0;
+        let (mut members, mut bytes) = (0, 0);
         for record in waiting {
             members += 1;
+            bytes += record.bytes();
             let places = [record.held.is_some(), self.is_delayed(record), self.is_ready(record)];
             let count = places.iter().filter(|is| **is).count();
             assert_eq!(count, 1, "task {} is (held, delayed, ready) {places:?}", record.id);
         }
         assert_eq!(members, self.len, "the queue holds a task that does not wait");
+        assert_eq!(bytes, self.bytes, "the bytes of the tasks that wait have drifted");
         let in_lines: usize = self.lines.values().map(|line| line.members).sum();
         assert_eq!(members, in_lines, "a line counts a task that does not wait");
         for (needs, line) in &self.lines {

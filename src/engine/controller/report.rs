@@ -12,7 +12,9 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{self, Report, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskState, Wall};
+use crate::types::{
+    ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState, Wall,
+};
 
 impl Controller {
     pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
@@ -52,7 +54,8 @@ impl Controller {
         }
         let (present, told) = (record.phase(), report.phase);
         if told < present {
-            return not_allowed(format!("task {task} is {present:?} and does not go back to {told:?}"));
+            let (present, told) = (words::phase(present), words::phase(told));
+            return not_allowed(format!("task {task} is {present} and does not go back to {told}"));
         }
         if told == Phase::Finished && report.result.is_none() && record.result().is_none() {
             let message = format!("task {task} is reported FINISHED without {}", words::EXIT_CODE);
@@ -61,24 +64,29 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes through every phase up to the reported one, so that each of them is pushed.
+    /// Goes through every phase up to the reported one, so that each of them is pushed; but for a PREPARING that a former
+    /// controller may have pushed before a later phase.
     fn advance(&mut self, now: Now, report: Report) {
-        let Report { task, phase, times, mut result, .. } = report;
+        let Report { task, phase, times, ran, mut result, .. } = report;
+        let before = self.tasks.get(task).map(TaskRecord::phase);
         loop {
             let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone within its report") };
             if record.phase() >= phase {
-                return;
+                if before < Some(record.phase()) {
+                    self.tasks.store_progress(task);
+                }
+                return self.time_run(now, task, ran);
             }
+            let has_run = times.run.is_some() || phase == Phase::Running;
             match &record.state {
-                TaskState::Dispatched(_) => {
+                TaskState::Dispatched(run) if run.dispatched.is_some() || phase == Phase::Preparing => {
                     self.tasks.change(now, task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
                 }
-                TaskState::Preparing(_) if times.run.is_some() || phase == Phase::Running => {
+                TaskState::Dispatched(_) | TaskState::Preparing(_) if has_run => {
                     self.tasks.change(now, task, TaskEvent::Run(reached(now, times, Phase::Running)));
-                    self.time_run(now, task);
                     self.tool_was_found(now, task);
                 }
-                TaskState::Preparing(_) | TaskState::Running(_) => {
+                TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) => {
                     self.timers.clear(&Timer::RunTime(task));
                     self.tasks.change(now, task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
                     self.end_children(now, task);
@@ -127,6 +135,7 @@ impl Controller {
             Slot::Busy(_) | Slot::Stray => self.agents.set_slot(&sender.agent, Slot::Free),
             Slot::Free | Slot::Parked(..) | Slot::Lost => {}
         }
+        self.agents.set_given(&sender.agent, None);
         true
     }
 

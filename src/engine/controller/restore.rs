@@ -1,7 +1,10 @@
 //! A controller that starts again: from stored records to the state in which they were written.
 //!
 //! Waiting tasks keep their order. A task that an agent had stays with that agent: if it comes back and speaks of the same
-//! run, it is adopted ([`super::assign`]); if it is silent for two intervals, it is lost like any other.
+//! run, it is adopted ([`super::adopt`]); if it is silent for two intervals, it is lost like any other.
+//!
+//! The former controller may have pushed more than it stored. The numbers of those pushes are skipped, and what is pushed of an
+//! adopted run is stored before ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
 
 use super::agents::{Life, Slot};
 use super::effect::Timer;
@@ -28,6 +31,7 @@ impl Controller {
             controller.take_back(now, record);
         }
         controller.restored_max = controller.last_id;
+        controller.stored_max = controller.last_id;
         // Only when all members are known: a family is kept from the end of its last one.
         for (id, at) in finished {
             controller.keep(now, id, at);
@@ -40,31 +44,38 @@ impl Controller {
         controller
     }
 
-    fn take_back(&mut self, now: Now, record: TaskRecord) {
+    fn take_back(&mut self, now: Now, mut record: TaskRecord) {
+        record.pushes += unstored_pushes(&record);
         self.last_id = self.last_id.max(record.id);
         if let Some(parent) = record.parent.filter(|parent| self.tasks.get(*parent).is_some()) {
             self.families.add(record.id, parent);
         }
         self.note_starts(now, &record);
-        let agent = match &record.state {
+        let agent = match &mut record.state {
             TaskState::Waiting { .. } | TaskState::Finished { .. } => None,
             TaskState::Dispatched(run)
             | TaskState::Preparing(run)
             | TaskState::Running(run)
-            | TaskState::Ended { assignment: run, .. } => Some(run.agent.clone()),
+            | TaskState::Ended { assignment: run, .. } => {
+                run.dispatched = None;
+                Some(run.agent.clone())
+            }
         };
         let task = record.id;
+        // For how long it has run is for its agent to say: the clock on the wall may have jumped.
         self.tasks.restore(now, record);
-        self.time_run(now, task);
         if let Some(agent) = agent {
             self.take_back_agent(now, agent, task);
         }
     }
 
     fn take_back_agent(&mut self, now: Now, agent: AgentId, task: TaskId) {
+        let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.agents.slot(&agent) else {
+            let given = (task, round(task));
             self.agents.register(now, agent.clone(), Life::Stored);
             self.agents.set_slot(&agent, Slot::Busy(task));
+            self.agents.set_given(&agent, Some(given));
             self.expect_every_tool(now, &agent);
             return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         };
@@ -72,7 +83,9 @@ impl Controller {
         // The older run was given up, and its lease was waited for. How long ago its agent was heard is not known any more.
         let given = |task| self.tasks.get(task).and_then(|record| record.last_run()).map(|run| run.dispatched_at);
         let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
+        let given = (newer, round(newer));
         self.agents.set_slot(&agent, Slot::Busy(newer));
+        self.agents.set_given(&agent, Some(given));
         self.void(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 
@@ -86,6 +99,17 @@ impl Controller {
                 self.tasks.queue_mut().gates.note_start(now.mono.before(age), needs);
             }
         }
+    }
+}
+
+/// How many pushes may have left after this was stored and before the next change was: PREPARING and RUNNING. A later round is
+/// not handed out before it is stored.
+const fn unstored_pushes(record: &TaskRecord) -> u32 {
+    match &record.state {
+        TaskState::Waiting { .. } if record.round.0 == 0 => 2,
+        TaskState::Dispatched(_) => 2,
+        TaskState::Preparing(_) => 1,
+        TaskState::Waiting { .. } | TaskState::Running(_) | TaskState::Ended { .. } | TaskState::Finished { .. } => 0,
     }
 }
 

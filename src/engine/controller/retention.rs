@@ -1,6 +1,7 @@
 //! How long finished tasks are kept: whole families, by wall time, within a bound of bytes (document, section 4.3).
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use super::effect::Timer;
 use super::{Controller, LOOK_INTERVAL};
@@ -8,6 +9,9 @@ use crate::types::{Now, TaskId, TaskRecord, Wall};
 
 /// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
 const FAMILIES_PER_TURN: usize = 500;
+
+/// Between two looks when tasks are to be kept for no time at all.
+const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
 /// The finished families, by the time at which they are to be forgotten.
 #[derive(Debug, Default)]
@@ -36,14 +40,14 @@ impl Kept {
     }
 
     pub(super) fn sanity_check(&self) {
-        assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept results have drifted");
+        assert_eq!(self.bytes, self.bytes_of.values().sum::<usize>(), "the bytes of kept tasks have drifted");
     }
 }
 
 impl Controller {
     /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
     pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
-        let bytes = self.tasks.get(task).map_or(0, TaskRecord::result_bytes);
+        let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
         self.kept.bytes_of.insert(task, bytes);
         self.kept.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
@@ -54,7 +58,7 @@ impl Controller {
             if over {
                 self.timers.set(Timer::Retention, now.mono);
             } else if !self.timers.is_set(&Timer::Retention) {
-                self.timers.set(Timer::Retention, now.mono + LOOK_INTERVAL);
+                self.timers.set(Timer::Retention, now.mono + self.next_look());
             }
         }
     }
@@ -84,7 +88,12 @@ impl Controller {
         if due || self.kept.bytes > self.settings.keep_bytes_max && self.kept.len() > 0 {
             self.timers.set(Timer::Retention, now.mono);
         } else if self.kept.len() > 0 {
-            self.timers.set(Timer::Retention, now.mono + LOOK_INTERVAL);
+            self.timers.set(Timer::Retention, now.mono + self.next_look());
         }
+    }
+
+    /// Until the next look: none is later than the time for which tasks are kept asks for.
+    fn next_look(&self) -> Duration {
+        self.settings.keep.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL)
     }
 }

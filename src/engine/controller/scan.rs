@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
 use super::tasks::Tasks;
-use crate::protocol::reply::Reply;
+use crate::protocol::reply::{PageOf, Reply};
 use crate::protocol::request::Page;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
@@ -45,9 +45,9 @@ pub(super) struct Scan {
 #[derive(Debug)]
 enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
-    Page { offset: usize, limit: usize, records: Vec<TaskRecord> },
+    Page { page: Page, limit: usize, records: Vec<TaskRecord> },
     Explain { found: Option<TaskId> },
-    Agents { offset: usize, limit: usize },
+    Agents { page: Page, limit: usize },
     Gates,
 }
 
@@ -145,20 +145,20 @@ impl Controller {
     /// TASK/DETAILS: a page of the tasks that match, and how many there are in all.
     pub(super) fn list(&mut self, now: Now, ticket: Ticket, filter: Filter, page: Page) -> Answer {
         let limit = self.page_limit(page.limit);
-        self.search(now, ticket, filter, Goal::Page { offset: page.offset, limit, records: Vec::new() })
+        self.search(now, ticket, filter, Goal::Page { page, limit, records: Vec::new() })
     }
 
     /// TASK/EXPLAIN: why the newest task of an id or a given id stands where it does.
     pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
         if filter.task_id().is_none() && filter.given_id().is_none() {
-            return self.explain(now, None).unwrap_or_else(Reply::Refused).into();
+            return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();
         }
         self.search(now, ticket, filter, Goal::Explain { found: None })
     }
 
     /// AGENT/DETAILS: a page of the agents.
-    pub(super) fn list_agents(&mut self, now: Now, ticket: Ticket, Page { offset, limit }: Page) -> Answer {
-        let goal = Goal::Agents { offset, limit: self.page_limit(limit) };
+    pub(super) fn list_agents(&mut self, now: Now, ticket: Ticket, page: Page) -> Answer {
+        let goal = Goal::Agents { page, limit: self.page_limit(page.limit) };
         self.search(now, ticket, Filter::default(), goal)
     }
 
@@ -209,8 +209,8 @@ impl Controller {
         *left = left.saturating_sub(BEGUN);
         match &scan.goal {
             // A page of them is one slice.
-            Goal::Agents { offset, limit } => {
-                let passed = (*offset).min(self.agents.len()) / SHOWN;
+            Goal::Agents { page, limit } => {
+                let passed = page.offset.min(self.agents.len()) / SHOWN;
                 *left = left.saturating_sub(passed + SHOWN * (*limit).min(self.agents.len()));
                 true
             }
@@ -224,19 +224,22 @@ impl Controller {
 
     /// What has come of a search that is done.
     fn found_out(&mut self, now: Now, scan: Scan) -> Answer {
-        let Scan { ticket, goal, matches, .. } = scan;
+        let Scan { ticket, goal, matches, filter, .. } = scan;
         match goal {
-            Goal::Page { records, .. } => Reply::Tasks { records, total: matches }.into(),
+            Goal::Page { page: Page { offset, limit: asked }, records, .. } => {
+                Reply::Tasks { records, page: PageOf { offset, asked, total: matches } }.into()
+            }
             Goal::Newest { found, wait_until } => {
                 // The task may have been forgotten since its slice was seen.
                 let found = found.filter(|task| self.tasks.get(*task).is_some());
                 self.found(ticket, found.map(|task| (task, matches)), wait_until)
             }
-            Goal::Explain { found } => self.explain(now, found).unwrap_or_else(Reply::Refused).into(),
-            Goal::Agents { offset, limit } => {
+            Goal::Explain { found } => self.explain(now, &filter, found).unwrap_or_else(Reply::Refused).into(),
+            Goal::Agents { page: Page { offset, limit: asked }, limit } => {
                 let sets = self.tasks.queue().sets();
                 let agents = self.agents.page(offset, limit, |set| sets.get(set).cloned());
-                Reply::Agents { agents, total: self.agents.len() }.into()
+                let page = PageOf { offset, asked, total: self.agents.len() };
+                Reply::Agents { agents, page }.into()
             }
             Goal::Gates => self.query_gates(now).into(),
         }
@@ -299,7 +302,7 @@ fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
             found.get_or_insert(record.id);
             0
         }
-        Goal::Page { offset, limit, records } if *matches > *offset && records.len() < *limit => {
+        Goal::Page { page, limit, records } if *matches > page.offset && records.len() < *limit => {
             records.push(record.clone());
             SHOWN
         }

@@ -138,6 +138,13 @@ impl Tasks {
         self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
+    /// Stores how far a run has come, after one or more changes of its phase that are not stored by themselves.
+    pub(super) fn store_progress(&mut self, id: TaskId) {
+        if let Some(record) = self.records.get(&id).filter(|record| !is_stored(record.phase())) {
+            self.effects.push_back(Effect::Record(Record::Put(record.clone())));
+        }
+    }
+
     /// Keeps a task from starting, or lets it.
     pub(super) fn hold(&mut self, now: Now, id: TaskId, held: Option<Wall>) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
@@ -158,6 +165,11 @@ impl Tasks {
             let Some(record) = self.records.get(&id) else { unreachable!("task {id} is delayed, but does not exist") };
             self.queue.make_ready(now, record);
         }
+    }
+
+    /// Whether a task was submitted with a key.
+    pub(super) fn has_submit_key(&self, id: TaskId) -> bool {
+        self.submit_keys.has(id)
     }
 
     /// The next task whose whole life ends, and when.
@@ -238,7 +250,8 @@ const fn is_pushed(after: Phase) -> bool {
     }
 }
 
-/// PREPARING and RUNNING are not stored: the agent says them again when it comes back.
+/// Whether a phase is stored as soon as it is reached. PREPARING and RUNNING are stored once for each report
+/// ([`Tasks::store_progress`]): a short run goes through them within one.
 const fn is_stored(after: Phase) -> bool {
     match after {
         Phase::Waiting | Phase::Dispatched | Phase::Ended | Phase::Finished => true,

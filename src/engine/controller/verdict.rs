@@ -15,13 +15,15 @@ pub(super) enum Verdict {
 
 /// A run has ended, and this is its result.
 pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
-    if let Some(kill) = &record.kill {
-        return of_kill(record, kill);
-    }
     let (policy, counts) = (&record.policy, &record.counts);
     let stderr_is_failure = policy.fail_on_stderr && !result.stderr_tail.is_empty();
+    let has_succeeded = result.exit_code == ExitCode::SUCCESS && !stderr_is_failure;
+    // A kill that came after the end of a run has ended nothing; but there must not be another round.
+    if let Some(kill) = record.kill.as_ref().filter(|_| !(has_succeeded && result.by_itself)) {
+        return of_kill(record, kill);
+    }
     match result.exit_code {
-        ExitCode::SUCCESS if !stderr_is_failure => Verdict::End(Outcome::Succeeded),
+        _ if has_succeeded => Verdict::End(Outcome::Succeeded),
         // One defer too many is a failure like any other.
         ExitCode::DEFERRED if counts.defers < policy.defers_max => Verdict::Again(RoundEnd::Deferred),
         _ if counts.fails >= policy.fails_max => Verdict::End(Outcome::Failed),

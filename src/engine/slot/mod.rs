@@ -359,7 +359,7 @@ impl Slot {
 
     /// How the run stands; with the last report of a run, the agent asks for its next task.
     fn report(&mut self, now: Now) -> Option<FromAgent> {
-        let mut report: Report = self.run.report()?;
+        let mut report: Report = self.run.report(now)?;
         if !self.run.is_finished() {
             return Some(FromAgent::Report(Box::new(report)));
         }

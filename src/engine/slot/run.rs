@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::{Effect, Exited, Failure, Hold, Signal, Slot, SpawnFailure, Timer};
 use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
-use crate::types::{ExitCode, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
+use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
 
 /// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds; five tries of two
 /// milliseconds outlast it (HAZARDS row P5).
@@ -43,6 +43,8 @@ pub(super) struct Taken {
     pub(super) job: Job,
     pub(super) state: State,
     times: PhaseTimes,
+    /// Since when run.sh runs.
+    since: Option<Mono>,
     /// Signals sent so far, once the run is to be ended.
     ladder: Option<u32>,
     fate: Fate,
@@ -79,7 +81,7 @@ impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let run = Taken { job, state, times, ladder: None, fate, hold: None, refused: false, held: false };
+        let run = Taken { job, state, times, since: None, ladder: None, fate, hold: None, refused: false, held: false };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -162,7 +164,7 @@ impl Run {
     }
 
     /// How it stands, if anybody wants to know.
-    pub(super) fn report(&self) -> Option<Report> {
+    pub(super) fn report(&self, now: Now) -> Option<Report> {
         let run = self.taken()?;
         let (phase, result) = match &run.state {
             _ if run.fate == Fate::Dropped => return None,
@@ -174,7 +176,9 @@ impl Run {
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
-        Some(Report { task, round, phase, times: run.times, result, wait: None })
+        // Of a run that has ended, nobody has to end it in time.
+        let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
+        Some(Report { task, round, phase, times: run.times, ran, result, wait: None })
     }
 }
 
@@ -203,6 +207,7 @@ impl Slot {
             Ok(()) => {
                 run.state = State::Running;
                 run.times.run = Some(now.wall);
+                run.since = Some(now.mono);
                 let is_to_end = run.ladder.is_some();
                 self.report_soon(now);
                 if is_to_end {
@@ -237,6 +242,7 @@ impl Slot {
             cpu_seconds: exited.cpu_seconds,
             max_rss_kib: exited.max_rss_kib,
             reaped: 0,
+            by_itself: run.ladder.is_none(),
             defer: exited.defer,
         };
         self.end(now, result);

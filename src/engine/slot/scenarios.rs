@@ -692,3 +692,31 @@ fn a_long_run_is_told_of_when_its_slack_is_over() {
     let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
     assert_eq!(report.phase, Phase::Running);
 }
+
+/// Whatever the clocks on the wall do meanwhile (HAZARDS row D7).
+#[test]
+fn a_run_is_told_with_how_long_it_has_lasted() {
+    let mut host = Host::running();
+    host.now.mono = host.now.mono + INTERVAL / 2;
+    host.now.wall = Wall::from_micros(5);
+    let effects = host.answer(heard(2));
+    let report = effects.iter().find_map(|effect| match effect {
+        Effect::Send(FromAgent::Report(report)) => Some(report),
+        _ => None,
+    });
+    let report = report.unwrap_or_else(|| panic!("{effects:?}"));
+    assert_eq!((report.phase, report.ran), (Phase::Running, Some(INTERVAL / 2)));
+}
+
+/// Only the agent knows whether its signal or the end came first.
+#[test]
+fn a_run_that_ends_without_a_signal_has_ended_by_itself() {
+    let by_itself = |effects: &[Effect]| match effects.last() {
+        Some(Effect::Send(FromAgent::Report(report))) => report.result.as_ref().map(|result| result.by_itself),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(by_itself(&Host::running().end(0)), Some(true));
+    let mut host = Host::running();
+    host.kill();
+    assert_eq!(by_itself(&host.end(0)), Some(false));
+}

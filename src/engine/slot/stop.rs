@@ -49,7 +49,7 @@ impl Slot {
 
     /// Nobody has confirmed them in time, and nothing keeps them any longer.
     pub(super) fn give_up_results(&mut self, now: Now) {
-        let last = self.run.report();
+        let last = self.run.report(now);
         for report in self.link.unconfirmed_reports().chain(&last) {
             let round = report.round.unwrap_or_default();
             let code = report.result.as_ref().map_or(0, |result| result.exit_code.0);

@@ -41,7 +41,7 @@ pub enum FromAgent {
 pub struct Heartbeat {
     /// Whether the slot is taken.
     pub busy: bool,
-    /// The run that it is taken by, if the agent says so.
+    /// The run that it is taken by. An agent that is busy and does not say so means the one that it was given.
     pub run: Option<(TaskId, Round)>,
     /// Where the agent is.
     pub ip: Option<String>,
@@ -85,6 +85,8 @@ pub struct Report {
     pub phase: Phase,
     /// When it reached its phases.
     pub times: PhaseTimes,
+    /// For how long run.sh has run, by a clock that does not jump; in RUNNING, if the agent says so.
+    pub ran: Option<Duration>,
     /// How run.sh ended, in ENDED and FINISHED.
     pub result: Option<RunResult>,
     /// For how long the agent waits for its next task: an APPLY in the same message.
@@ -116,7 +118,10 @@ impl Reader {
             },
         };
         let run = match (self.fields.get(words::TASK_ID), self.round()?) {
-            (Some(_), round) => Some((self.task_id()?, round.unwrap_or_default())),
+            (Some(_), round) => {
+                let task = self.task_id()?;
+                round.map(|round| (task, round))
+            }
             (None, _) => None,
         };
         let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
@@ -154,7 +159,8 @@ impl Reader {
             finish: moment(&self.fields, words::FINISH_TIME)?,
         };
         let result = if phase >= Phase::Ended { result(&self.fields)? } else { None };
-        Ok(Report { task, round: self.round()?, phase, times, result, wait: self.wait()? })
+        let ran = seconds(&self.fields, words::RAN_SECONDS)?;
+        Ok(Report { task, round: self.round()?, phase, times, ran, result, wait: self.wait()? })
     }
 }
 
@@ -174,6 +180,7 @@ pub(in crate::protocol) fn result(fields: &Fields) -> Result<Option<RunResult>, 
         cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
         max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
         reaped: whole(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
+        by_itself: fields.get(words::BY_ITSELF).and_then(Scalar::as_bool).unwrap_or_default(),
         defer: defer(fields)?,
     }))
 }

@@ -55,6 +55,7 @@ pub(super) fn engine(config: &Config) -> Settings {
         heartbeat_interval: config.agent.heartbeat_interval,
         kill_budget: kill_budget(config.agent.kill_interval, config.agent.kill_count, config.agent.straggler_grace),
         waiting_max: config.controller.waiting_tasks_max,
+        waiting_bytes_max: config.controller.waiting_bytes_max,
         needs_max: config.controller.waiting_needs_max,
         gates_max: config.controller.gates_max,
         defer_delay: config.task_defaults.defer_delay,
@@ -65,9 +66,9 @@ pub(super) fn engine(config: &Config) -> Settings {
         keep: config.controller.task_keep,
         keep_bytes_max: usize::try_from(config.controller.task_keep_bytes_max).unwrap_or(usize::MAX),
         page_max: config.controller.details_limit_max,
-        // Bounds of memory, far above what a machine's descriptors allow.
-        agents_max: 100_000,
+        agents_max: config.controller.agents_max,
         parked_max: config.controller.parked_max,
+        // A bound of memory.
         scans_max: 500,
     }
 }

@@ -199,5 +199,11 @@ class Service:
         assert not faults, "\n".join(faults)
 
 
+def restart(service):
+    """Ends the controller as a crash does, and starts it again on the same ports."""
+    service.controller.kill()
+    service.start_controller(port_of(service.rep), port_of(service.pub))
+
+
 def port_of(address):
     return int(address.rsplit(":", 1)[1])

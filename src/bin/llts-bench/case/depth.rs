@@ -103,6 +103,7 @@ impl Dispatcher {
             round: Some(job.round),
             phase: Phase::Finished,
             times: PhaseTimes::default(),
+            ran: None,
             result: Some(RunResult::of(ExitCode(0), String::new())),
             wait: None,
         };

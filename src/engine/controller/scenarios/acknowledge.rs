@@ -181,3 +181,25 @@ fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
     world.pass_with(seconds(700.0), &[("a", None)]);
     assert!(world.stored.is_empty());
 }
+
+/// The number that is confirmed late was that of PREPARING, in the life of another controller.
+#[test]
+fn a_late_confirmation_of_an_earlier_push_confirms_no_end() {
+    let mut world = World::new();
+    world.loses_progress = true;
+    let task = world.submitted(&acknowledged().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", task, Round(0));
+    let before: Vec<_> = world.pushes.iter().map(|record| record.pushes).collect();
+    world.restart();
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.outcome(task), Outcome::Lost);
+    for seq in before {
+        world.confirm(task, seq, ADDRESS);
+        assert_eq!(world.record(task).acknowledgement, Acknowledgement::None, "that was push {seq}");
+    }
+    let end = world.record(task).pushes;
+    world.restart();
+    assert_eq!(world.record(task).pushes, end, "what is stored is pushed again as it was");
+    world.confirm(task, end, ADDRESS);
+    assert!(matches!(world.record(task).acknowledgement, Acknowledgement::Received(_)));
+}

@@ -208,7 +208,7 @@ fn a_task_whose_time_is_over_while_its_agent_cleans_up_has_no_next_round() {
     let task = world.submitted(&fields);
     world.runs("a", task, Round(0));
     let (phase, times) = (Phase::Ended, PhaseTimes::default());
-    let report = Report { task, round: Some(Round(0)), phase, times, result: Some(result(1)), wait: None };
+    let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result: Some(result(1)), wait: None };
     let _ = world.say("a", FromAgent::Report(Box::new(report)));
     world.pass(seconds(5.5));
     world.ends("a", task, Round(0), result(1));

@@ -27,8 +27,15 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     world.apply("a");
     let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
     let wait = Some(INTERVAL);
-    let report =
-        Report { task: first, round: Some(Round(0)), phase: Phase::Finished, times, result: Some(result(7)), wait };
+    let report = Report {
+        task: first,
+        round: Some(Round(0)),
+        phase: Phase::Finished,
+        times,
+        ran: None,
+        result: Some(result(7)),
+        wait,
+    };
     let (ticket, answer) = world.say("a", FromAgent::Report(Box::new(report)));
     assert!(matches!(answer, Answer::NowAndLater(Reply::Reported { refusal: None, .. })), "{answer:?}");
     let phases: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
@@ -67,12 +74,13 @@ fn a_promise_never_precedes_its_record() {
     world.order.clear();
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.order.last(), Some(&"record"), "the shell commits records before promises, in one turn");
-    assert_eq!(world.order.iter().filter(|what| **what == "promise").count(), 1, "{:?}", world.order);
-    assert!(reply_is_promise(&Reply::Submitted { task, warning: None, duplicate: false }));
+    let promised = world.order.iter().filter(|what| **what == "promise").count();
+    assert_eq!(promised, 2, "ENDED and FINISHED: {:?}", world.order);
+    assert_eq!(claim_of_reply(&Reply::Submitted { task, warning: None, duplicate: false }), Claim::Promise);
     let record = Box::new(world.record(task));
-    assert!(!reply_is_promise(&Reply::Assigned(record.clone())), "a dispatch never waits for the disk");
+    assert_eq!(claim_of_reply(&Reply::Assigned(record.clone())), Claim::Nothing, "no dispatch waits for the disk");
     let again = Box::new(TaskRecord { round: Round(1), ..*record });
-    assert!(reply_is_promise(&Reply::Assigned(again)), "but a later round is used only once");
+    assert_eq!(claim_of_reply(&Reply::Assigned(again)), Claim::Promise, "but a later round is used only once");
 }
 
 #[test]
@@ -173,7 +181,7 @@ fn a_simple_agent_is_understood() {
     let mut say = |message| world.say_as("simple", 0, message).1;
     let report = |phase, result| {
         let times = PhaseTimes::default();
-        FromAgent::Report(Box::new(Report { task, round: None, phase, times, result, wait: None }))
+        FromAgent::Report(Box::new(Report { task, round: None, phase, times, ran: None, result, wait: None }))
     };
     assert!(matches!(say(FromAgent::Apply(None)), Answer::Now(Reply::Assigned(_))));
     for phase in [Phase::Preparing, Phase::Running, Phase::Ended] {

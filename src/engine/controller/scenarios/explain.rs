@@ -131,10 +131,38 @@ fn the_log_of_a_lost_task_names_its_agent() {
     assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
     let told = world.told(words::kind::TASK_QUERY, task);
     assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
-    assert_eq!(told.get(words::EXIT_CODE), None);
+    assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null));
     let before = world.record(task);
     world.restart();
     assert_eq!(world.record(task), before);
     world.do_to(words::kind::TASK_RETRY, task);
     assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+}
+
+/// A kill that comes after the end of a run ends nothing. The agent knows which was first.
+#[test]
+fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
+    for (by_itself, exit_code, outcome) in
+        [(true, 0, Outcome::Succeeded), (false, 0, Outcome::Killed), (true, 1, Outcome::Killed)]
+    {
+        let mut world = World::new();
+        let task = world.submitted(&Fields::new().with(words::MAX_FAILS, 5u32));
+        world.runs("a", task, Round(0));
+        let ended_at = world.now.wall + seconds(1.0);
+        world.pass(seconds(1.001));
+        world.kill(task);
+        world.pass(seconds(0.001));
+        let times = PhaseTimes { end: Some(ended_at), ..PhaseTimes::default() };
+        let result = Some(RunResult { by_itself, ..result(exit_code) });
+        let (round, phase) = (Some(Round(0)), Phase::Finished);
+        let report = Report { task, round, phase, times, ran: None, result, wait: None };
+        let _ = world.say("a", FromAgent::Report(Box::new(report)));
+        assert_eq!(world.outcome(task), outcome, "by itself: {by_itself}, exit code {exit_code}");
+        let told = world.told(words::kind::TASK_QUERY, task);
+        assert_eq!(told.get(words::KILLED).is_some(), outcome == Outcome::Killed, "{told:?}");
+        let log = world.log(task);
+        let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
+        assert!(times.is_sorted(), "{log}");
+        assert!(log.contains("to be ended"), "{log}");
+    }
 }

@@ -147,3 +147,24 @@ fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
     assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
     assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
 }
+
+/// A controller that dies in between must not leave a run of a task that nobody knows: the same submit makes another one.
+#[test]
+fn a_submit_with_a_key_is_handed_out_after_its_commit() {
+    let mut world = World::new();
+    let claim = |world: &mut World, fields: &Fields| {
+        world.park("a");
+        world.order.clear();
+        let (task, _) = submitted(&world.submit(fields));
+        let Some((_, reply @ Reply::Assigned(_))) = world.replies.pop() else { panic!("{:?}", world.replies) };
+        world.ends("a", task, Round(0), result(0));
+        claim_of_reply(&reply)
+    };
+    assert_eq!(claim(&mut world, &keyed("k")), Claim::Promise);
+    assert_eq!(claim(&mut world, &Fields::new()), Claim::Nothing, "others are handed out at once");
+    let (waiting, _) = submitted(&world.submit(&keyed("l")));
+    world.controller.handle_committed(Some(waiting));
+    let (_, answer) = world.say("a", FromAgent::Apply(None));
+    let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
+    assert_eq!(claim_of_reply(&reply), Claim::Nothing, "its submit is stored already");
+}

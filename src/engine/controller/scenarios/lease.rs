@@ -151,7 +151,8 @@ fn another_agent_of_the_name_proves_nothing() {
     assert_eq!(world.apply("b"), None);
     let report = |session, world: &mut World| {
         let (phase, times) = (Phase::Finished, PhaseTimes::default());
-        let report = Report { task, round: Some(Round(0)), phase, times, result: Some(result(0)), wait: None };
+        let report =
+            Report { task, round: Some(Round(0)), phase, times, ran: None, result: Some(result(0)), wait: None };
         world.say_as("a", session, FromAgent::Report(Box::new(report))).1
     };
     let answer = report(4, &mut world);
@@ -270,13 +271,13 @@ fn a_new_controller_goes_on_with_the_session_that_holds_the_lease() {
 #[test]
 fn an_exclusive_task_is_handed_out_after_its_commit() {
     let mut world = World::new();
-    for (fields, is_promise) in [(exclusive(), true), (Fields::new(), false)] {
+    for (fields, claim) in [(exclusive(), Claim::Promise), (Fields::new(), Claim::Nothing)] {
         let task = world.submitted(&fields);
         let (_, answer) = world.say("a", FromAgent::Apply(None));
         let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
-        assert_eq!(reply_is_promise(&reply), is_promise);
+        assert_eq!(claim_of_reply(&reply), claim);
         let lease = fields_of(words::kind::TASK_APPLY, &reply);
-        assert_eq!(lease.get(words::LEASE).is_some(), is_promise, "{lease:?}");
+        assert_eq!(lease.get(words::LEASE).is_some(), claim == Claim::Promise, "{lease:?}");
         world.report("a", task, Round(0), Phase::Finished);
     }
 }

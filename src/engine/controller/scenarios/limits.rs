@@ -27,7 +27,7 @@ fn finished_families_are_forgotten_in_their_time() {
     let left = |world: &mut World| {
         world.beat("a", Some((father, Round(0))));
         match world.ask(Request::TaskDetails(Filter::default(), Page { offset: 0, limit: None })) {
-            Reply::Tasks { total, .. } => total,
+            Reply::Tasks { page, .. } => page.total,
             other => panic!("{other:?}"),
         }
     };
@@ -43,7 +43,9 @@ fn finished_families_are_forgotten_in_their_time() {
 
 #[test]
 fn results_are_kept_within_a_bound() {
-    let mut world = World::with(|settings| settings.keep_bytes_max = 3 * result(0).bytes());
+    let submitted = format!("\"{}\":\"t\"", words::OPERATION).len();
+    let one = size_of::<TaskRecord>() + submitted + result(0).bytes();
+    let mut world = World::with(|settings| settings.keep_bytes_max = 3 * one);
     for _ in 0..5 {
         let task = world.task();
         world.apply("a");
@@ -96,4 +98,85 @@ fn a_submit_that_could_not_be_stored_is_taken_back() {
     world.child(father);
     assert!(!world.controller.handle_unstored(world.now, father, false));
     world.settle();
+}
+
+/// What a task was submitted with is kept as long as the task is, and costs as much as a result.
+#[test]
+fn the_parameters_of_finished_tasks_count_too() {
+    let mut world = World::with(|settings| settings.keep_bytes_max = 250_000);
+    for _ in 0..5 {
+        let task = world.submitted(&Fields::new().with("large", "x".repeat(100_000)));
+        world.kill(task);
+        world.pass(Duration::from_millis(1));
+    }
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 2]));
+}
+
+#[test]
+fn the_bytes_of_tasks_that_wait_have_a_limit() {
+    let mut world = World::with(|settings| settings.waiting_bytes_max = 250_000);
+    let large = Fields::new().with("large", "x".repeat(100_000));
+    let first = world.submitted(&large);
+    world.submitted(&large);
+    let Reply::Refused(refusal) = world.submit(&large) else { panic!() };
+    assert_eq!(refusal.code, Code::LimitReached);
+    for part in ["WAITING_BYTES_MAX is 250000", "try again later"] {
+        assert!(refusal.message.contains(part), "{refusal}");
+    }
+    world.task();
+    world.restart();
+    assert_eq!(refused(&world.submit(&large)), Code::LimitReached, "they are counted after a restart, too");
+    assert_eq!(world.apply("a"), Some((first, Round(1))));
+    let third = world.submitted(&large);
+    world.ends("a", first, Round(1), result(0));
+    assert_eq!(refused(&world.do_to(words::kind::TASK_RETRY, first)), Code::LimitReached, "a retry waits, too");
+    world.kill(third);
+    assert_eq!(world.do_to(words::kind::TASK_RETRY, first), Reply::Done);
+}
+
+/// TASK_KEEP_HOURS = 0.
+#[test]
+fn what_is_not_to_be_kept_is_forgotten_within_a_second() {
+    let mut world = World::with(|settings| settings.keep = Duration::ZERO);
+    for _ in 0..2 {
+        let task = world.task();
+        world.kill(task);
+        assert_eq!(world.phase(task), Phase::Finished, "it can still be seen");
+        world.pass(seconds(1.0));
+        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    }
+}
+
+/// Names cost nothing: whoever has many must not keep others out.
+#[test]
+fn a_lost_agent_makes_room_for_a_new_one() {
+    let mut world = World::with(|settings| settings.agents_max = 3);
+    let task = world.task();
+    for agent in ["a", "b", "c"] {
+        world.apply(agent);
+    }
+    world.pass(INTERVAL);
+    world.beat("a", Some((task, Round(0))));
+    world.beat("c", None);
+    world.pass(INTERVAL);
+    world.beat("a", Some((task, Round(0))));
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 1, busy: 1, lost: 1 });
+    world.beat("d", None);
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 2, busy: 1, lost: 0 }, "b is forgotten");
+    // Nothing but a name.
+    world.beat("e", None);
+    world.park("e");
+    world.beat("f", None);
+    world.park("f");
+    assert_eq!(world.counts(), AgentCounts { total: 3, free: 2, busy: 1, lost: 0 }, "c and d have never done anything");
+    let refusal = match world.say("g", FromAgent::Apply(None)).1 {
+        Answer::Now(Reply::Refused(refusal)) => refusal,
+        other => panic!("{other:?}"),
+    };
+    assert!(refusal.code == Code::LimitReached && refusal.message.contains("AGENTS_MAX"), "{refusal}");
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    world.pass(INTERVAL * 2);
+    world.beat("g", None);
+    assert_eq!(world.counts().lost, 2, "the one that was lost first is forgotten first");
+    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Wanted::Drop), "who comes back is known again");
 }

@@ -55,8 +55,10 @@ struct World {
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
     settings: Settings,
-    /// Records and promises in the order in which they came.
+    /// Records, promises, views and what claims nothing, in the order in which they came.
     order: Vec<&'static str>,
+    /// Whether the controller always dies before it has stored that a run is prepared or has begun.
+    loses_progress: bool,
 }
 
 impl World {
@@ -69,6 +71,7 @@ impl World {
             heartbeat_interval: INTERVAL,
             kill_budget: BUDGET,
             waiting_max: 100,
+            waiting_bytes_max: 1_000_000_000,
             keep: Duration::from_secs(3600),
             keep_bytes_max: 1_000_000,
             page_max: 10,
@@ -98,17 +101,21 @@ impl World {
             drained: BTreeSet::new(),
             published: Vec::new(),
             order: Vec::new(),
+            loses_progress: false,
         }
     }
 
     fn settle(&mut self) {
         while let Some(effect) = self.controller.poll_effect() {
-            self.order.push(match &effect {
-                Effect::Record(_) => "record",
-                effect if effect.is_promise() => "promise",
-                _ => "other",
+            self.order.push(match (&effect, effect.claim()) {
+                (Effect::Record(_), _) => "record",
+                (_, Claim::Promise) => "promise",
+                (_, Claim::View) => "view",
+                (_, Claim::Nothing) => "other",
             });
             match effect {
+                Effect::Record(Record::Put(record))
+                    if self.loses_progress && [Phase::Preparing, Phase::Running].contains(&record.phase()) => {}
                 Effect::Record(Record::Put(record)) => {
                     self.stored.insert(record.id, *record);
                 }
@@ -288,7 +295,8 @@ impl World {
 
     fn report(&mut self, agent: &str, task: TaskId, round: Round, phase: Phase) -> Option<Code> {
         let result = (phase >= Phase::Ended).then(|| result(0));
-        let report = Report { task, round: Some(round), phase, times: PhaseTimes::default(), result, wait: None };
+        let report =
+            Report { task, round: Some(round), phase, times: PhaseTimes::default(), ran: None, result, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -304,7 +312,7 @@ impl World {
     /// The run of a task ends with this result.
     fn ends(&mut self, agent: &str, task: TaskId, round: Round, result: RunResult) -> Option<Code> {
         let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result));
-        let report = Report { task, round: Some(round), phase, times, result, wait: None };
+        let report = Report { task, round: Some(round), phase, times, ran: None, result, wait: None };
         match self.say(agent, FromAgent::Report(Box::new(report))).1 {
             Answer::Now(Reply::Reported { refusal, .. }) => refusal.map(|refusal| refusal.code),
             other => panic!("{other:?}"),
@@ -349,6 +357,23 @@ impl World {
         };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// What a simple agent is told, which says that it is busy and not with what.
+    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
+        let heartbeat = Heartbeat {
+            busy: true,
+            run: None,
+            ip: None,
+            tags: Labels::default(),
+            replaces: None,
+            tools: None,
+            beat: None,
+        };
+        match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
+            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted,
             other => panic!("{other:?}"),
         }
     }

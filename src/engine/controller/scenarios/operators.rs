@@ -60,7 +60,7 @@ fn a_task_is_held_in_each_phase() {
         world.apply("a");
         if phase > Phase::Dispatched {
             let (times, result) = (PhaseTimes::default(), (phase == Phase::Ended).then(|| result(1)));
-            let report = Report { task, round: Some(Round(0)), phase, times, result, wait: None };
+            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);
@@ -289,7 +289,7 @@ fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
             world.runs(agent, task, Round(0));
             let (phase, times) = (Phase::Ended, PhaseTimes::default());
             let result = Some(result(exit_code));
-            let report = Report { task, round: Some(Round(0)), phase, times, result, wait: None };
+            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
             let _ = world.say(agent, FromAgent::Report(Box::new(report)));
         }
         assert_eq!(world.kill(task), Reply::Done);
@@ -309,5 +309,5 @@ fn the_push_of_a_retry_does_not_overtake_that_of_the_end() {
     world.do_to(TASK_RETRY, task);
     let again = Effect::Push(Box::new(world.pushes[1].clone()));
     assert_eq!((world.pushes[0].phase(), world.pushes[1].phase()), (Phase::Finished, Phase::Waiting));
-    assert!(again.is_promise());
+    assert_eq!(again.claim(), Claim::Promise);
 }

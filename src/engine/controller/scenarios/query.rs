@@ -81,12 +81,14 @@ fn a_search_goes_slice_by_slice() {
     let refusal = world.ask_later(Request::TaskDetails(filter("y", "z"), page)).1;
     assert!(matches!(refusal, Answer::Now(reply) if refused(&reply) == Code::LimitReached));
     assert_eq!(world.phase(wanted), Phase::Waiting, "others are answered in between");
+    world.order.clear();
     world.pass(Duration::from_millis(1));
     assert_eq!(world.replies.len(), 2);
+    assert_eq!(world.order, ["view", "view"], "they show what may not be stored yet");
     for (ticket, reply) in &world.replies {
         match reply {
             Reply::Task { record, matches } => assert_eq!((*ticket, record.id, *matches), (search, wanted, 1)),
-            Reply::Tasks { records, total } => assert_eq!((*ticket, records.len(), *total), (list, 2, 5_001)),
+            Reply::Tasks { records, page } => assert_eq!((*ticket, records.len(), page.total), (list, 2, 5_001)),
             other => panic!("{other:?}"),
         }
     }
@@ -97,7 +99,7 @@ fn details_come_by_pages_newest_first() {
     let mut world = World::new();
     let tasks: Vec<_> = (0..15).map(|_| world.task()).collect();
     let mut page = |offset, limit| match world.ask(Request::TaskDetails(Filter::default(), Page { offset, limit })) {
-        Reply::Tasks { records, total } => (records.iter().map(|record| record.id).collect::<Vec<_>>(), total),
+        Reply::Tasks { records, page } => (records.iter().map(|record| record.id).collect::<Vec<_>>(), page.total),
         other => panic!("{other:?}"),
     };
     assert_eq!(page(0, Some(2)), (vec![tasks[14], tasks[13]], 15));
@@ -105,4 +107,89 @@ fn details_come_by_pages_newest_first() {
     assert_eq!(page(0, None).0.len(), 10, "the limit of a page holds whatever is asked for");
     assert_eq!(page(20, None), (vec![], 15));
     assert_eq!(page(0, Some(0)), (vec![], 15));
+}
+
+/// Whatever shows how tasks stand waits for the store, on whichever way it leaves.
+#[test]
+fn an_answer_that_shows_tasks_is_a_view() {
+    let mut world = World::new();
+    let task = world.task();
+    let id = filter(words::TASK_ID, &task.to_string());
+    let page = Page { offset: 0, limit: None };
+    for request in [
+        Request::Query(id.clone(), None),
+        Request::TaskDetails(Filter::default(), page),
+        Request::TaskDetails(filter(words::STATUS, "WAITING"), page),
+        Request::Explain(id.clone()),
+        Request::AgentDetails(page),
+        Request::GateQuery(None),
+    ] {
+        let reply = world.ask(request);
+        assert_eq!(claim_of_reply(&reply), Claim::View, "{reply:?}");
+        assert_eq!(Effect::Reply(world.ticket(), reply).claim(), Claim::View);
+    }
+    assert!(Claim::View.waits(false) && !Claim::View.waits(true), "but not for a store that is in trouble");
+    world.kill(task);
+    let end = world.ask(Request::Query(id, None));
+    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "somebody has waited for the end");
+}
+
+/// Document, section 2.6: a client that knows nothing of pages expects all tasks.
+#[test]
+fn a_page_that_is_cut_says_so() {
+    let mut world = World::new();
+    for _ in 0..15 {
+        world.task();
+    }
+    let mut warning = |fields: Fields| {
+        let reply = world.send(words::kind::TASK_DETAILS, &fields);
+        let bytes = reply::encode(words::kind::TASK_DETAILS, &reply, PageBytes(500));
+        let told: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        let shown = told.as_object().unwrap().values().filter(|value| value.is_object()).count();
+        (shown, told[words::WARNING].as_str().map(str::to_owned))
+    };
+    let (shown, text) = warning(Fields::new());
+    let text = text.unwrap();
+    assert!(shown < 10 && text.contains(&format!("{shown} of 15")), "{text}");
+    assert!(text.contains(&format!("{} {shown}", words::OFFSET)), "{text}");
+    assert_eq!(warning(Fields::new().with(words::LIMIT, 2u32)), (2, None), "as many as were asked for");
+    assert_eq!(warning(Fields::new().with(words::OFFSET, 12u32)), (3, None), "the last ones");
+    assert!(warning(Fields::new().with(words::LIMIT, 14u32)).1.is_some());
+}
+
+/// Document, section 2.3: what has finished has an exit code and a log, also where nothing ran.
+#[test]
+fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
+    let mut world = World::new();
+    let killed = world.task();
+    world.kill(killed);
+    let expired = world.submitted(&Fields::new().with(words::END_BEFORE, world.moment(1.0)));
+    world.pass(seconds(1.0));
+    let lost = world.submitted(&Fields::new().with(words::MAX_LOSSES, 0u32));
+    world.runs("a", lost, Round(0));
+    world.pass(INTERVAL * 2);
+    for task in [killed, expired, lost] {
+        let told = world.told(words::kind::TASK_QUERY, task);
+        assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null), "{told:?}");
+        assert_eq!(told.get(words::REPORT_LOG).and_then(crate::types::Scalar::as_text), Some(""), "{told:?}");
+        let pushed = world.pushes.iter().rfind(|record| record.id == task).unwrap();
+        let frame = String::from_utf8(crate::protocol::publish::encode_status(pushed)).unwrap();
+        assert!(frame.contains(r#""__EXIT_CODE__":null"#) && frame.contains(r#""__REPORT_LOG__":"""#), "{frame}");
+    }
+    let waiting = world.task();
+    let told = world.told(words::kind::TASK_QUERY, waiting);
+    assert_eq!((told.get(words::EXIT_CODE), told.get(words::REPORT_LOG)), (None, None));
+}
+
+#[test]
+fn a_task_that_is_not_there_is_named_as_it_was_asked_for() {
+    let mut world = World::new();
+    for (kind, name, value) in [
+        (words::kind::TASK_QUERY, words::TASK_ID, "my task"),
+        (words::kind::TASK_EXPLAIN, words::TASK_ID, "my task"),
+        (words::kind::TASK_EXPLAIN, words::GIVEN_ID, "my given id"),
+    ] {
+        let reply = world.send(kind, &Fields::new().with(name, value));
+        assert!(matches!(&reply, Reply::Refused(refusal) if refusal.message.contains(value)), "{reply:?}");
+    }
 }

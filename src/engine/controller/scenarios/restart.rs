@@ -28,7 +28,7 @@ fn a_running_task_is_adopted_when_its_agent_comes_back() {
     world.apply("a");
     world.report("a", task, Round(0), Phase::Running);
     world.restart();
-    assert_eq!(world.phase(task), Phase::Dispatched, "RUNNING is not stored; its agent says it again");
+    assert_eq!(world.phase(task), Phase::Running);
     assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Run));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
@@ -126,4 +126,121 @@ fn a_run_whose_dispatch_was_not_stored_goes_on() {
     assert_eq!(world.apply("c"), None, "both are taken");
     assert_eq!(world.report("a", first, Round(0), Phase::Finished), None);
     assert_eq!((world.outcome(first), world.outcome(second)), (Outcome::Succeeded, Outcome::Succeeded));
+}
+
+/// Whatever the former controller had pushed and not stored: no number stands for two states, and no phase goes back.
+#[test]
+fn pushes_go_on_where_they_were() {
+    for told in [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Finished] {
+        let mut world = World::new();
+        world.loses_progress = true;
+        let task = world.task();
+        world.apply("a");
+        for life in 0..3 {
+            if life > 0 {
+                world.restart();
+            }
+            let known = world.pushes.len();
+            assert_eq!(world.report("a", task, Round(0), Phase::Preparing.max(told.min(Phase::Running))), None);
+            let new = world.pushes[known..].iter().map(|record| Effect::Push(Box::new(record.clone())));
+            let promised = new.map(|push| push.claim()).filter(|claim| *claim == Claim::Promise).count();
+            assert_eq!(promised, if life > 0 { world.pushes.len() - known } else { 0 }, "numbers are stored before");
+            // So that the next controller knows of it.
+            let record = world.record(task);
+            if life > 0 {
+                world.stored.insert(task, record);
+            }
+        }
+        world.restart();
+        world.report("a", task, Round(0), told);
+        world.pass(INTERVAL * 2);
+        let pushed: Vec<_> = world.pushes.iter().map(|record| (record.pushes, record.round, record.phase())).collect();
+        let goes_on =
+            |pair: &[(u32, Round, Phase)]| pair[0].0 < pair[1].0 && (pair[0].1, pair[0].2) <= (pair[1].1, pair[1].2);
+        assert!(pushed.windows(2).all(goes_on), "{pushed:?}");
+        assert!(world.pushes.last().unwrap().round == Round(1) || told >= Phase::Ended, "{pushed:?}");
+    }
+}
+
+/// The dispatch was not even stored, and the run was pushed as RUNNING.
+#[test]
+fn pushes_of_a_run_whose_dispatch_was_not_stored_go_on() {
+    let mut world = World::new();
+    let task = world.task();
+    let waiting = world.record(task);
+    world.runs("a", task, Round(0));
+    world.stored.insert(task, waiting);
+    world.restart();
+    assert_eq!(world.report("a", task, Round(0), Phase::Running), None);
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    let pushed: Vec<_> = world.pushes.iter().map(|record| (record.pushes, record.phase())).collect();
+    let expected = [Phase::Preparing, Phase::Running, Phase::Running, Phase::Ended, Phase::Finished];
+    assert_eq!(pushed, (1..).zip(expected).collect::<Vec<_>>());
+}
+
+/// A simple agent says that it is busy, and not with what (facts, 1.2).
+#[test]
+fn a_busy_agent_still_has_the_run_that_it_was_given() {
+    let mut world = World::new();
+    let task = world.task();
+    assert_eq!(world.busy("a"), None, "it was given nothing");
+    world.apply("a");
+    world.report("a", task, Round(0), Phase::Running);
+    world.restart();
+    for _ in 0..3 {
+        assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Run)));
+        world.pass(INTERVAL);
+    }
+    assert_eq!(world.apply("b"), None, "it is not taken away");
+    world.kill(task);
+    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Kill)), "PUB may lose");
+    assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
+    assert_eq!(world.busy("a"), None, "it has said that the run is over");
+}
+
+/// What a simple agent was given is void when it was lost meanwhile, and it is told so.
+#[test]
+fn a_busy_agent_is_told_that_its_run_is_void() {
+    let mut world = World::new();
+    let task = world.task();
+    world.runs("a", task, Round(0));
+    world.pass(INTERVAL * 2);
+    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Drop)));
+    assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
+    let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
+    let report = Report { task, round: None, phase, times, ran: None, result, wait: None };
+    let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
+    let Answer::Now(Reply::Reported { refusal: Some(refusal), round: Round(0), .. }) = answer else {
+        panic!("{answer:?}")
+    };
+    assert_eq!(refusal.code, Code::NotAllowed);
+    assert_eq!(world.phase(task), Phase::Dispatched);
+}
+
+/// A controller that died before it could store its first dispatch: the agent does not say which round it has.
+#[test]
+fn the_report_of_a_simple_agent_finds_its_run() {
+    let mut world = World::new();
+    let task = world.task();
+    world.restart();
+    let (phase, times) = (Phase::Running, PhaseTimes::default());
+    let report = Report { task, round: None, phase, times, ran: None, result: None, wait: None };
+    let (_, answer) = world.say("a", FromAgent::Report(Box::new(report)));
+    assert!(matches!(answer, Answer::Now(Reply::Reported { refusal: None, .. })), "{answer:?}");
+    assert_eq!(world.apply("b"), None);
+}
+
+/// It could not tell the next controller what it runs, if that was not stored.
+#[test]
+fn a_simple_agent_is_told_of_a_task_when_that_is_stored() {
+    let mut world = World::new();
+    let tasks = [world.task(), world.task()];
+    for (session, claim) in [(0, Claim::Promise), (1, Claim::Nothing)] {
+        let (_, answer) = world.say_as(&format!("agent-{session}"), session, FromAgent::Apply(None));
+        let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
+        assert_eq!(claim_of_reply(&reply), claim);
+    }
+    world.restart();
+    assert_eq!(world.phase(tasks[0]), Phase::Dispatched);
 }

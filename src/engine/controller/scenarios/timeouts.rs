@@ -101,7 +101,8 @@ fn the_time_of_a_run_goes_on_over_a_restart() {
     let running = |world: &mut World| {
         let times = PhaseTimes { run: Some(began), ..PhaseTimes::default() };
         let phase = Phase::Running;
-        let report = Report { task, round: Some(Round(0)), phase, times, result: None, wait: None };
+        let ran = Some(world.now.wall.since(began));
+        let report = Report { task, round: Some(Round(0)), phase, times, ran, result: None, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
     };
     running(&mut world);
@@ -152,7 +153,7 @@ fn no_clock_shortens_a_run() {
         let micros = world.now.wall.micros().saturating_add_signed(offset * 1_000_000);
         let times = PhaseTimes { run: Some(Wall::from_micros(micros)), ..PhaseTimes::default() };
         let phase = Phase::Running;
-        let report = Report { task, round: Some(Round(0)), phase, times, result: None, wait: None };
+        let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result: None, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         world.pass_with(seconds(4.9), &[("a", Some((task, Round(0))))]);
         assert_eq!(kills(&world, task), 0, "an agent whose clock is {offset} s off");
@@ -160,5 +161,32 @@ fn no_clock_shortens_a_run() {
         assert_eq!(kills(&world, task), 0, "a jump of {offset} s");
         world.pass(seconds(0.2));
         assert_eq!(kills(&world, task), 1, "the time of a run is that of no clock on the wall");
+    }
+}
+
+/// The agent knows by a steady clock for how long its run has lasted; one that does not say it is not judged by the wall.
+#[test]
+fn no_clock_that_jumps_before_a_restart_ends_a_run() {
+    for (offset, says_how_long) in [(60, true), (86_400, true), (-86_400, true), (86_400, false)] {
+        let mut world = World::new();
+        let task = world.submitted(&limited(0));
+        world.apply("a");
+        let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
+        let running = |world: &mut World, ran: Option<Duration>| {
+            let (phase, round, ran) = (Phase::Running, Some(Round(0)), ran.filter(|_| says_how_long));
+            let report = Report { task, round, phase, times, ran, result: None, wait: None };
+            let _ = world.say("a", FromAgent::Report(Box::new(report)));
+        };
+        running(&mut world, Some(Duration::ZERO));
+        world.pass(seconds(2.0));
+        world.jump(offset);
+        world.restart();
+        world.pass(seconds(0.5));
+        running(&mut world, Some(seconds(2.5)));
+        world.pass(seconds(2.4));
+        assert_eq!(kills(&world, task), 0, "a jump of {offset} s");
+        let left = if says_how_long { 0.2 } else { 2.7 };
+        world.pass_with(seconds(left), &[("a", Some((task, Round(0))))]);
+        assert_eq!(kills(&world, task), 1, "a jump of {offset} s");
     }
 }

@@ -1,0 +1,111 @@
+//! Runs that agents have already: those of a former controller, and those that an agent does not name.
+
+use std::time::Duration;
+
+use super::Controller;
+use super::agents::{Life, Slot};
+use super::assign::agent_slot;
+use crate::protocol::request::{FromAgent, Sender};
+use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
+
+impl Controller {
+    /// A simple agent says that it is busy, and not with what, or reports without a round: it means the run that it was given.
+    pub(super) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
+        let given = self.agents.get(&sender.agent).and_then(|agent| agent.given);
+        match message {
+            FromAgent::Heartbeat(heartbeat) if heartbeat.busy && heartbeat.run.is_none() => heartbeat.run = given,
+            FromAgent::Report(report) if report.round.is_none() => {
+                let given = given.filter(|(task, _)| *task == report.task).map(|(_, round)| round);
+                report.round = given.or_else(|| self.tasks.get(report.task).map(|record| record.round));
+            }
+            FromAgent::Heartbeat(_) | FromAgent::Report(_) | FromAgent::Apply(_) | FromAgent::Exit => {}
+        }
+    }
+
+    /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
+    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller. Only if it
+    /// is another process, which knows that the one before it has died, is that a loss.
+    ///
+    /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
+    /// not confirmed as soon as it knows that the controller is a new one.
+    pub(super) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
+        let id = &sender.agent;
+        let Some(life) = self.agents.get(id).map(|agent| agent.life) else { return };
+        if let Life::Session(_) = life {
+            return;
+        }
+        let present = match agent_slot(self, id) {
+            Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
+            Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
+        };
+        let replaces = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.replaces } else { None };
+        let died = replaces.is_some();
+        let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
+        let spoken_of = spoken_of(message).filter(|run| present == Some(*run) && holds(*run));
+        let is_void = match (message, life) {
+            _ if present.is_none() => false,
+            _ if let Some((task, _)) = spoken_of => {
+                self.time_run(now, task, None);
+                false
+            }
+            _ if died => true,
+            (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
+            (FromAgent::Heartbeat(_), Life::Returned(at))
+                if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
+            {
+                true
+            }
+            (FromAgent::Heartbeat(_), Life::Stored) => return self.agents.set_life(id, Life::Returned(now.mono)),
+            (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
+        };
+        self.agents.set_life(id, Life::Session(sender.session));
+        if let (Some((task, _)), true) = (present, is_void) {
+            log::info!("agent {id} has come back without task {task}");
+            self.agents.set_slot(id, Slot::Free);
+            let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
+            let remains = self.remains_after(now, task, sender, message);
+            self.void(now, task, end, remains);
+        }
+    }
+
+    /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
+    /// that. The run goes on, unless somebody else has got the task meanwhile.
+    pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
+        let Some((task, Round(0))) = spoken_of(message) else { return };
+        let busy = matches!(agent_slot(self, id), Slot::Busy(_));
+        if busy || !self.may_be_out(task) {
+            return;
+        }
+        log::info!("agent {id} already has task {task}");
+        self.unpark(id);
+        self.give(
+            now,
+            task,
+            Assignment {
+                agent: id.clone(),
+                dispatched_at: now.wall,
+                dispatched: None,
+                after_commit: false,
+                slack: Duration::ZERO,
+                times: PhaseTimes::default(),
+                lease: self.lease(task, id),
+            },
+        );
+    }
+
+    /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
+    /// does not wait for the disk, but only for a first round: later ones are never in doubt.
+    pub(super) fn may_be_out(&self, task: TaskId) -> bool {
+        let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
+        task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
+    }
+}
+
+/// The run that a message says its agent has, or has ended.
+fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
+    match message {
+        FromAgent::Heartbeat(heartbeat) => heartbeat.run,
+        FromAgent::Report(report) => report.round.map(|round| (report.task, round)),
+        FromAgent::Apply(_) | FromAgent::Exit => None,
+    }
+}
