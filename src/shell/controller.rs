@@ -5,6 +5,7 @@
 //! addresses that are pushed to have a slice of each turn ([`super::push`]).
 
 mod connection;
+mod error;
 mod settings;
 
 use std::collections::BTreeMap;
@@ -14,15 +15,16 @@ use std::os::fd::AsFd as _;
 use nix::sys::signal::Signal;
 
 use connection::connection;
+pub use error::ControllerError;
 
 use super::clock;
-use super::lock::{LockError, StateLock};
-use super::prompt::{Hosted, PromptError};
+use super::lock::StateLock;
+use super::prompt::Hosted;
 use super::push::Pusher;
 use super::signals::Signals;
-use super::store::{CommitError, Store, StoreError, Writer};
-use super::transport::{self, Ports, SocketError};
-use super::trust::{self, Part, Untrusted};
+use super::store::{CommitError, Store, Writer};
+use super::transport::{self, Ports};
+use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{
     Answer, Claim, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, claim_of_reply,
@@ -37,32 +39,6 @@ use crate::types::{Mono, Now, TaskRecord};
 
 /// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
 const MESSAGES_PER_TURN: usize = 256;
-
-/// Why a controller cannot start or go on.
-#[derive(Debug, thiserror::Error)]
-pub enum ControllerError {
-    /// Another one runs on the same folder.
-    #[error(transparent)]
-    Lock(#[from] LockError),
-    /// STATE_DIR is in the hands of others.
-    #[error(transparent)]
-    Folder(#[from] Untrusted),
-    /// A port cannot be bound.
-    #[error(transparent)]
-    Socket(#[from] SocketError),
-    /// The store cannot be used.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-    /// The store has failed in a way that only a new start can mend.
-    #[error("the store has failed, and only a new start shows what it holds: {0}")]
-    Commit(#[from] CommitError),
-    /// The prompt master that it is to host cannot start.
-    #[error(transparent)]
-    Prompt(#[from] PromptError),
-    /// The system refuses something that every process may have.
-    #[error("cannot start: {0}")]
-    System(#[from] std::io::Error),
-}
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
 ///

@@ -226,7 +226,7 @@ fn the_checks_find_agents_that_do_not_tell() {
 #[test]
 fn the_checks_find_exclusive_rounds_that_overlap() {
     assert!(is_found(60, Defect::NoGuards, "the exclusive"));
-    assert!(is_found(100, Defect::ForgottenLeases, "the exclusive"));
+    assert!(is_found(470, Defect::ForgottenLeases, "the exclusive"));
 }
 
 fn is_found(first_seed: u64, defect: Defect, complaint: &str) -> bool {

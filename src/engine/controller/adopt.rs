@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agents::{Life, Slot};
+use super::agent::{Life, Slot};
 use super::assign::agent_slot;
 use crate::protocol::request::{FromAgent, Sender};
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};

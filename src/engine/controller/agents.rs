@@ -4,99 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::agent::{Agent, Dispensable, Life, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
+use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, Wall};
-
-/// What an agent is doing.
-///
-/// | from | to | when |
-/// |---|---|---|
-/// | - | Free | any message of an unknown agent |
-/// | Free, Lost | Parked | APPLY that may wait, and no task waits |
-/// | Free, Parked | Busy | it gets a task |
-/// | Busy | Free | its task has finished or is void |
-/// | Free | Stray | it says that it has a run that nobody wants any more, or that its slot is not free |
-/// | Stray | Free | it says that its slot is free |
-/// | any | Lost | silent for two intervals |
-/// | Lost | Free, Stray | heard again |
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Slot {
-    Free,
-    /// Waits for a task; the answer to this request will be one. The number says who has waited longest.
-    Parked(Ticket, u64),
-    Busy(TaskId),
-    Stray,
-    Lost,
-}
-
-/// What is known of the process behind an id.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// Its task was stored by a former controller; it has not been heard since.
-    Stored,
-    /// Heard since then, but not of that task.
-    Returned(Mono),
-    /// This life of it speaks.
-    Session(Session),
-}
-
-impl Life {
-    pub(super) fn session(self) -> Session {
-        match self {
-            Self::Session(session) => session,
-            Self::Stored | Self::Returned(_) => Session::default(),
-        }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(super) struct Agent {
-    pub(super) life: Life,
-    pub(super) slot: Slot,
-    /// Whether it was told more than once of the task that it has.
-    pub(super) told_again: bool,
-    /// The run that it got last, until it has reported the end of it or asks for another one.
-    pub(super) given: Option<(TaskId, Round)>,
-    /// Whether it has ever waited for a task or had one.
-    has_worked: bool,
-    /// Its place among those that make room for others.
-    dispensable: Option<(Dispensable, u64)>,
-    pub(super) heard: Mono,
-    pub(super) heard_wall: Wall,
-    pub(super) ip: Option<String>,
-    /// What it has: `AGENT_TAGS`.
-    pub(super) tags: Labels,
-    /// Which tools it has, as soon as it has been heard ([`super::tools`]).
-    pub(super) tools: Option<Tools>,
-    /// Whether it shall get no more tasks.
-    pub(super) drained: bool,
-    /// By which connection it was parked last.
-    connection: Option<ConnectionId>,
-    /// What it needs to end a run, as it says.
-    pub(super) kill_budget: Option<Duration>,
-}
-
-/// The tools of an agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Tools {
-    pub(super) set: SetId,
-    /// The number that the agent gave to what it has told, if it tells at all.
-    pub(super) generation: Option<u64>,
-}
-
-/// The agents that wait for a task, longest first: by their tools, then by their tags. No map or set in it is empty.
-type Parked = BTreeMap<SetId, BTreeMap<Labels, BTreeSet<(u64, AgentId)>>>;
-
-/// Why an agent may be forgotten when there is no room for another one: whatever it says next makes it known again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Dispensable {
-    /// It is lost.
-    Lost,
-    /// It has never waited for a task or had one: perhaps it is nothing but a name.
-    Idle,
-}
+use crate::types::{AgentId, Labels, Now, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -240,10 +153,14 @@ impl Agents {
     /// Changes what decides about the lists in which an agent is.
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
-        unlist(&mut self.parked, id, agent);
+        if let Some(place) = agent.parked_as() {
+            self.parked.remove(place, &agent.tags, id);
+        }
         change(agent);
-        list(&mut self.parked, id, agent);
-        let reason = why_dispensable(agent);
+        if let Some(place) = agent.parked_as() {
+            self.parked.add(place, &agent.tags, id);
+        }
+        let reason = agent.why_dispensable();
         if agent.dispensable.map(|(before, _)| before) == reason {
             return;
         }
@@ -308,27 +225,9 @@ impl Agents {
         *counted(&mut self.counts, state(slot)) += 1;
     }
 
-    /// Whether an agent waits for a task.
-    pub(super) fn any_parked(&self) -> bool {
-        !self.parked.is_empty()
-    }
-
-    /// The sets of tools that agents which wait have.
-    pub(super) fn parked_sets(&self) -> impl Iterator<Item = SetId> {
-        self.parked.keys().copied()
-    }
-
-    /// The parked agent with these tools that a task which requires these tags gets: of those with the fewest tags, the one that
-    /// has been parked longest, so that special agents stay free for the tasks that need them. With how many tags it has, and
-    /// its number in the order of the parked ones.
-    pub(super) fn parked_with(&self, set: SetId, tags: &Labels) -> Option<(usize, u64, &AgentId)> {
-        let suits = |(has, parked): (&Labels, &BTreeSet<(u64, AgentId)>)| {
-            tags.are_within(has).then(|| parked.first().map(|(number, _)| (has.len(), *number))).flatten()
-        };
-        let lists = self.parked.get(&set)?;
-        let (count, number) = lists.iter().filter_map(suits).min()?;
-        let mut first = lists.values().filter_map(BTreeSet::first);
-        first.find(|(parked, _)| *parked == number).map(|(_, id)| (count, number, id))
+    /// The agents that wait for a task and may get one.
+    pub(super) const fn parked(&self) -> &Parked {
+        &self.parked
     }
 
     /// Whether there is an agent that is not lost, may get tasks, and has these tags and, by `has`, the tool.
@@ -381,21 +280,13 @@ impl Agents {
     }
 
     pub(super) fn sanity_check(&self) {
-        let mut listed = 0;
-        assert!(self.parked.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
-        let lists =
-            self.parked.iter().flat_map(|(set, lists)| lists.iter().map(move |(tags, list)| (*set, tags, list)));
-        for (set, tags, parked) in lists {
-            assert!(!parked.is_empty(), "the list of parked agents with {tags:?} is empty");
-            for (number, id) in parked {
-                listed += 1;
-                let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
-                let rightly = matches!(agent.slot, Slot::Parked(_, n) if n == *number) && agent.tags == *tags;
-                let rightly = rightly && agent.tools.is_some_and(|tools| tools.set == set);
-                assert!(rightly && !agent.drained, "{id} is listed as parked");
-            }
+        for (set, tags, number, id) in self.parked.all() {
+            let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
+            let is_right = agent.parked_as() == Some((set, number)) && agent.tags == *tags;
+            assert!(is_right, "{id} is listed as parked");
         }
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;
+        let listed = self.parked.all().count();
         assert_eq!(self.agents.values().filter(parked).count(), listed, "the list of parked agents has drifted");
         for (place, id) in &self.dispensable {
             let agent = self.get(id).unwrap_or_else(|| panic!("{id} makes room and is gone"));
@@ -416,59 +307,10 @@ impl Agents {
     }
 }
 
-fn list(parked: &mut Parked, id: &AgentId, agent: &Agent) {
-    let Some((set, number)) = agent.parked_as() else { return };
-    let lists = parked.entry(set).or_default();
-    // Agents come and go with each task: the tags are copied only for the first one that has them.
-    match lists.get_mut(&agent.tags) {
-        Some(with_these) => with_these.insert((number, id.clone())),
-        None => lists.entry(agent.tags.clone()).or_default().insert((number, id.clone())),
-    };
-}
-
-fn unlist(parked: &mut Parked, id: &AgentId, agent: &Agent) {
-    let Some((set, number)) = agent.parked_as() else { return };
-    let Some(lists) = parked.get_mut(&set) else { return };
-    let Some(with_these) = lists.get_mut(&agent.tags) else { return };
-    with_these.remove(&(number, id.clone()));
-    if with_these.is_empty() {
-        lists.remove(&agent.tags);
-    }
-    if lists.is_empty() {
-        parked.remove(&set);
-    }
-}
-
-impl Agent {
-    /// The list that it is parked in, and its number there, while it waits and may get a task.
-    fn parked_as(&self) -> Option<(SetId, u64)> {
-        match (self.slot, self.drained, self.tools) {
-            (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
-            _ => None,
-        }
-    }
-}
-
 const fn counted(counts: &mut AgentCounts, state: AgentState) -> &mut usize {
     match state {
         AgentState::Free => &mut counts.free,
         AgentState::Busy => &mut counts.busy,
         AgentState::Lost => &mut counts.lost,
-    }
-}
-
-const fn why_dispensable(agent: &Agent) -> Option<Dispensable> {
-    match agent.slot {
-        Slot::Lost => Some(Dispensable::Lost),
-        Slot::Free if !agent.has_worked => Some(Dispensable::Idle),
-        Slot::Free | Slot::Parked(..) | Slot::Busy(_) | Slot::Stray => None,
-    }
-}
-
-const fn state(slot: Slot) -> AgentState {
-    match slot {
-        Slot::Free | Slot::Parked(..) => AgentState::Free,
-        Slot::Busy(_) | Slot::Stray => AgentState::Busy,
-        Slot::Lost => AgentState::Lost,
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agents::{Agent, Life, Slot};
+use super::agent::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::leases::Remains;
 use super::report::outcome_of;
@@ -280,11 +280,11 @@ impl Controller {
 
     /// A task that can start, with an agent that waits for it.
     pub(super) fn next_match(&self) -> Option<(TaskId, AgentId)> {
-        if !self.agents.any_parked() {
+        if self.agents.parked().is_empty() {
             return None;
         }
-        let agent_for = |set, tags: &_| self.agents.parked_with(set, tags);
-        let (task, agent) = self.tasks.queue().best_match(self.agents.parked_sets(), agent_for)?;
+        let agent_for = |set, tags: &_| self.agents.parked().best(set, tags);
+        let (task, agent) = self.tasks.queue().best_match(self.agents.parked().sets(), agent_for)?;
         Some((task, agent.clone()))
     }
 

@@ -1,7 +1,7 @@
 //! Every invariant of the controller, walked. Tests call it after each step.
 
 use super::Controller;
-use super::agents::Slot;
+use super::agent::Slot;
 use super::effect::Timer;
 use crate::types::{Phase, TaskState};
 

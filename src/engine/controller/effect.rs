@@ -137,14 +137,15 @@ pub fn claim_of_reply(reply: &Reply) -> Claim {
     }
 }
 
-/// What is stored is pushed after its commit. PREPARING and RUNNING are pushed at once, unless a former controller may have
-/// pushed something else with the same number: then the number is stored first.
+/// A return to WAITING and FINISHED are pushed after their commit. The phases of a run are pushed at once, unless a former
+/// controller may have pushed something else with the same number: then the number is stored first.
 fn claim_of_push(record: &TaskRecord) -> Claim {
     match &record.state {
-        TaskState::Waiting { .. } | TaskState::Ended { .. } | TaskState::Finished { .. } => Claim::Promise,
-        TaskState::Dispatched(run) | TaskState::Preparing(run) | TaskState::Running(run) => {
-            Claim::promise_if(run.dispatched.is_none())
-        }
+        TaskState::Waiting { .. } | TaskState::Finished { .. } => Claim::Promise,
+        TaskState::Dispatched(run)
+        | TaskState::Preparing(run)
+        | TaskState::Running(run)
+        | TaskState::Ended { assignment: run, .. } => Claim::promise_if(run.dispatched.is_none()),
     }
 }
 

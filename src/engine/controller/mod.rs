@@ -21,6 +21,7 @@
 
 mod acknowledge;
 mod adopt;
+mod agent;
 mod agents;
 mod assign;
 mod calendar;
@@ -34,6 +35,7 @@ mod leases;
 mod ledger;
 mod names;
 mod operators;
+mod parked;
 mod queue;
 mod report;
 mod restore;
@@ -192,7 +194,7 @@ impl Controller {
         }
         forgotten.extend(self.scans.forget(connection));
         for (agent, ticket) in self.agents.parked_by(connection) {
-            self.agents.set_slot(&agent, agents::Slot::Free);
+            self.agents.set_slot(&agent, agent::Slot::Free);
             self.timers.clear(&Timer::ApplyWait(agent));
             forgotten.push(ticket);
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Controller;
-use super::agents::Slot;
+use super::agent::Slot;
 use super::assign::agent_slot;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::transition::{Again, TaskEvent};
@@ -64,8 +64,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes through every phase up to the reported one, so that each of them is pushed; but for a PREPARING that a former
-    /// controller may have pushed before a later phase.
+    /// Goes through every phase up to the reported one, so that each of them is pushed; but for a PREPARING or RUNNING that a
+    /// former controller may have pushed before a later phase.
     fn advance(&mut self, now: Now, report: Report) {
         let Report { task, phase, times, ran, mut result, .. } = report;
         let before = self.tasks.get(task).map(TaskRecord::phase);
@@ -82,11 +82,16 @@ impl Controller {
                 TaskState::Dispatched(run) if run.dispatched.is_some() || phase == Phase::Preparing => {
                     self.tasks.change(now, task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
                 }
-                TaskState::Dispatched(_) | TaskState::Preparing(_) if has_run => {
+                TaskState::Dispatched(run) | TaskState::Preparing(run)
+                    if has_run && (run.dispatched.is_some() || phase == Phase::Running) =>
+                {
                     self.tasks.change(now, task, TaskEvent::Run(reached(now, times, Phase::Running)));
                     self.tool_was_found(now, task);
                 }
                 TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) => {
+                    if has_run && record.phase() < Phase::Running {
+                        self.tool_was_found(now, task);
+                    }
                     self.timers.clear(&Timer::RunTime(task));
                     self.tasks.change(now, task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
                     self.end_children(now, task);

@@ -6,7 +6,7 @@
 //! The former controller may have pushed more than it stored. The numbers of those pushes are skipped, and what is pushed of an
 //! adopted run is stored before ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
 
-use super::agents::{Life, Slot};
+use super::agent::{Life, Slot};
 use super::effect::Timer;
 use super::leases::Remains;
 use super::{Controller, Settings};
@@ -102,14 +102,15 @@ impl Controller {
     }
 }
 
-/// How many pushes may have left after this was stored and before the next change was: PREPARING and RUNNING. A later round is
-/// not handed out before it is stored.
+/// How many pushes may have left after this was stored and before the next change was: PREPARING, RUNNING and ENDED. A later round
+/// is not handed out before it is stored.
 const fn unstored_pushes(record: &TaskRecord) -> u32 {
     match &record.state {
-        TaskState::Waiting { .. } if record.round.0 == 0 => 2,
-        TaskState::Dispatched(_) => 2,
-        TaskState::Preparing(_) => 1,
-        TaskState::Waiting { .. } | TaskState::Running(_) | TaskState::Ended { .. } | TaskState::Finished { .. } => 0,
+        TaskState::Waiting { .. } if record.round.0 == 0 => 3,
+        TaskState::Dispatched(_) => 3,
+        TaskState::Preparing(_) => 2,
+        TaskState::Running(_) => 1,
+        TaskState::Waiting { .. } | TaskState::Ended { .. } | TaskState::Finished { .. } => 0,
     }
 }
 

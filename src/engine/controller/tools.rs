@@ -22,7 +22,7 @@
 use std::sync::Arc;
 
 use super::Controller;
-use super::agents::{Slot, Tools};
+use super::agent::{Slot, Tools};
 use super::report::reached;
 use super::transition::Again;
 use crate::protocol::request::{FromAgent, Report};

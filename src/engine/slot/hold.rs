@@ -11,7 +11,7 @@
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
 use crate::protocol::agent::Job;
-use crate::types::{Mono, Now, Round, TaskId, lease};
+use crate::types::{ExitCode, Mono, Now, Round, RunResult, TaskId, lease};
 
 /// The lease of a task was over before the task was here.
 pub(super) struct BeyondLease;
@@ -69,7 +69,7 @@ impl Slot {
             return false;
         }
         self.give_up(now);
-        self.end_without_run(now, super::run::killed_preparing());
+        self.end_without_run(now, super::outcome::killed_preparing());
         true
     }
 
@@ -86,4 +86,10 @@ impl Slot {
             self.effects.push_back(Effect::Lease(None));
         }
     }
+}
+
+/// What the controller hears of a run that had to be ended because of its lease, whatever it was ended with.
+pub(super) fn lease_over() -> RunResult {
+    let error = "its agent could not reach the controller, and its lease was over".to_owned();
+    RunResult::of(ExitCode::LEASE_OVER, error)
 }

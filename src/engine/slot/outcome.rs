@@ -69,3 +69,8 @@ pub struct Exited {
     /// What defer.info asks for, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
 }
+
+/// Why a run that is killed before it starts has not started.
+pub(super) fn killed_preparing() -> Failure {
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
+}

@@ -14,6 +14,7 @@
 use std::time::Duration;
 
 use super::{Effect, Exited, Failure, Hold, Signal, Slot, SpawnFailure, Timer};
+use super::{hold::lease_over, outcome::killed_preparing};
 use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
 use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
@@ -396,14 +397,4 @@ impl Slot {
             _ => {}
         }
     }
-}
-
-pub(super) fn killed_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
-}
-
-/// What the controller hears of a run that had to be ended because of its lease, whatever it was ended with.
-fn lease_over() -> RunResult {
-    let error = "its agent could not reach the controller, and its lease was over".to_owned();
-    RunResult::of(ExitCode::LEASE_OVER, error)
 }
