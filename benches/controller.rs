@@ -52,15 +52,7 @@ impl World {
         for _ in 0..waiting {
             world.submit();
         }
-        let heartbeat = Heartbeat {
-            busy: false,
-            run: None,
-            ip: None,
-            tags: Labels::default(),
-            replaces: None,
-            tools: None,
-            beat: None,
-        };
+        let heartbeat = Heartbeat::default();
         world.say(&FromAgent::Heartbeat(heartbeat));
         world
     }
@@ -109,7 +101,7 @@ impl World {
         let set = Some(ToolSet::parse(tools).expect("good names"));
         let tools = Some(ToldTools { generation: Some(1), set });
         let tags = Labels::default();
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools, beat: None };
+        let heartbeat = Heartbeat { tags, tools, ..Heartbeat::default() };
         self.say(&FromAgent::Heartbeat(heartbeat));
     }
 
@@ -218,15 +210,7 @@ fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);
-    let heartbeat = Heartbeat {
-        busy: false,
-        run: None,
-        ip: None,
-        tags: Labels::default(),
-        replaces: None,
-        tools: None,
-        beat: None,
-    };
+    let heartbeat = Heartbeat::default();
     let message = FromAgent::Heartbeat(heartbeat);
     bencher.bench_local(|| world.say(&message));
 }

@@ -15,6 +15,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::shell::clock;
 use crate::shell::logging::utc;
+use crate::shell::process::boot_id;
 use crate::types::Mono;
 
 /// How long a holder that was killed may take to die. It holds the lock until the kernel has torn it down.
@@ -209,10 +210,6 @@ fn is_dying(pid: u32) -> bool {
 fn start_ticks(pid: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     stat.rsplit_once(')')?.1.split_whitespace().nth(19)?.parse().ok()
-}
-
-fn boot_id() -> String {
-    fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 #[cfg(test)]

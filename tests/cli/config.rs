@@ -77,9 +77,7 @@ fn a_foreign_variable_is_told_once_and_stops_nothing() {
 fn a_controller_that_is_named_is_obeyed_or_refused() {
     let place = Place::new();
     let controller = place.ok("up 1 --output json").json()["controller"].as_str().unwrap().to_owned();
-    for line in
-        ["down", "up 1", "controller", "store check", "tool check x", "keys new x", "config", "prompt status", "bench"]
-    {
+    for line in ["down", "up 1", "controller", "store check", "tool check x", "keys new x", "config", "prompt status"] {
         for line in [format!("{line} --controller tcp://192.0.2.1:1"), format!("--controller tcp://192.0.2.1:1 {line}")]
         {
             let said = place.llts(&line);

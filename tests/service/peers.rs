@@ -12,8 +12,9 @@ fn a_parked_query_goes_with_its_client() {
     let task = client.submit("never", json!({}));
     let wait = json!({ "__TASK_ID__": task, "__WAIT__": 1 });
     let long = json!({ "__TYPE__": "TASK/QUERY", "__TASK_ID__": task, "__WAIT__": 3_600_000 });
-    let gone = place.silent_client(&long);
-    let refused = client.until("TASK/QUERY", &wait, |reply| reply["__CODE__"] == -1008);
+    let gone = place.waiting_client(&long);
+    let refused = client.ask("TASK/QUERY", wait.clone());
+    assert_eq!(refused["__CODE__"], -1008, "{refused}");
     assert!(refused["__ERROR_MSG__"].as_str().unwrap().contains("PARKED_MAX"), "{refused}");
     drop(gone);
     client.until("TASK/QUERY", &wait, |reply| reply["__CODE__"] == 0);

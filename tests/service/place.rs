@@ -86,11 +86,19 @@ impl Place {
         Client(socket)
     }
 
-    /// A client that has sent a request, and does not wait for its answer.
-    pub(crate) fn silent_client(&self, request: &Value) -> Client {
-        let client = self.client();
-        client.0.send(request.to_string().as_bytes(), 0).unwrap();
-        client
+    /// A client whose request waits at the controller: what it has asked next is answered.
+    pub(crate) fn waiting_client(&self, request: &Value) -> zmq::Socket {
+        let socket = self.context.socket(zmq::DEALER).unwrap();
+        socket.set_linger(0).unwrap();
+        socket.set_rcvtimeo(LIMIT).unwrap();
+        socket.connect(&self.rep).unwrap();
+        for request in [request, &json!({ "__TYPE__": "TASK/STATISTIC" })] {
+            socket.send_multipart(["".as_bytes(), request.to_string().as_bytes()], 0).unwrap();
+        }
+        let reply = socket.recv_multipart(0).unwrap();
+        let reply: Value = serde_json::from_slice(&reply[1]).unwrap();
+        assert_eq!(reply["__TYPE__"], "TASK/STATISTIC", "the first one is answered: {reply}");
+        socket
     }
 
     /// A bound DEALER, and its address.

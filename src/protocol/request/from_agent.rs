@@ -37,7 +37,7 @@ pub enum FromAgent {
 }
 
 /// A sign of life.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
     /// Whether the slot is taken.
     pub busy: bool,

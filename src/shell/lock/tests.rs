@@ -70,8 +70,8 @@ fn the_text_of_a_dead_process_names_nobody() {
     let start = start_ticks(pid).expect("a start");
     let text = |start: u64, boot: &str| format!("pid {pid}\nstart_ticks {start}\nboot_id {boot}\nsince x\n");
     for (text, expected) in [
-        (text(start, &boot_id()), Some(pid)),
-        (text(start + 1, &boot_id()), None),
+        (text(start, boot_id()), Some(pid)),
+        (text(start + 1, boot_id()), None),
         (text(start, "another boot"), None),
         (String::new(), None),
         ("pid -1\n".to_owned(), None),

@@ -13,7 +13,7 @@ use llts::protocol::agent::{self, ToAgent};
 use llts::protocol::client::{self, Submission};
 use llts::protocol::request::{FromAgent, Heartbeat, Report, Sender};
 use llts::shell::signals::Signals;
-use llts::types::{AgentId, ExitCode, Labels, Phase, PhaseTimes, RunResult, Session};
+use llts::types::{AgentId, ExitCode, Phase, PhaseTimes, RunResult, Session};
 
 const RATIO_MAX: f64 = 1.3;
 
@@ -85,15 +85,7 @@ impl Dispatcher {
     /// Seconds from the question to the task.
     fn dispatch(&mut self, signals: &mut Signals) -> Result<f64, BenchError> {
         // Alive at each time: the rounds of the other service may have taken long.
-        let heartbeat = Heartbeat {
-            busy: false,
-            run: None,
-            ip: None,
-            tags: Labels::default(),
-            replaces: None,
-            tools: None,
-            beat: None,
-        };
+        let heartbeat = Heartbeat::default();
         self.say(&FromAgent::Heartbeat(heartbeat), signals)?;
         let (time, ToAgent::Job(job)) = self.say(&FromAgent::Apply(None), signals)? else {
             return Err(BenchError::Unexpected("the controller has no task for the agent".to_owned()));

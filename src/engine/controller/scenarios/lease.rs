@@ -13,7 +13,7 @@ fn exclusive() -> Fields {
 }
 
 fn heartbeat(run: Option<(TaskId, Round)>) -> Heartbeat {
-    Heartbeat { busy: run.is_some(), run, ip: None, tags: Labels::default(), replaces: None, tools: None, beat: None }
+    Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() }
 }
 
 impl World {

@@ -100,8 +100,7 @@ fn a_second_agent_of_the_same_name_is_refused_until_the_first_is_gone() {
     assert!(matches!(&answer, Answer::Now(reply) if refused(reply) == Code::NotAllowed), "{answer:?}");
     assert_eq!(world.report("a", task, Round(0), Phase::Running), None);
     let replaces = Some(Session(1));
-    let heartbeat =
-        Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces, tools: None, beat: None };
+    let heartbeat = Heartbeat { replaces, ..Heartbeat::default() };
     let _ = world.say_as("a", 2, FromAgent::Heartbeat(heartbeat));
     assert_eq!((world.phase(task), world.counts().free), (Phase::Waiting, 1), "its successor has taken over");
     let record = world.record(task);
@@ -126,8 +125,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
     let task = world.submitted(&Fields::new().with(words::MAX_LOSSES, 2u32));
     for session in 1..=3 {
         let replaces = Some(Session(session - 1));
-        let heartbeat =
-            Heartbeat { busy: false, run: None, ip: None, tags: Labels::default(), replaces, tools: None, beat: None };
+        let heartbeat = Heartbeat { replaces, ..Heartbeat::default() };
         let _ = world.say_as("a", session, FromAgent::Heartbeat(heartbeat));
         let (_, answer) = world.say_as("a", session, FromAgent::Apply(None));
         assert!(matches!(answer, Answer::Now(Reply::Assigned(_))), "{answer:?}");
@@ -135,15 +133,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
             world.restart();
         }
     }
-    let heartbeat = Heartbeat {
-        busy: false,
-        run: None,
-        ip: None,
-        tags: Labels::default(),
-        replaces: Some(Session(3)),
-        tools: None,
-        beat: None,
-    };
+    let heartbeat = Heartbeat { replaces: Some(Session(3)), ..Heartbeat::default() };
     let _ = world.say_as("a", 4, FromAgent::Heartbeat(heartbeat));
     assert_eq!((world.outcome(task), world.record(task).counts.losses), (Outcome::Lost, 3));
 }

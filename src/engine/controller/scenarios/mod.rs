@@ -328,7 +328,7 @@ impl World {
     /// An agent says what it has.
     fn tagged(&mut self, agent: &str, tags: &str) {
         let tags = Labels::parse(tags).unwrap();
-        let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags, replaces: None, tools: None, beat: None };
+        let heartbeat = Heartbeat { tags, ..Heartbeat::default() };
         let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
     }
 
@@ -346,15 +346,7 @@ impl World {
     }
 
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
-        let heartbeat = Heartbeat {
-            busy: run.is_some(),
-            run,
-            ip: None,
-            tags: Labels::default(),
-            replaces: None,
-            tools: None,
-            beat: None,
-        };
+        let heartbeat = Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
@@ -363,15 +355,7 @@ impl World {
 
     /// What a simple agent is told, which says that it is busy and not with what.
     fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
-        let heartbeat = Heartbeat {
-            busy: true,
-            run: None,
-            ip: None,
-            tags: Labels::default(),
-            replaces: None,
-            tools: None,
-            beat: None,
-        };
+        let heartbeat = Heartbeat { busy: true, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted,
             other => panic!("{other:?}"),
@@ -380,15 +364,7 @@ impl World {
 
     /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
     fn is_parked(&mut self, agent: &str) -> bool {
-        let heartbeat = Heartbeat {
-            busy: false,
-            run: None,
-            ip: None,
-            replaces: None,
-            tools: None,
-            beat: None,
-            tags: Labels::default(),
-        };
+        let heartbeat = Heartbeat::default();
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
             other => panic!("{other:?}"),

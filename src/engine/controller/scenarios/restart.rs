@@ -191,7 +191,7 @@ fn a_run_that_has_ended_meanwhile_does_not_run_again_for_its_receiver() {
     world.stored.insert(task, dispatched);
     world.restart();
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
-    let pushed: Vec<_> = world.pushes.iter().map(|record| record.phase()).collect();
+    let pushed: Vec<_> = world.pushes.iter().map(TaskRecord::phase).collect();
     let phases = [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Ended, Phase::Finished];
     assert_eq!(pushed, phases);
     assert!(world.pushes.is_sorted_by_key(|record| record.pushes), "and no number is used again");

@@ -10,15 +10,7 @@ impl World {
     fn tells(&mut self, agent: &str, generation: u64, tools: Option<&str>) -> Option<u64> {
         let set = tools.map(|text| ToolSet::parse(text).unwrap());
         let told = Some(ToldTools { generation: Some(generation), set });
-        let heartbeat = Heartbeat {
-            busy: false,
-            run: None,
-            ip: None,
-            tags: Labels::default(),
-            replaces: None,
-            tools: told,
-            beat: None,
-        };
+        let heartbeat = Heartbeat { tools: told, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { tools, .. }) => tools,
             other => panic!("{other:?}"),
@@ -243,7 +235,7 @@ fn a_tool_and_tags_have_to_be_in_one_place() {
     world.tells("a", 1, Some("x"));
     let gpu = Labels::parse("gpu").unwrap();
     let tools = Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()) });
-    let heartbeat = Heartbeat { busy: false, run: None, ip: None, tags: gpu, replaces: None, tools, beat: None };
+    let heartbeat = Heartbeat { tags: gpu, tools, ..Heartbeat::default() };
     let _ = world.say("b", FromAgent::Heartbeat(heartbeat));
     let task = world.submitted(&Fields::new().with(words::OPERATION, "x").with(words::TAGS, "gpu"));
     assert_eq!([world.apply("a"), world.apply("b")], [None, None]);
