@@ -42,6 +42,8 @@ pub(crate) struct Model {
     pushes: BTreeMap<TaskId, (i64, i64, Phase)>,
     /// Round and phase that the last answer to a query showed.
     shown: BTreeMap<TaskId, (Round, Phase)>,
+    /// The rounds that could not be handed out.
+    never_sent: BTreeSet<(TaskId, Round)>,
     /// Dispatches that left, and whose record died with the controller.
     pub(crate) unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
     /// The same of kills: the next controller may not know why such a run has ended.
@@ -196,10 +198,16 @@ impl Model {
         }
     }
 
+    /// A task could not be handed out: it waits again, in the round that was meant for nobody else.
+    pub(crate) fn never_sent(&mut self, task: TaskId, round: Round) {
+        self.never_sent.insert((task, round));
+    }
+
     /// What a query shows is never undone, whatever dies.
     pub(crate) fn shown(&mut self, record: &TaskRecord) {
         let (task, shown) = (record.id, (record.round, record.phase()));
-        let before = self.shown.insert(task, shown);
+        let never_sent = |(round, phase)| phase == Phase::Dispatched && self.never_sent.contains(&(task, round));
+        let before = self.shown.insert(task, shown).filter(|before| !never_sent(*before));
         assert!(
             before.is_none_or(|before| before <= shown),
             "{task} is shown as {shown:?} after {before:?}: it goes back"

@@ -141,6 +141,7 @@ impl World {
                 self.agent_hears(other, body);
             }
             if !sent {
+                self.model.never_sent(record.id, record.round);
                 self.life().engine.handle_undelivered(now, record.id, record.round);
             }
         }
