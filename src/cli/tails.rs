@@ -20,13 +20,19 @@ fn sentences(task: &TaskView) -> Vec<String> {
     ];
     let mut sentences = Vec::new();
     for (name, tail, bytes, key) in outputs {
-        let shown = tail.len() as u64;
-        if shown < bytes {
-            let (shown, bytes) = (grouped(shown), grouped(bytes));
-            sentences.push(format!("{name}: the last {shown} of {bytes} bytes ({key} of the agent)"));
-        }
+        let (shown, replaced) = (tail.len() as u64, tail.matches(REPLACEMENT).count() as u64);
         // Equal lengths mean that the tool has printed these characters itself.
-        if shown != bytes && tail.contains(REPLACEMENT) {
+        let replaced = if shown == bytes { 0 } else { replaced };
+        // Each of them has three bytes and stands for one to three.
+        let certain = shown - 2 * replaced;
+        let part = match (grouped(shown), grouped(bytes)) {
+            (shown, all) if replaced == 0 && certain < bytes => Some(format!("the last {shown} of {all} bytes")),
+            (_, all) if shown < bytes => Some(format!("only the end of {all} bytes")),
+            (_, all) if certain < bytes => Some(format!("perhaps only the end of {all} bytes")),
+            _ => None,
+        };
+        sentences.extend(part.map(|part| format!("{name}: {part} ({key} of the agent)")));
+        if replaced > 0 {
             sentences.push(format!("{name}: what is not UTF-8 is shown as {REPLACEMENT}"));
         }
     }
@@ -63,6 +69,12 @@ mod tests {
         assert_eq!(told("end", 23_893), ["stdout: the last 3 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)"]);
         assert_eq!(told("\u{fffd}", 1), ["stdout: what is not UTF-8 is shown as \u{fffd}"]);
         assert_eq!(told("\u{fffd}", 3), [""; 0], "the tool has printed it");
+        let (key, odd) =
+            ("(STDOUT_KEEP_BYTES of the agent)", "stdout: what is not UTF-8 is shown as \u{fffd}".to_owned());
+        let cut = [format!("stdout: perhaps only the end of 4,000 bytes {key}"), odd.clone()];
+        assert_eq!(told(&"\u{fffd}".repeat(3333), 4000), cut, "more bytes than what is shown surely stands for");
+        let cut = [format!("stdout: only the end of 30,000 bytes {key}"), odd];
+        assert_eq!(told(&"\u{fffd}".repeat(3333), 30_000), cut);
         assert_eq!(sentences(&Fields::new().with(words::STDOUT, "x").into()), [""; 0], "an agent that does not count");
     }
 

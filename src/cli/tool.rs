@@ -1,6 +1,5 @@
 //! `llts tool`: make, check and pack tools.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand};
@@ -98,6 +97,6 @@ fn archive_in(dir: &Path, tool: &Path) -> Result<PathBuf, Failure> {
     let named = tool.canonicalize().map_err(|error| failed(tool, error))?;
     let name = named.file_name().unwrap_or_default().to_string_lossy();
     let tool = ToolName::new(&name).map_err(Failure::failed)?;
-    fs::create_dir_all(dir).map_err(|error| failed(dir, error))?;
+    tools::make_tools_dir(dir).map_err(|error| failed(dir, error))?;
     Ok(dir.join(tool.archive_name()))
 }

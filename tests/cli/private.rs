@@ -223,3 +223,18 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }
+
+/// What lies in AGENT_TOOLS_DIR is run by agents: nobody else may write it, however carelessly the shell was set up.
+#[test]
+fn packed_tools_are_for_their_owner_to_write() {
+    let place = Place::new();
+    place.tool("packed", "true");
+    let up = place.command("up 1");
+    let mut shell = place.program("sh");
+    shell.args(["-c", "umask 000; exec \"$0\" \"$@\""]).arg(up.get_program()).args(up.get_args());
+    let said = place.said(place.spawn(&mut shell));
+    assert_eq!(said.code, Some(0), "its own new folder is not refused: {said:?}");
+    let modes = ["testTools", "testTools/packed.tar.gz"].map(|path| mode(&place.path(path)));
+    assert_eq!(modes, [0o755, 0o644]);
+    place.ok("down");
+}

@@ -84,7 +84,16 @@ impl StoreError {
     /// What an error of SQLite means.
     pub(super) fn of(path: &Path, cause: rusqlite::Error) -> Self {
         let path = path.to_owned();
+        // No row that this program writes has another type, or a text that is no UTF-8.
+        let is_mistyped = matches!(
+            cause,
+            rusqlite::Error::FromSqlConversionFailure(..)
+                | rusqlite::Error::IntegralValueOutOfRange(..)
+                | rusqlite::Error::InvalidColumnType(..)
+                | rusqlite::Error::Utf8Error(..)
+        );
         match cause.sqlite_error_code() {
+            _ if is_mistyped => Self::Damaged { path, what: cause.to_string() },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
                 Self::Damaged { path, what: cause.to_string() }
             }

@@ -23,7 +23,7 @@ pub use create::{CreateError, create};
 pub use error::ToolError;
 pub use folder::ToolsFolder;
 pub use notice::SIGNAL as CHANGE_SIGNAL;
-pub use pack::{PackError, Packed, pack};
+pub use pack::{PackError, Packed, make_tools_dir, pack};
 
 /// The script that starts a tool (document, section 3.1).
 pub const RUN_SCRIPT: &str = "run.sh";

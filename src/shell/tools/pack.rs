@@ -5,9 +5,9 @@
 //! its name, so that what an agent would refuse is refused here.
 
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Read, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
@@ -121,9 +121,19 @@ pub(super) fn tool_name(dir: &Path) -> Result<ToolName, PackError> {
     ToolName::new(&name).map_err(|cause| PackError::Name { dir: dir.to_owned(), cause })
 }
 
+/// Makes a folder for archives, and those that it lies in. Whatever the umask is, only its owner may write it.
+///
+/// # Errors
+/// What the system says.
+pub fn make_tools_dir(dir: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(dir)
+}
+
 /// Writes the archive of `dir` and returns how many entries it has.
 pub(super) fn write_archive(dir: &Path, tool: &ToolName, archive: &Path, limits: &Limits) -> Result<u64, PackError> {
-    let file = File::create_new(archive).map_err(io_error("write", archive))?;
+    // Whatever the umask is, nobody else may write what agents run.
+    let created = OpenOptions::new().write(true).create_new(true).mode(0o644).open(archive);
+    let file = created.map_err(io_error("write", archive))?;
     let gzip = GzBuilder::new().mtime(0).write(BufWriter::new(file), Compression::new(6));
     let mut writer = Writer { dir, tar: Builder::new(gzip), limits, entries: 0, bytes: 0 };
     writer.add_folder(dir, Path::new(tool.as_str()), 1)?;

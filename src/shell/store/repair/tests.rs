@@ -121,6 +121,24 @@ fn a_flipped_bit_in_the_file_is_repaired_too() {
     assert_eq!((stored.tasks.len() as u64, stored.gates.len()), (TASKS - 1, 1));
 }
 
+/// SQLite hands such a row out as it is.
+#[test]
+fn a_text_that_is_none_any_more_is_damage_that_can_be_repaired() {
+    let killed = Killed::new();
+    killed.open().unwrap();
+    let bytes = fs::read(killed.path().join(FILE)).unwrap();
+    let number = bytes.windows(12).position(|window| window == b"\"number\":\"77").unwrap();
+    let mut bytes = bytes;
+    bytes[number + 3] ^= 0x80;
+    fs::write(killed.path().join(FILE), bytes).unwrap();
+    let errors = [killed.open().unwrap_err(), inspect(killed.path(), |_| {}).unwrap_err()];
+    for error in errors {
+        assert!(matches!(error, StoreError::Damaged { .. }), "{error}");
+    }
+    let salvage = Salvage::read(killed.path()).unwrap();
+    assert_eq!((salvage.tasks() as u64, salvage.unreadable.len()), (TASKS - 1, 1), "{:?}", salvage.unreadable);
+}
+
 /// A whole page of the tree is overwritten: what stands before and behind it comes back.
 #[test]
 fn an_unreadable_page_costs_its_own_rows_only() {

@@ -144,7 +144,7 @@ fn pack_tools(config: &Config) -> Vec<String> {
         Err(error) => return vec![format!("cannot read {}: {error}", sources.display())],
     };
     dirs.sort();
-    if let (false, Err(error)) = (dirs.is_empty(), fs::create_dir_all(&config.paths.tools_dir)) {
+    if let (false, Err(error)) = (dirs.is_empty(), tools::make_tools_dir(&config.paths.tools_dir)) {
         return vec![format!("cannot make {}: {error}", config.paths.tools_dir.display())];
     }
     let limits = tools::Limits::from(&config.archive);
