@@ -36,7 +36,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         _ => session.config.clone(),
     };
     let name = args.name.clone().map_or_else(Name::made_up, Name::Given);
-    // One that was started by hand and has no name logs to its terminal, unless somebody has asked for a file.
+    // A nameless agent is started by hand: it logs to its terminal unless AGENT_LOG_FILE is set.
     let has_file = args.name.is_some() || config.log.agent_name_is_set;
     let file = has_file.then(|| config.log.agent_file(name.id()));
     match logging::init(&config.log, file.as_deref()) {

@@ -15,7 +15,6 @@ mod settings;
 mod wal;
 mod writer;
 
-use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -230,20 +229,24 @@ fn keep_private(path: &Path) {
     // If this fails, SQLite fails as well, and says why.
     let _ = File::options().append(true).create(true).mode(PRIVATE_MODE).open(path);
     for end in ["", "-wal", "-shm"] {
-        let mut name = OsString::from(path);
-        name.push(end);
+        let name = beside(path, end);
         let is_open = fs::metadata(&name).is_ok_and(|found| found.is_file() && found.mode() & 0o077 != 0);
         if let (true, Err(error)) = (is_open, fs::set_permissions(&name, Permissions::from_mode(PRIVATE_MODE))) {
-            log::warn!("others may read {}: {error}", Path::new(&name).display());
+            log::warn!("others may read {}: {error}", name.display());
         }
     }
 }
 
 /// Where SQLite keeps the log of a file.
 fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    log.into()
+    beside(path, "-wal")
+}
+
+/// The file beside another one whose name is that of the other and this end.
+fn beside(path: &Path, end: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(end);
+    name.into()
 }
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {

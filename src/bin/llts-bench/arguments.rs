@@ -9,7 +9,7 @@ use llts::shell::supervisor::AGENTS_MAX;
 
 use crate::{Case, Plan, cores};
 
-/// Tasks of the throughput, where nobody says how many; a few in the quick measurement.
+/// Default number of tasks of the throughput case, and of the quick measurement.
 const TASKS: usize = 5_000;
 const TASKS_QUICK: usize = 20;
 

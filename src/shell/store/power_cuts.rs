@@ -8,6 +8,7 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use super::beside;
 use crate::shell::process;
 
 /// Whether commits may be missing because the machine has started anew since the store was used without waiting for the disk.
@@ -35,7 +36,5 @@ fn noted(path: &Path) -> io::Result<Option<String>> {
 }
 
 fn note_of(path: &Path) -> PathBuf {
-    let mut note = path.as_os_str().to_owned();
-    note.push("-boot");
-    note.into()
+    beside(path, "-boot")
 }
