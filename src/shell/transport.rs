@@ -75,17 +75,12 @@ pub trait Ports {
     /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
     fn keep(&mut self, peer: &[u8]);
 
-    /// Answers: the frames of a request up to its delimiter, then the body.
+    /// Answers: the frames of a request up to its delimiter, then the body. The answer may be held back for `delay_max`, to share
+    /// a write with another message to the same peer.
     ///
     /// # Errors
     /// When the peer is gone or does not read.
-    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
-
-    /// As [`Self::send`], for an answer that may wait so long for another message to the same peer, and share its write.
-    ///
-    /// # Errors
-    /// When the peer is gone or does not read.
-    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
+    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable>;
 
     /// Sends to whoever asks for it and reads; it may be lost.
     fn publish(&mut self, frame: Vec<u8>);

@@ -52,7 +52,7 @@ impl From<Reply> for Answer {
 
 /// What the shell must do, in order.
 ///
-/// All [`Record`]s of a turn are committed at once ([`Ledger`](super::Ledger)). [`Effect::claim`] says what leaves after that
+/// All [`Record`]s of a turn are committed at once ([`Sequencer`](super::Sequencer)). [`Effect::claim`] says what leaves after that
 /// commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
 #[must_use]
 #[derive(Debug, PartialEq)]
@@ -84,7 +84,7 @@ pub enum Claim {
 impl Claim {
     /// Whether a message leaves only after the commit of its turn.
     #[must_use]
-    pub const fn waits(self, is_store_in_trouble: bool) -> bool {
+    pub(super) const fn waits(self, is_store_in_trouble: bool) -> bool {
         match self {
             Self::Promise => true,
             Self::View => !is_store_in_trouble,
@@ -100,7 +100,7 @@ impl Claim {
 impl Effect {
     /// What this effect claims.
     #[must_use]
-    pub fn claim(&self) -> Claim {
+    pub(super) fn claim(&self) -> Claim {
         match self {
             Self::Record(_) | Self::Publish(_) => Claim::Nothing,
             // Whoever has waited for the end goes on from here.
@@ -115,7 +115,7 @@ impl Effect {
 /// What an answer claims. A task is handed out without a wait for the disk; but not for a second time, or where the next
 /// controller could not find the run again: a controller that dies must not leave a run that its successor hands out, too.
 #[must_use]
-pub fn claim_of_reply(reply: &Reply) -> Claim {
+pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
         Reply::Submitted { .. } | Reply::Done => Claim::Promise,
         Reply::Assigned(record) => {

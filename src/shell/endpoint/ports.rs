@@ -228,14 +228,13 @@ impl Ports for OwnPorts {
         }
     }
 
-    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {
         let (peer, parts) = addressed(&frames)?;
-        self.endpoint.send(peer, parts)
-    }
-
-    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
-        let (peer, parts) = addressed(&frames)?;
-        self.endpoint.send_within(wait, peer, parts)
+        if delay_max.is_zero() {
+            self.endpoint.send(peer, parts)
+        } else {
+            self.endpoint.send_within(delay_max, peer, parts)
+        }
     }
 
     fn publish(&mut self, frame: Vec<u8>) {

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::effect::claim_of_reply;
 use super::*;
 use crate::protocol::json;
 use crate::protocol::publish::Published;
