@@ -45,6 +45,9 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut table = Table::pairs();
     table.row(["controller", &service.controller]);
     table.row(["publisher", &service.publisher]);
+    if let Some(http) = &service.http {
+        table.row(["http", http]);
+    }
     table.row(["agents", &service.agents.to_string()]);
     session.out.table(&table);
     Ok(0)

@@ -4,20 +4,22 @@
 //! and the addresses that are pushed to, which have a slice of each turn ([`super::push`]). What leaves when is decided there
 //! (design, section 4).
 
-mod connection;
 mod error;
 mod settings;
 
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
-use connection::connection;
 pub use error::ControllerError;
 
 use super::clock;
+use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
+use super::http::Http;
 use super::lock::StateLock;
+use super::metrics::Metrics;
 use super::prompt::Hosted;
 use super::push::Pusher;
 use super::signals::Signals;
@@ -26,16 +28,14 @@ use super::transport::{self, Ports};
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
-use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::publish;
 use crate::protocol::reply::{self, PageBytes};
 use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
-use crate::protocol::{Code, Refusal};
-use crate::types::{Mono, Now, TaskRecord};
+use crate::types::{Mono, Now};
 
-/// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
-const MESSAGES_PER_TURN: usize = 256;
+/// Requests of one turn by each door: many share a commit, and no flood keeps a deadline waiting for long.
+const REQUESTS_PER_TURN: usize = 256;
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
 ///
@@ -57,14 +57,19 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
-    announce(config, &*ports, prompts.as_ref())?;
+    let metrics = Arc::new(Metrics::new(&pusher.waited()));
+    let http = config.http.enabled.then(|| Http::start(config, rules.limits, &metrics)).transpose()?;
+    announce(config, &*ports, http.as_ref(), prompts.as_ref())?;
+    let others = http.map(|http| Box::new(http) as Box<dyn Door>).into_iter().collect();
     let mut service = Service {
         sequencer: Sequencer::new(controller),
-        ports,
+        doors: Doors::new(ZmtpDoor::new(ports), others),
         pusher,
         writer: Writer::start(store)?,
         rules,
         page_bytes,
+        metrics,
+        commit_began: Mono::from_nanos(0),
         dropped: 0,
     };
     let served = service.serve(&mut signals);
@@ -75,7 +80,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
+fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
@@ -83,9 +88,11 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
     for warning in trust::warnings(config) {
         log::warn!("{warning}");
     }
-    log::info!("controller ready: rep {requests} pub {broadcasts}");
+    let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));
+    let ready = format!("controller ready: rep {requests} pub {broadcasts}{http}");
+    log::info!("{ready}");
     let mut out = std::io::stdout();
-    writeln!(out, "llts controller ready: rep {requests} pub {broadcasts}")?;
+    writeln!(out, "llts {ready}")?;
     if let Some(prompts) = prompts {
         writeln!(out, "{prompts}")?;
     }
@@ -93,13 +100,15 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
 }
 
 struct Service {
-    sequencer: Sequencer<ReplyTo>,
-    ports: Box<dyn Ports>,
+    sequencer: Sequencer<Address>,
+    doors: Doors,
     pusher: Pusher,
     writer: Writer,
     rules: Rules,
     page_bytes: PageBytes,
-    /// Messages without a return address, and answers that could not be sent.
+    metrics: Arc<Metrics>,
+    commit_began: Mono,
+    /// Replies that could not be sent.
     dropped: u64,
 }
 
@@ -110,19 +119,17 @@ impl Service {
             let deadline = self.sequencer.poll_timeout().map(|(at, _)| at);
             let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd()];
-            let ready = self.ports.wait(before, deadline, &fds);
+            let [signalled, pushes_ready, store_ready] = self.doors.wait(before, deadline, fds);
             let now = clock::now();
             self.receive(now);
-            self.pusher.turn(now.mono, ready[1]);
+            self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
-            if ready[2] {
+            if store_ready {
                 self.take_outcome(now)?;
             }
             self.sequencer.handle_timeout(now);
             self.depart(now);
-            if ready[0]
-                && let Some(signal) = signals.read().first()
-            {
+            if signalled && let Some(signal) = signals.read().first() {
                 log::info!("{signal}: stopping");
                 return Ok(());
             }
@@ -130,36 +137,28 @@ impl Service {
     }
 
     fn receive(&mut self, now: Now) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(frames) = self.ports.receive() else { break };
-            match envelope::open(frames) {
-                Received::Request(to, body) => self.read(now, to, &body),
-                Received::ExtraFrames(to) => {
-                    let message = "the message has more than one frame; send one JSON object";
-                    let route = Route { to, kind: kind::ERROR };
-                    self.sequencer.handle_refused(now, route, Refusal::new(Code::NotJson, message));
-                }
-                Received::Drop => self.dropped += 1,
+        for door in self.doors.numbers() {
+            for _ in 0..REQUESTS_PER_TURN {
+                let Some(request) = self.doors.receive(door) else { break };
+                self.take(now, request);
             }
         }
-        while let Some(peer) = self.ports.poll_closed() {
-            self.sequencer.handle_disconnected(connection(&peer));
+        while let Some(connection) = self.doors.poll_closed() {
+            self.sequencer.handle_disconnected(connection);
         }
     }
 
-    fn read(&mut self, now: Now, to: ReplyTo, body: &[u8]) {
-        match request::parse(body, &self.rules) {
+    fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
+        let read =
+            |body: Vec<u8>| request::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
+        match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
-                    self.ports.keep(to.peer());
+                    self.doors.keep(&to);
                 }
-                let connection = connection(to.peer());
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
-            Err(refused) => {
-                let route = Route { to, kind: refused.kind };
-                self.sequencer.handle_refused(now, route, refused.refusal);
-            }
+            Err((kind, refusal)) => self.sequencer.handle_refused(now, Route { to, kind }, refusal),
         }
     }
 
@@ -177,21 +176,22 @@ impl Service {
     /// # Errors
     /// When nobody can say what the disk holds.
     fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
-        match self.writer.poll_outcome() {
-            None => {}
-            Some(Ok(())) => {
+        let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
+        self.metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
+        match outcome {
+            Ok(()) => {
                 let recovered = self.sequencer.handle_stored();
                 if recovered {
                     log::info!("the store can be written again");
                 }
             }
-            Some(Err((CommitError::Later(why), records))) => {
+            Err((CommitError::Later(why), records)) => {
                 let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
                 if is_new {
                     log::error!("the store cannot be written: {why}; submits are refused until it can");
                 }
             }
-            Some(Err((fatal, _))) => return Err(fatal.into()),
+            Err((fatal, _)) => return Err(fatal.into()),
         }
         Ok(())
     }
@@ -202,31 +202,35 @@ impl Service {
             match departure {
                 Departure::Reply { route: Route { to, kind }, reply, delay_max } => {
                     let body = reply::encode(kind, &reply, self.page_bytes);
-                    if let Err(why) = self.ports.send(to.frames(body), delay_max) {
+                    if let Err(why) = self.doors.send(to, body, delay_max) {
                         log::debug!("an answer to {kind} was not sent: {why:?}");
                         self.dropped += 1;
                         self.sequencer.handle_undelivered(now, &reply);
                     }
                 }
-                Departure::Publish(message) => self.ports.publish(publish::encode(&message)),
-                Departure::Flush => self.ports.flush(),
-                Departure::Commit(records) => self.writer.commit(records),
-                Departure::Push { record, by } => {
-                    if self.ports.is_watched() {
-                        self.ports.publish(publish::encode_status(&record));
-                    }
-                    self.push(now, by, &record);
+                Departure::Publish(message) => self.doors.publish(&publish::encode(&message)),
+                Departure::Flush => self.doors.flush(),
+                Departure::Commit(records) => {
+                    self.commit_began = now.mono;
+                    self.writer.commit(records);
                 }
-                Departure::PushAgain(record) => self.push(now, now.mono, &record),
+                Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
+                Departure::PushAgain(record) => {
+                    if let Some(address) = &record.address {
+                        self.pusher.push_by(now.mono, now.mono, address, publish::encode_status(&record));
+                    }
+                }
             }
         }
-        self.ports.flush();
+        self.doors.flush();
         self.pusher.flush(now.mono);
+        self.metrics.measured(self.doors.connections(), self.pusher.counts().dropped());
     }
 
-    fn push(&mut self, now: Now, by: Mono, record: &TaskRecord) {
-        if let Some(address) = &record.address {
-            self.pusher.push_by(now.mono, by, address, publish::encode_status(record));
+    fn push(&mut self, now: Now, by: Mono, change: Change<'_>) {
+        self.doors.show(&change);
+        if let Some(address) = &change.record.address {
+            self.pusher.push_by(now.mono, by, address, change.into_message());
         }
     }
 
@@ -237,14 +241,14 @@ impl Service {
         self.receive(now);
         self.depart(now);
         while !self.sequencer.is_at_rest() {
-            self.ports.wait(clock::now().mono, None, &[self.writer.as_fd()]);
+            let [_] = self.doors.wait(clock::now().mono, None, [self.writer.as_fd()]);
             let now = clock::now();
             self.take_outcome(now)?;
             self.depart(now);
         }
         let counts = self.pusher.stop();
-        self.ports.close();
-        log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);
+        self.doors.close();
+        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
         Ok(())
     }
 }

@@ -181,6 +181,14 @@ pub fn finish_repair(state_dir: &Path) -> Result<(), StoreError> {
     Ok(())
 }
 
+/// Bytes of all files of the store.
+#[must_use]
+pub fn bytes(state_dir: &Path) -> u64 {
+    let path = state_dir.join(FILE);
+    let size = |end| fs::metadata(beside(&path, end)).map_or(0, |about| about.len());
+    ["", "-wal", "-shm"].into_iter().map(size).sum()
+}
+
 /// Where the last commit of the log is cut off, if it is.
 ///
 /// # Errors

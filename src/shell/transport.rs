@@ -88,6 +88,9 @@ pub trait Ports {
     /// Whether anybody asks for the messages that are made on demand.
     fn is_watched(&self) -> bool;
 
+    /// Open connections, as far as the transport knows.
+    fn connections(&self) -> usize;
+
     /// Hands over to the kernel what was sent.
     fn flush(&mut self);
 

@@ -99,10 +99,11 @@ pub(crate) enum ReplyTo {
 impl ReplyTo {
     /// All clients share one connection, which never breaks.
     pub(crate) fn connection(self) -> ConnectionId {
-        ConnectionId(match self {
+        let number = match self {
             Self::Agent { connection } => connection as u64,
             Self::Client { .. } => u64::MAX,
-        })
+        };
+        ConnectionId { door: 0, number }
     }
 }
 

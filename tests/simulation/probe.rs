@@ -10,7 +10,7 @@ use crate::event::Defect;
 use crate::world::World;
 
 /// Of a connection that never breaks.
-const TICKET: Ticket = Ticket { connection: ConnectionId(u64::MAX), number: 0 };
+const TICKET: Ticket = Ticket { connection: ConnectionId { door: 0, number: u64::MAX }, number: 0 };
 
 impl World {
     /// Answers a question that is answered at once, through the bytes of both sides.

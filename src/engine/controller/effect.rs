@@ -8,7 +8,12 @@ use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecor
 
 /// The connection that a request came by. The shell names it, and gives no name twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
+pub struct ConnectionId {
+    /// Which of the controller's doors it leads to.
+    pub door: u8,
+    /// Its number there.
+    pub number: u64,
+}
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes. Those of a connection stand
 /// together in the order of tickets.
@@ -22,9 +27,10 @@ pub struct Ticket {
 
 impl Ticket {
     /// Before every ticket.
-    pub(super) const MIN: Self = Self { connection: ConnectionId(0), number: 0 };
+    pub(super) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
     /// After every ticket.
-    pub(super) const MAX: Self = Self { connection: ConnectionId(u64::MAX), number: u64::MAX };
+    pub(super) const MAX: Self =
+        Self { connection: ConnectionId { door: u8::MAX, number: u64::MAX }, number: u64::MAX };
 
     /// All that a connection can have.
     pub(super) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {

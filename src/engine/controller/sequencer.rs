@@ -58,6 +58,8 @@ pub enum Departure<R> {
     Commit(Vec<Record>),
     /// The state of a task has changed. It is to be written to the address of the task by then, and shown to watchers.
     Push {
+        /// 1 for the first change since the start of the controller, and one more for each.
+        number: u64,
         /// The task as it is now.
         record: Box<TaskRecord>,
         /// The latest moment for the write; until then it may be held back to share one.
@@ -86,6 +88,8 @@ pub struct Sequencer<R> {
     /// The messages of this turn that wait for its commit.
     batch: Batch<Deferred<R>>,
     departures: VecDeque<Departure<R>>,
+    /// Changes of tasks that have left.
+    changes: u64,
     /// Whether a reply or a publication has left since the last flush.
     is_unflushed: bool,
 }
@@ -101,6 +105,7 @@ impl<R: Clone> Sequencer<R> {
             last_ticket: 0,
             batch: Batch::default(),
             departures: VecDeque::new(),
+            changes: 0,
             is_unflushed: false,
         }
     }
@@ -239,7 +244,7 @@ impl<R: Clone> Sequencer<R> {
 
     fn advance(&mut self, now: Now, decided: &mut impl FnMut(&Record)) {
         let mut records = Vec::new();
-        let mut pushes = Vec::new();
+        let mut changes = Vec::new();
         while let Some(effect) = self.controller.poll_effect() {
             let claim = effect.claim();
             match effect {
@@ -256,7 +261,7 @@ impl<R: Clone> Sequencer<R> {
                     if claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {
-                        pushes.push(Departure::Push { record, by });
+                        changes.push((record, by));
                     }
                 }
                 Effect::PushAgain(record) => self.batch.add(now.mono, Deferred::PushAgain(record)),
@@ -274,7 +279,9 @@ impl<R: Clone> Sequencer<R> {
         if let Some(records) = self.commits.poll_commit(now.mono) {
             self.departures.push_back(Departure::Commit(records));
         }
-        self.departures.extend(pushes);
+        for (record, by) in changes {
+            self.push(record, by);
+        }
         self.release(released);
     }
 
@@ -292,12 +299,17 @@ impl<R: Clone> Sequencer<R> {
         self.departures.push_back(Departure::Reply { route, reply, delay_max });
     }
 
+    fn push(&mut self, record: Box<TaskRecord>, by: Mono) {
+        self.changes += 1;
+        self.departures.push_back(Departure::Push { number: self.changes, record, by });
+    }
+
     /// Lets go what has waited for a commit.
     fn release(&mut self, deferred: Vec<Deferred<R>>) {
         for message in deferred {
             match message {
                 Deferred::Reply { route, reply, delay_max, .. } => self.send(route, reply, delay_max),
-                Deferred::Push { record, by } => self.departures.push_back(Departure::Push { record, by }),
+                Deferred::Push { record, by } => self.push(record, by),
                 Deferred::PushAgain(record) => self.departures.push_back(Departure::PushAgain(record)),
             }
         }

@@ -250,6 +250,10 @@ impl Ports for OwnPorts {
         self.watchers > 0
     }
 
+    fn connections(&self) -> usize {
+        self.endpoint.connections()
+    }
+
     fn flush(&mut self) {
         self.endpoint.flush();
     }

@@ -2,27 +2,17 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, Sender};
-use std::thread::JoinHandle;
-
-use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use super::{CommitError, Store};
 use crate::engine::controller::Record;
+use crate::shell::background::Background;
 
 /// What has become of the records of [`Writer::commit`].
 pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
 
 /// A store on a thread of its own.
 #[derive(Debug)]
-pub struct Writer {
-    /// `None` once the thread has been told to end.
-    commits: Option<Sender<Vec<Record>>>,
-    outcomes: Receiver<Outcome>,
-    done: Arc<EventFd>,
-    thread: Option<JoinHandle<()>>,
-}
+pub struct Writer(Background<Vec<Record>, Outcome>);
 
 impl Writer {
     /// Moves the store to its thread.
@@ -30,72 +20,32 @@ impl Writer {
     /// # Errors
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store) -> io::Result<Self> {
-        let done = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
-        let (commits, incoming) = mpsc::channel::<Vec<Record>>();
-        let (outgoing, outcomes) = mpsc::channel();
-        let bell = Bell(Arc::clone(&done));
-        let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
-            for records in incoming {
-                let outcome = store.commit(&records).map_err(|error| (error, records));
-                if outgoing.send(outcome).is_err() {
-                    return;
-                }
-                bell.ring();
-                store.keep_log_short();
-            }
+        let thread = Background::start("store", move |records: Vec<Record>, done: &dyn Fn(Outcome)| {
+            done(store.commit(&records).map_err(|error| (error, records)));
+            store.keep_log_short();
         })?;
-        Ok(Self { commits: Some(commits), outcomes, done, thread: Some(thread) })
+        Ok(Self(thread))
     }
 
     /// Begins to commit these: all of them or none. Whoever waits for the descriptor is woken when that is done.
     pub fn commit(&self, records: Vec<Record>) {
-        if let Some(commits) = &self.commits {
-            // The thread ends before us only by a panic, which `poll_outcome` tells.
-            let _ = commits.send(records);
-        }
+        self.0.give(records);
     }
 
     /// What the oldest commit has come to, once that is known.
     pub fn poll_outcome(&self) -> Option<Outcome> {
-        // It fails when there was nothing to be told.
-        let _ = self.done.read();
-        match self.outcomes.try_recv() {
-            Ok(outcome) => Some(outcome),
-            Err(mpsc::TryRecvError::Empty) => None,
-            Err(mpsc::TryRecvError::Disconnected) => unreachable!("the thread of the store has panicked"),
-        }
-    }
-}
-
-/// Wakes whoever waits for an outcome, also by the end of the thread.
-struct Bell(Arc<EventFd>);
-
-impl Bell {
-    fn ring(&self) {
-        // It fails when the counter is full; then it is readable anyway.
-        let _ = self.0.write(1);
-    }
-}
-
-impl Drop for Bell {
-    fn drop(&mut self) {
-        self.ring();
+        self.0.poll()
     }
 }
 
 impl AsFd for Writer {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.done.as_fd()
+        self.0.as_fd()
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.commits = None;
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-        {
-            log::error!("the thread of the store has panicked");
-        }
+        self.0.finish();
     }
 }

@@ -24,11 +24,22 @@ pub struct Service {
     pub controller: String,
     /// Where broadcasts come from.
     pub publisher: String,
+    /// The HTTP door, if there is one: `http://IP:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// How many agents there are.
     pub agents: u16,
     /// What a person should know who starts it.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+/// Where the controller turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoints {
+    pub(super) controller: String,
+    pub(super) publisher: String,
+    pub(super) http: Option<String>,
 }
 
 /// What a supervisor says to whoever started it: one line, once.
@@ -43,12 +54,14 @@ pub enum Report {
 
 impl Service {
     /// The service of this process.
-    pub(super) fn ours(controller: &str, publisher: &str, agents: u16, warnings: Vec<String>) -> Self {
+    pub(super) fn ours(endpoints: &Endpoints, agents: u16, warnings: Vec<String>) -> Self {
+        let Endpoints { controller, publisher, http } = endpoints.clone();
         Self {
             pid: std::process::id(),
             started: clock::now().wall.unix_seconds(),
-            controller: controller.to_owned(),
-            publisher: publisher.to_owned(),
+            controller,
+            publisher,
+            http,
             agents,
             warnings,
         }
@@ -96,7 +109,9 @@ mod tests {
     fn what_is_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Service::read(folder.path()), None);
-        let service = Service::ours("tcp://127.0.0.1:1", "tcp://127.0.0.1:2", 3, vec!["careful".into()]);
+        let [controller, publisher] = ["tcp://127.0.0.1:1", "tcp://127.0.0.1:2"].map(str::to_owned);
+        let endpoints = Endpoints { controller, publisher, http: Some("http://127.0.0.1:3".to_owned()) };
+        let service = Service::ours(&endpoints, 3, vec!["careful".into()]);
         service.write(folder.path()).unwrap();
         assert_eq!(Service::read(folder.path()), Some(service));
         remove(folder.path()).unwrap();

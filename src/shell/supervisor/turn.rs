@@ -25,7 +25,7 @@ use crate::shell::signals::Signals;
 use crate::shell::trust::{self, Part, Untrusted};
 
 pub(super) use start::GuestFolder;
-use start::{Endpoints, Starter};
+use start::Starter;
 pub use start::{GUEST_PREFIX, log_file};
 
 /// How a supervisor runs.
@@ -184,13 +184,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     }
 
     fn announce(&mut self) {
-        let Some(Endpoints { controller, publisher, .. }) = self.starter.endpoints() else { return };
-        let service = Service::ours(controller, publisher, self.agents, std::mem::take(&mut self.warnings));
+        let Some(endpoints) = self.starter.endpoints() else { return };
+        let service = Service::ours(endpoints, self.agents, std::mem::take(&mut self.warnings));
         if let Err(error) = service.write(&self.config.paths.state_dir) {
             // Clients that know the port need no file.
             log::error!("cannot write the service file: {error}");
         }
-        log::info!("up: controller {controller}, publisher {publisher}");
+        log::info!("up: controller {}, publisher {}", endpoints.controller, endpoints.publisher);
         (self.report)(&Report::Up(service));
     }
 

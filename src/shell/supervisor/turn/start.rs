@@ -15,6 +15,7 @@ use crate::shell::process::Ended;
 use crate::shell::removal;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
+use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
 use crate::shell::trust;
@@ -24,13 +25,6 @@ pub const GUEST_PREFIX: &str = "llts-run-";
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
-
-/// Where the controller turned out to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoints {
-    pub(super) controller: String,
-    pub(super) publisher: String,
-}
 
 /// Starts children.
 pub(super) struct Starter {
@@ -73,7 +67,7 @@ impl Starter {
         command.env_remove(CONTROLLER_ADDRESS);
         // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
         // leaves open.
-        if let Some(Endpoints { controller, publisher }) = &self.endpoints {
+        if let Some(Endpoints { controller, publisher, .. }) = &self.endpoints {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
                 if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
                     command.env(format!("LLTS_{key}"), port);
@@ -104,8 +98,10 @@ impl Starter {
 
 fn endpoints(line: &str) -> Option<Endpoints> {
     let words = line.strip_prefix("llts controller ready: ")?;
-    let (controller, publisher) = words.strip_prefix("rep ")?.split_once(" pub ")?;
-    Some(Endpoints { controller: controller.to_owned(), publisher: publisher.to_owned() })
+    let (controller, rest) = words.strip_prefix("rep ")?.split_once(" pub ")?;
+    let (publisher, http) = rest.split_once(" http ").map_or((rest, None), |(publisher, http)| (publisher, Some(http)));
+    let [controller, publisher] = [controller, publisher].map(str::to_owned);
+    Some(Endpoints { controller, publisher, http: http.map(str::to_owned) })
 }
 
 /// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
