@@ -144,7 +144,7 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
             let said = place.llts("agent");
             assert!(said.code == Some(1) && said.err.contains(key), "{said:?}");
         }
-        let command = said.err.split("say ").nth(1).and_then(|rest| rest.split(", or").next()).unwrap();
+        let command = said.err.split("say `").nth(1).and_then(|rest| rest.split("`, or").next()).unwrap();
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     }
     place.ok("up 1");
@@ -177,7 +177,7 @@ fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
     let said = stranger.said(up);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains(" belongs to user "), "{said:?}");
-    assert!(said.err.contains(&format!("say chown 0 {}", elsewhere.path().display())), "{said:?}");
+    assert!(said.err.contains(&format!("say `chown 0 {}`", elsewhere.path().display())), "{said:?}");
 }
 
 /// What a service writes is for its user only; what its tools write is what whoever started it would write.
