@@ -64,6 +64,7 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
 }
 
 fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
+    session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));

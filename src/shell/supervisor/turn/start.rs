@@ -2,7 +2,6 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,15 +11,11 @@ use crate::config::{Config, NetworkSection};
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
-use crate::shell::removal;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
 use crate::shell::trust;
-
-/// What the folder of a guest is called at the beginning: nothing else is ever removed.
-pub const GUEST_PREFIX: &str = "llts-run-";
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
@@ -176,33 +171,18 @@ pub(super) fn start_max(agents: u16) -> Duration {
     Duration::from_secs(30) + Duration::from_millis(200) * u32::from(agents)
 }
 
-/// The folder of a service that was started for the time of one run. It goes with the supervisor, or with the guard of the run.
-pub(in crate::shell::supervisor) struct GuestFolder(PathBuf);
-
-impl GuestFolder {
-    pub(in crate::shell::supervisor) fn new(path: &Path) -> Self {
-        Self(path.to_owned())
-    }
-}
-
-impl Drop for GuestFolder {
-    fn drop(&mut self) {
-        let named = self.0.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GUEST_PREFIX));
-        let own = fs::symlink_metadata(&self.0)
-            .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
-        if named && own {
-            // What stays belongs to a tool that ran as another user, or is mounted there. The run names it.
-            let _ = removal::remove_and_unmount(&self.0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn starter() -> Starter {
-        Starter { program: PathBuf::new(), config: None, mark: String::new(), endpoints: None, socket: None }
+        Starter {
+            program: PathBuf::new(),
+            config: None,
+            mark: String::new(),
+            endpoints: None,
+            socket: None,
+        }
     }
 
     #[test]
@@ -215,16 +195,5 @@ mod tests {
         assert!(starter.hear(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
         let endpoints = starter.endpoints().unwrap();
         assert_eq!([endpoints.controller.as_str(), &endpoints.publisher], ["tcp://[::1]:15", "tcp://[::1]:16"]);
-    }
-
-    #[test]
-    fn only_a_folder_of_a_guest_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let [guest, other] = [format!("{GUEST_PREFIX}x"), "other".to_owned()].map(|name| folder.path().join(name));
-        for dir in [&guest, &other] {
-            fs::create_dir(dir).unwrap();
-            drop(GuestFolder::new(dir));
-        }
-        assert!(!guest.exists() && other.exists());
     }
 }
