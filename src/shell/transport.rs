@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::curve_keys::{self, KeyFolder};
+use super::curve_keys::{self, KeyError, KeyFolder};
 use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
@@ -41,6 +41,14 @@ impl SocketError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self { what, endpoint: endpoint.to_owned(), source: source.into() }
+    }
+}
+
+impl SocketError {
+    /// Whether a file of keys is not as it should be.
+    #[must_use]
+    pub fn is_about_keys(&self) -> bool {
+        self.source.is::<KeyError>()
     }
 }
 
@@ -274,6 +282,18 @@ fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
     let keys = KeyFolder::open(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
     log::info!("{} keys may connect to {endpoint}", keys.keys().authorised.len());
     Ok(Some(keys))
+}
+
+/// Reads the keys that the configuration names, before anything is started that needs them.
+///
+/// # Errors
+/// For the first file that is not as it should be.
+pub fn check_keys(config: &Config) -> Result<(), SocketError> {
+    let endpoint = agent_endpoint(config);
+    if let Some(files) = &config.network.curve_server {
+        KeyFolder::open(files).map_err(|source| SocketError::new("secure", &endpoint, source))?;
+    }
+    client_security(config, &endpoint).map(drop)
 }
 
 fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {
