@@ -8,6 +8,7 @@
 //! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
 //! many messages share a write. Nothing here waits for a peer.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
@@ -49,6 +50,12 @@ impl SocketError {
     #[must_use]
     pub fn is_about_keys(&self) -> bool {
         self.source.is::<KeyError>()
+    }
+
+    /// Whether the place of a socket is taken by something else.
+    pub(super) fn is_taken(&self) -> bool {
+        let kind = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(kind, Some(io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,8 +35,10 @@ pub(super) struct Starter {
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
-    /// Where agents send their requests, if the controller could make it.
+    /// Where agents send their requests, if the controller can make it.
     socket: Option<PathBuf>,
+    /// Whether the controller was there when it was ready.
+    socket_is_open: bool,
 }
 
 impl Starter {
@@ -47,6 +50,7 @@ impl Starter {
             mark: stop::mark(&config.paths.state_dir),
             endpoints: None,
             socket: config.network.socket(&config.paths.state_dir),
+            socket_is_open: false,
         })
     }
 
@@ -75,7 +79,7 @@ impl Starter {
                 }
             }
         }
-        if let (Role::Agent(_), Some(socket)) = (role, self.socket.as_ref().filter(|socket| socket.exists())) {
+        if let (Role::Agent(_), Some(socket)) = (role, self.socket.as_ref().filter(|_| self.socket_is_open)) {
             let (name, path) = NetworkSection::socket_variable(socket);
             command.env(name, path);
         }
@@ -88,6 +92,8 @@ impl Starter {
             Role::Controller => match endpoints(line) {
                 Some(endpoints) => {
                     self.endpoints = Some(endpoints);
+                    // A file of that name proves nothing: an earlier controller may have left it where this one cannot remove it.
+                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| UnixStream::connect(path).is_ok());
                     true
                 }
                 None => false,
@@ -182,7 +188,21 @@ mod tests {
             mark: String::new(),
             endpoints: None,
             socket: None,
+            socket_is_open: false,
         }
+    }
+
+    /// Its controller uses TCP where it can neither use nor remove what an earlier one has left.
+    #[test]
+    fn agents_are_told_of_a_socket_at_which_the_controller_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut starter = Starter { socket: Some(path.clone()), ..starter() };
+        let ready = "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16";
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(starter.hear(Role::Controller, ready) && starter.socket_is_open);
+        drop(listener);
+        assert!(path.exists() && starter.hear(Role::Controller, ready) && !starter.socket_is_open);
     }
 
     #[test]
