@@ -223,6 +223,18 @@ fn controller_socket(config: &Config) -> Option<PathBuf> {
     Some(everywhere.filter(fits).unwrap_or(path))
 }
 
+/// What an operator should know of a socket that is the only way in, and whose path holds in this folder alone.
+#[must_use]
+pub fn warning(config: &Config) -> Option<String> {
+    let path = controller_socket(config).filter(|path| config.controller.requests.is_none() && path.is_relative())?;
+    let everywhere = std::path::absolute(path).ok()?;
+    Some(format!(
+        "the path of the socket {} is too long for programs in other folders, tools among them; name a shorter one with \
+         CONTROLLER_IPC_FILE",
+        everywhere.display()
+    ))
+}
+
 /// Where an agent hears broadcasts: on the way that its requests take. `None`: what they say also comes with the answers to its
 /// heartbeats.
 fn broadcast_endpoint(config: &Config) -> Option<String> {

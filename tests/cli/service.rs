@@ -217,6 +217,26 @@ fn what_stands_in_the_place_of_a_socket_is_named_at_once_and_stays() {
     }
 }
 
+#[test]
+fn the_endpoints_of_a_service_are_told_as_absolute_paths() {
+    let place = Place::new();
+    let deep = place.path(&"x".repeat(100));
+    std::fs::create_dir(&deep).unwrap();
+    std::fs::write(deep.join("config.toml"), "CONTROLLER_IP = \"\"\nSTATE_DIR = \"s\"\nLOG_DIR = \"s\"\n").unwrap();
+    let llts = |line: &str| place.said(place.spawn(place.command(line).current_dir(&deep)));
+    let said = llts("up 1 --output json");
+    let [controller, publisher] = ["controller", "publisher"].map(|key| said.json()[key].clone());
+    let socket = deep.join("s/controller.sock");
+    assert_eq!(
+        (&controller, &publisher),
+        (&format!("ipc://{}", socket.display()).into(), &format!("ipc://{}.pub", socket.display()).into())
+    );
+    assert!(said.err.contains(&format!("socket {} is too long", socket.display())), "{said:?}");
+    let said = llts("agents");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    llts("down");
+}
+
 /// Its lock is gone only when it is dead.
 fn kill_supervisor(place: &Place, pid: i32) {
     signal(pid, Signal::KILL);

@@ -20,7 +20,7 @@ pub struct Service {
     pub pid: u32,
     /// When it started: unix seconds.
     pub started: f64,
-    /// Where requests go: `tcp://IP:PORT`.
+    /// Where requests go: `tcp://IP:PORT`, or `ipc://` and an absolute path.
     pub controller: String,
     /// Where broadcasts come from.
     pub publisher: String,
@@ -47,8 +47,8 @@ impl Service {
         Self {
             pid: std::process::id(),
             started: clock::now().wall.unix_seconds(),
-            controller: controller.to_owned(),
-            publisher: publisher.to_owned(),
+            controller: everywhere(controller),
+            publisher: everywhere(publisher),
             agents,
             warnings,
         }
@@ -74,6 +74,12 @@ impl Service {
         out.sync_all()?;
         fs::rename(new, file(state_dir))
     }
+}
+
+/// An endpoint as it is written in any folder.
+fn everywhere(endpoint: &str) -> String {
+    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
+    path.map_or_else(|| endpoint.to_owned(), |path| format!("ipc://{}", path.display()))
 }
 
 /// Removes the file, if it is there.
@@ -102,6 +108,15 @@ mod tests {
         remove(folder.path()).unwrap();
         remove(folder.path()).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_endpoint_is_told_as_it_holds_in_every_folder() {
+        let here = std::env::current_dir().unwrap();
+        let service = Service::ours("ipc://state/x.sock", "tcp://127.0.0.1:2", 3, Vec::new());
+        assert_eq!(service.controller, format!("ipc://{}/state/x.sock", here.display()));
+        assert_eq!(service.publisher, "tcp://127.0.0.1:2");
+        assert_eq!(Service::ours("off", "ipc:///x", 3, Vec::new()).publisher, "ipc:///x");
     }
 
     #[test]

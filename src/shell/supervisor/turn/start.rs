@@ -16,6 +16,7 @@ use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
+use crate::shell::transport;
 use crate::shell::trust;
 
 /// The supervisor's log, in LOG_DIR.
@@ -115,6 +116,7 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
     // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
     warnings.extend(trust::warnings(config));
+    warnings.extend(transport::warning(config));
     for warning in &warnings {
         log::warn!("{warning}");
     }
