@@ -263,6 +263,15 @@ impl Hosted {
     }
 }
 
+impl Drop for Hosted {
+    /// Where the test has failed, no other process ends them.
+    fn drop(&mut self) {
+        for (pid, _) in self.clinging.place.processes() {
+            let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
+        }
+    }
+}
+
 /// Whichever of these commands comes next ends what no supervisor and no guard ends any more.
 #[test]
 fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_killed_too() {
