@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::Session;
-use super::exit::Failure;
+use super::exit::{FAILED, Failure};
 use super::output::note;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
 
@@ -22,10 +22,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         }
     }
     show(session, stopped.map_err(Failure::failed)?, &abandoned);
-    match abandoned.iter().filter(|one| one.ended.is_err()).count() {
-        0 => Ok(0),
-        left => Err(Failure::failed(format!("{left} hosted services are still there, or a part of them"))),
-    }
+    Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
 }
 
 fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
@@ -42,8 +39,11 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
         }
     };
     if session.out.is_json() {
-        let folders: Vec<&Path> = abandoned.iter().map(|one| one.folder.as_path()).collect();
-        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": folders }));
+        let abandoned: Vec<_> = abandoned
+            .iter()
+            .map(|Abandoned { folder, ended }| json!({ "folder": folder, "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
+            .collect();
+        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
     } else if is_nothing {
         note(&sentence);
     } else {

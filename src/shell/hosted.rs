@@ -60,13 +60,19 @@ pub enum HostError {
     Launch(#[from] LaunchError),
 }
 
-/// The folder of a hosted service that could not be removed.
+/// Why something of a hosted service is left.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
-    .0.display()
-)]
-pub struct FolderLeft(PathBuf);
+pub enum HostLeft {
+    /// Its folder could not be removed.
+    #[error(
+        "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
+        .0.display()
+    )]
+    Folder(PathBuf),
+    /// Its supervisor was killed, and so was the guard that would end the rest.
+    #[error("the supervisor and the guard of the service in {} were killed", .0.display())]
+    Keepers(PathBuf),
+}
 
 /// A hosted service. Dropping it asks it to end; [`Host::end`] also waits.
 #[derive(Debug)]
@@ -127,15 +133,17 @@ impl Host {
     /// Stops the service and waits until nothing is left of it.
     ///
     /// # Errors
-    /// When a part of its folder stays, such as what a tool has mounted in it.
-    pub fn end(self, signals: &mut Signals) -> Result<(), FolderLeft> {
+    /// When a part of its folder stays, such as what a tool has mounted in it; or when no process is left that would end the service:
+    /// then [`supervisor::end_abandoned`](super::supervisor::end_abandoned) does.
+    pub fn end(self, signals: &mut Signals) -> Result<(), HostLeft> {
         let Self { folder, launched, guard, .. } = self;
         if !launched.end(signals) {
-            return Ok(());
+            // Its guard ends the rest when we are gone.
+            return if guard.is_gone() { Err(HostLeft::Keepers(folder)) } else { Ok(()) };
         }
         // Its guard goes on with what the supervisor has left there.
         if folder.exists() {
-            return Err(FolderLeft(folder));
+            return Err(HostLeft::Folder(folder));
         }
         guard.release();
         Ok(())

@@ -321,6 +321,38 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     hosted.is_gone("the command was killed last");
 }
 
+/// Its guard would do so, if it lived.
+#[test]
+fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
+    let place = Place::new();
+    place.tool("waiting", "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done; echo done");
+    let run = place.start("run waiting");
+    eventually("the tool runs", || place.path("started").exists());
+    let processes = place.processes();
+    let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));
+    keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
+    fs::write(place.path("go"), "").unwrap();
+    let said = place.said(run);
+    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("a hosted service"), "{said:?}");
+    place.is_clean();
+}
+
+/// The agents as well: what is left has no process of ours above it.
+#[test]
+fn what_the_tools_of_a_hosted_service_leave_is_ended_when_all_of_it_was_killed() {
+    for way in WAYS {
+        let mut hosted = Hosted::new(way);
+        hosted.kill_all_keepers();
+        let processes = hosted.clinging.place.processes();
+        let is_killed = |line: &str| line.trim_end().ends_with(CONTROLLER) || line.contains(" agent --name ");
+        processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| signal(*pid, Signal::KILL));
+        let said = hosted.clinging.place.ok("down --output json").json();
+        assert_eq!(said["abandoned"][0]["error"], serde_json::Value::Null, "{said}");
+        assert!(said["abandoned"][0]["ended"].as_u64() > Some(0), "{said}");
+        hosted.is_gone(way);
+    }
+}
+
 /// It sheds the brand as well, by lowering that limit: only its cgroup is left to know it by.
 #[test]
 fn what_sheds_every_mark_is_ended_by_its_cgroup_where_there_is_one() {

@@ -209,7 +209,11 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
     let place = Place::new();
     let precious = place.path("precious.txt");
     fs::write(&precious, "precious").unwrap();
-    for path in ["precious.txt", precious.to_str().unwrap()] {
+    let beside = place.path("beside");
+    fs::hard_link(&precious, place.path("beside.pub")).unwrap();
+    // The third one has a socket for broadcasts beside it, whose place is taken.
+    for path in ["precious.txt", precious.to_str().unwrap(), beside.to_str().unwrap()] {
+        let taken = if path.ends_with("beside") { format!("{path}.pub") } else { path.to_owned() };
         let mut controller = place.spawn(place.command("controller").env("LLTS_CONTROLLER_IPC_FILE", path));
         // One that starts would run for ever.
         let until = llts::shell::clock::now().mono + Duration::from_secs(30);
@@ -219,7 +223,7 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
         let _ = controller.kill();
         let said = place.said(controller);
         assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains(&format!("cannot bind ipc://{path}: the file there is no socket")), "{said:?}");
+        assert!(said.err.contains(&format!("cannot bind ipc://{taken}: the file there is no socket")), "{said:?}");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }
