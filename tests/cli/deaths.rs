@@ -233,8 +233,8 @@ impl Hosted {
     /// The guard first: it would end the rest.
     fn kill_all_keepers(&mut self) {
         [self.guard, self.supervisor].into_iter().for_each(|pid| signal(pid, Signal::KILL));
-        self.run.kill().unwrap();
-        self.run.wait().unwrap();
+        self.run.kill().expect("it runs");
+        self.run.wait().expect("its end");
         let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
         let place = &self.clinging.place;
         eventually("they are gone", || !place.processes().iter().any(|(_, line)| is_keeper(line)));
