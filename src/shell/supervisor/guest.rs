@@ -41,7 +41,7 @@ const LOCK_FILE: &CStr = c"keepers.lock";
 /// A longer text is not ours.
 const TEXT_BYTES_MAX: u64 = 16 * 1024;
 
-/// The permissions of a guest's folder.
+/// The permissions of a guest's folder. It may have the set-group-ID bit of the folder around it, too.
 const PRIVATE: u32 = 0o700;
 
 /// The lock of one keeper. It holds until this is dropped or the process ends.
@@ -153,7 +153,7 @@ fn is_name(name: &OsStr) -> bool {
 fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
     let folder = removal::open_on_mount(parent.as_fd(), name).ok()?;
     let stat = rustix::fs::fstat(&folder).ok()?;
-    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o7777 == PRIVATE;
+    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o777 == PRIVATE;
     is_ours.then_some(folder)
 }
 
@@ -178,10 +178,9 @@ fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     config.paths.work_dir = folder.join(GUEST_WORK);
     let ended = stop::end_guest(&config, folder).map_err(|error| error.to_string())?;
     if folder.symlink_metadata().is_ok() {
-        return Err(format!(
-            "a part of it cannot be removed; see what is mounted there or belongs to another user, then say `rm -r --one-file-system {}`",
-            folder.display()
-        ));
+        let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
+                   the next `llts down` removes the rest";
+        return Err(why.to_owned());
     }
     Ok(ended)
 }

@@ -26,6 +26,8 @@ fn abandoned(base: &Path) -> Vec<PathBuf> {
 fn a_guest_is_ended_when_its_last_keeper_is_gone() {
     let base = tempfile::tempdir().unwrap();
     let (folder, first) = guest(base.path(), "x");
+    // As where TMPDIR belongs to a group.
+    fs::set_permissions(&folder, fs::Permissions::from_mode(0o2700)).unwrap();
     let second = GuestLock::join(&folder).unwrap();
     for keeper in [first, second] {
         assert!(abandoned(base.path()).is_empty());
