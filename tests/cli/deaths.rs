@@ -289,6 +289,24 @@ fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_
     }
 }
 
+#[test]
+fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
+    let mut hosted = Hosted::new(WAYS[0]);
+    hosted.kill_all_keepers();
+    let work = hosted.clinging.place.path("tmp").join(&hosted.folders()[0]).join("work");
+    let away = hosted.clinging.place.path("away");
+    fs::rename(&work, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &work).unwrap();
+    let said = hosted.clinging.place.llts("down --output json");
+    assert!(said.code == Some(1) && said.err.contains(&format!("cannot use {}: ", work.display())), "{said:?}");
+    assert_eq!(said.json()["abandoned"][0]["ended"], serde_json::Value::Null, "{said:?}");
+    hosted.stands();
+    fs::remove_file(&work).unwrap();
+    fs::rename(&away, &work).unwrap();
+    hosted.clinging.place.ok("down");
+    hosted.is_gone("its folder is as it was");
+}
+
 /// Each of the three keepers is enough, also one that is stopped.
 #[test]
 fn a_hosted_run_with_a_keeper_is_left_alone() {
