@@ -38,7 +38,8 @@ pub struct PortSettings {
     pub places: Places,
     /// A socket in the file system that takes requests as well; one for broadcasts stands beside it.
     pub local: Option<Address>,
-    /// Whether it is only for those who would else come by the other address.
+    /// Whether it is only for those who would else come by the other address: then it need not be made where the file system or the
+    /// length of the path does not allow it.
     pub local_may_fail: bool,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
     pub subscriptions_max: usize,
@@ -111,7 +112,10 @@ impl OwnPorts {
                     log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
                     local = bound.map(Some);
                 }
-                Err(error) if settings.local_may_fail => log::debug!("{error}; all requests come by TCP"),
+                // What is in the way is in the way of the agents, too, and the next start would meet it again.
+                Err(error) if settings.local_may_fail && !error.is_taken() => {
+                    log::info!("{error}; all requests come by TCP");
+                }
                 Err(error) => return Err(error),
             }
         }

@@ -12,6 +12,7 @@ use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
+use super::guest::{GuestFolder, GuestLock};
 use super::plan::{Effect, Plan, Role, Times};
 use super::service::{self, Report, Service};
 use super::{LOCK, lease_of, stop_max};
@@ -24,9 +25,8 @@ use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stra
 use crate::shell::signals::Signals;
 use crate::shell::trust::{self, Part, Untrusted};
 
-pub(super) use start::GuestFolder;
 use start::Starter;
-pub use start::{GUEST_PREFIX, log_file};
+pub use start::log_file;
 
 /// How a supervisor runs.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         // EPERM: it leads a session already.
         let _ = nix::unistd::setsid();
     }
+    // Dropped after the folder: until that is gone, no other command ends this service.
+    let _keeper = options.guest.as_deref().map(GuestLock::join).transpose()?;
     let folder = options.guest.as_deref().map(GuestFolder::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
