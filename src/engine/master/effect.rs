@@ -88,8 +88,8 @@ pub enum Timer {
     Join(Connection),
     /// What a stranger shows may be looked at.
     Admit(Connection),
-    /// A worker that has joined may hear more than JOIN_ACK.
-    Settle(Connection),
+    /// A worker that does not split the stream may hear the next message.
+    Speak(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
     /// A prompt has taken as long as its file allows, and its worker has not reported it.

@@ -17,8 +17,8 @@ pub(super) enum State {
     Stranger,
     /// It has said this, with a secret, and its address has to wait.
     Held(Box<FromWorker>),
-    /// It has joined, and hears nothing but JOIN_ACK for a while.
-    Settling(Owed),
+    /// It has nothing to do, but was sent a message so lately that it may not hear of a prompt yet.
+    Settling,
     /// It waits for a prompt; the number is its place in the queue.
     Idle(u64),
     /// It waits until its service lets it work again.
@@ -33,12 +33,15 @@ pub(super) enum State {
     Disconnecting,
 }
 
-/// The answers that a settling worker gets afterwards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed {
-    /// It has said JOIN once more.
-    pub(super) join_ack: bool,
-    pub(super) status: bool,
+/// A message that a peer gets as soon as it may hear one, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Debt {
+    /// The answer to another JOIN.
+    JoinAck,
+    /// The answer to a question.
+    Status,
+    /// The check of a TIMER.
+    Check,
 }
 
 /// What an unanswered message has asked for.
@@ -58,11 +61,26 @@ pub(super) struct Peer {
     pub(super) since: Mono,
     /// What it has not acknowledged. Each has a [`super::Timer::Acknowledge`].
     pub(super) outstanding: BTreeMap<RequestId, Asked>,
+    /// Whether it has said that it finds messages in the stream however close they are.
+    pub(super) splits: bool,
+    /// Whether it may not hear anything yet, until its [`super::Timer::Speak`].
+    pub(super) is_quiet: bool,
+    /// What it hears afterwards.
+    pub(super) owed: BTreeSet<Debt>,
 }
 
 impl Peer {
     pub(super) const fn new(since: Mono, origin: Origin) -> Self {
-        Self { label: None, origin, state: State::Stranger, since, outstanding: BTreeMap::new() }
+        Self {
+            label: None,
+            origin,
+            state: State::Stranger,
+            since,
+            outstanding: BTreeMap::new(),
+            splits: false,
+            is_quiet: false,
+            owed: BTreeSet::new(),
+        }
     }
 
     /// For people: what it calls itself, and where it is.
@@ -82,7 +100,7 @@ impl Peer {
             State::Requesting(held, _) | State::Working(held) => Some(held),
             State::Stranger
             | State::Held(_)
-            | State::Settling(_)
+            | State::Settling
             | State::Idle(_)
             | State::Resting
             | State::Claiming
@@ -95,17 +113,15 @@ impl Peer {
         !matches!(self.state, State::Stranger | State::Held(_) | State::Disconnecting)
     }
 
-    /// Whether it has joined and may be sent anything.
-    pub(super) const fn is_settled(&self) -> bool {
-        self.is_worker() && !matches!(self.state, State::Settling(_))
+    /// Whether it may be sent a message. One whose prompt is being fetched gets that next.
+    pub(super) fn may_hear(&self) -> bool {
+        self.splits || !(self.is_quiet || self.state == State::Claiming)
     }
 
     /// The state in the document's words.
     pub(super) const fn shown_state(&self) -> WorkerState {
         match self.state {
-            State::Stranger | State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting => {
-                WorkerState::Idle
-            }
+            State::Stranger | State::Held(_) | State::Settling | State::Idle(_) | State::Resting => WorkerState::Idle,
             State::Claiming | State::Requesting(..) => WorkerState::Requesting,
             State::Working(_) => WorkerState::Working,
             State::Disconnecting => WorkerState::Disconnecting,
@@ -160,7 +176,7 @@ impl Peers {
             State::Requesting(_, bytes) => self.sending_bytes += bytes,
             State::Stranger
             | State::Held(_)
-            | State::Settling(_)
+            | State::Settling
             | State::Resting
             | State::Claiming
             | State::Working(_)
@@ -179,7 +195,7 @@ impl Peers {
             State::Requesting(_, bytes) => self.sending_bytes -= bytes,
             State::Stranger
             | State::Held(_)
-            | State::Settling(_)
+            | State::Settling
             | State::Resting
             | State::Claiming
             | State::Working(_)
@@ -235,6 +251,13 @@ impl Peers {
             assert_eq!(requests, usize::from(requesting), "{connection:?}: {:?}", peer.state);
             assert!(peer.is_worker() || peer.outstanding.is_empty(), "{connection:?} is asked in vain");
             assert!(peer.label.is_some() || !peer.is_worker(), "{connection:?} works and has not joined");
+            assert!(!peer.is_quiet || (peer.is_worker() && !peer.splits), "{connection:?} is quiet in vain");
+            assert!(peer.is_quiet || peer.state != State::Settling, "{connection:?} settles for ever");
+            assert!(
+                !(peer.is_quiet && matches!(peer.state, State::Idle(_))),
+                "{connection:?} may not hear of a prompt"
+            );
+            assert!(peer.owed.is_empty() || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
         }
         let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
         assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use rand::RngExt as _;
 
 use super::files::Held;
-use super::peers::{Asked, LABEL_CHARS_MAX, Owed, Peer, State};
+use super::peers::{Asked, Debt, LABEL_CHARS_MAX, Peer, State};
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
 use crate::types::{Mono, Now, Origin};
@@ -22,10 +22,6 @@ const SECRET_BYTES_MAX: usize = 1024;
 
 /// What is logged of a worker's reason.
 const REASON_CHARS_MAX: usize = 200;
-
-/// How long a worker that does not split the stream hears nothing but JOIN_ACK: a Python that has said JOIN is in its `recv` by
-/// then, also on a busy machine.
-const SETTLE_TIME: Duration = Duration::from_millis(200);
 
 impl Master {
     /// A peer has connected.
@@ -73,10 +69,7 @@ impl Master {
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                match self.owed(connection) {
-                    Some(owed) => owed.join_ack = true,
-                    None => self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck)),
-                }
+                self.owe(now, connection, Debt::JoinAck);
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
@@ -101,7 +94,7 @@ impl Master {
             // A later version of a worker may say more than is known here.
             (
                 MessageError::UnknownType(_),
-                State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting | State::Claiming,
+                State::Held(_) | State::Settling | State::Idle(_) | State::Resting | State::Claiming,
             )
             | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
             | (_, State::Disconnecting) => self.ignored += 1,
@@ -123,34 +116,12 @@ impl Master {
         self.timers.clear(&Timer::Join(connection));
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.name_itself(label);
+            peer.splits = splits;
         }
-        let state = if splits {
-            self.peers.end_of_queue()
-        } else {
-            self.timers.set(Timer::Settle(connection), now.mono + SETTLE_TIME);
-            State::Settling(Owed::default())
-        };
-        self.peers.set(connection, state, now.mono);
-        log::info!("{} has joined", self.name_of(connection));
-        self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
-    }
-
-    /// What a settling worker is owed; `None` for any other peer.
-    fn owed(&mut self, connection: Connection) -> Option<&mut Owed> {
-        if let State::Settling(owed) = &mut self.peers.get_mut(connection)?.state { Some(owed) } else { None }
-    }
-
-    /// A worker is idle, and hears what it has asked meanwhile.
-    pub(super) fn settled(&mut self, now: Now, connection: Connection) {
-        let Some(Owed { join_ack, status }) = self.owed(connection).copied() else { return };
         let end = self.peers.end_of_queue();
         self.peers.set(connection, end, now.mono);
-        if join_ack {
-            self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
-        }
-        if status {
-            self.send_status(now, connection);
-        }
+        log::info!("{} has joined", self.name_of(connection));
+        self.tell(now, connection, FromMaster::JoinAck);
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
@@ -169,15 +140,7 @@ impl Master {
             // Whoever goes on asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
-        match self.owed(connection) {
-            Some(owed) => owed.status = true,
-            None => self.send_status(now, connection),
-        }
-    }
-
-    fn send_status(&mut self, now: Now, connection: Connection) {
-        let status = Box::new(self.status(now));
-        self.effects.push_back(Effect::Send(connection, FromMaster::StatusAck(status)));
+        self.owe(now, connection, Debt::Status);
     }
 
     /// Says why, and closes the connection.
@@ -190,7 +153,7 @@ impl Master {
                 log::warn!("{name} is refused: {reason}; {more} more were refused since the last such line");
             }
         }
-        if self.owed(connection).is_none() {
+        if self.peers.get(connection).is_some_and(Peer::may_hear) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
         self.disconnect(now, connection, "it is refused");
@@ -284,7 +247,7 @@ impl Master {
     /// The worker is idle again; returns what it has worked on.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
-        let end = self.peers.end_of_queue();
+        let end = self.idle_state(connection);
         match self.peers.set(connection, end, now.mono)? {
             State::Working(held) => Some(*held),
             state => unreachable!("a run ends in {state:?}"),
