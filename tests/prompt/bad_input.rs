@@ -176,6 +176,24 @@ fn a_worker_that_never_reads_stops_nobody() {
 }
 
 #[test]
+fn guesses_of_a_secret_keep_no_worker_of_their_address_out() {
+    let place = Place::new(&["a"]);
+    let hour = "3600000";
+    let master = place.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
+    let join = |secret: &str| {
+        let mut peer = master.connect();
+        peer.say(&json!({ "type": "JOIN", "msg": "w", "secret": secret, "splits": true }));
+        peer
+    };
+    // More than there are places for; none of them is answered.
+    let guessers: Vec<Peer> = (0..200).map(|number| join(&number.to_string())).collect();
+    let mut worker = join("a long and secret word");
+    assert_eq!(worker.next().expect("an answer")["type"], "JOIN_ACK");
+    assert_eq!(worker.take(), "do a");
+    drop(guessers);
+}
+
+#[test]
 fn a_crowd_of_strangers_is_bounded_and_passes() {
     let mut scene = Scene::new(&[("WORKERS_MAX", "10"), ("JOIN_TIMEOUT", "3000")]);
     let strangers: Vec<Peer> = (0..200).filter_map(|_| Peer::try_connect(scene.master.port).ok()).collect();

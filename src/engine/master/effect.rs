@@ -86,8 +86,8 @@ pub enum Timer {
     Tick,
     /// A connection has not said JOIN.
     Join(Connection),
-    /// What a stranger shows may be looked at.
-    Admit(Connection),
+    /// A connection that has shown a wrong secret hears so.
+    Refuse(Connection),
     /// A worker that does not split the stream may hear the next message.
     Speak(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.

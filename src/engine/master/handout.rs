@@ -193,7 +193,7 @@ impl Master {
     /// From here on nothing that the worker says counts.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join, Timer::Admit, Timer::Speak, Timer::Run, Timer::Rest] {
+        for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
         }
         if let Some(peer) = self.peers.get_mut(connection) {
@@ -211,7 +211,7 @@ impl Master {
             // A file that is being claimed comes back in `handle_claimed`.
             Some(
                 State::Stranger
-                | State::Held(_)
+                | State::Guessed
                 | State::Settling
                 | State::Idle(_)
                 | State::Resting

@@ -10,7 +10,7 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! Who owns what: [`files`] the files that wait or leave, [`peers`] the connections and the states of their workers, [`gates`]
-//! which files may not start, [`refusals`] which addresses have to wait, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when,
+//! which files may not start, [`refusals`] what the log says of those who are sent away, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when,
 //! [`pace`] when it may be spoken to.
 //!
 //! ```text
@@ -86,7 +86,7 @@ pub struct Settings {
     pub sending_bytes_max: usize,
     /// What a worker must show: `SECRET`.
     pub secret: Option<String>,
-    /// How long an address waits after a wrong one: `REFUSAL_PAUSE`.
+    /// How long the answer to a wrong one waits: `REFUSAL_PAUSE`.
     pub refusal_pause: Duration,
 }
 
@@ -179,8 +179,8 @@ impl Master {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Tick => self.tick(now),
-                Timer::Join(connection) => self.not_joined(now, connection),
-                Timer::Admit(connection) => self.admit(now, connection),
+                Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Refuse(connection) => self.answer_guess(now, connection),
                 Timer::Speak(connection) => self.may_speak(now, connection),
                 Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
@@ -346,9 +346,8 @@ impl Master {
             for request in peer.outstanding.keys() {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
             }
-            let is_held = matches!(peer.state, State::Held(_));
-            assert_eq!(is(Timer::Join(connection)), is_held || peer.state == State::Stranger, "{connection:?}");
-            assert_eq!(is(Timer::Admit(connection)), is_held, "{connection:?}");
+            assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
+            assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
             assert_eq!(is(Timer::Speak(connection)), peer.is_quiet, "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");

@@ -20,6 +20,9 @@ use crate::engine::master::{Master, Settings};
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::{clock, limits};
 
+/// A shorter secret can be guessed: a connection of the same machine takes less than a millisecond.
+const SECRET_BYTES_MIN: usize = 16;
+
 impl PromptMaster {
     /// Takes the folders and the port; puts back what a dead master has left in `working/`.
     ///
@@ -31,6 +34,14 @@ impl PromptMaster {
         let limit = limits::raise_descriptor_limit()?;
         if limit < config.prompt.workers_max as u64 {
             log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
+        }
+        if let Some(bytes) = config.prompt.secret.as_ref().map(|secret| secret.reveal().len())
+            && bytes < SECRET_BYTES_MIN
+        {
+            log::warn!(
+                "SECRET of [prompt] has {bytes} bytes, which can be guessed; take {SECRET_BYTES_MIN} or more, as from \
+                 `openssl rand -hex 16`"
+            );
         }
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
