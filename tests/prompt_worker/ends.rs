@@ -133,6 +133,8 @@ fn what_is_wrong_is_said_before_any_prompt_is_taken() {
     let said = place.start(&["worker", "--", "no-such-program", "x"]).said();
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("there is no program \"no-such-program\" in any folder of PATH"), "{said:?}");
+    let help = place.start(&["worker", "--help"]).said().out;
+    assert!(help.contains("2 if there is no such command or folder"), "{help}");
     let said = place.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said();
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("root folder nowhere"), "{said:?}");
