@@ -13,7 +13,8 @@
 //!
 //! A record names processes by their numbers, which mean something in one realm only: one boot of one host, and there one PID
 //! namespace. A root may lie on a file system that several machines share, and machines, as containers, may have one name. So
-//! nothing of another realm is touched, except when its lock says that none of its workers is left.
+//! nothing of another realm is touched, except when its lock says that none of its workers is left. A former version had
+//! `<host>/` in the place of `<realm>/`, without a lock.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -80,6 +81,26 @@ impl Runs {
         });
         if let Err(error) = swept {
             log::error!("{error}");
+        }
+    }
+
+    /// The same for workers of a former version, whose folder has the name of the host only: it may as well be that of a living
+    /// worker of another machine or container of this name. So only what is found running here is ended, and its files removed.
+    pub(super) fn sweep_former(&self) {
+        let Some(folder) = self.folder.parent().map(|around| around.join(&self.host)).filter(|path| path.is_dir())
+        else {
+            return;
+        };
+        let swept = RunRecords::open(&folder).and_then(|records| {
+            records.sweep_proven(|swept| {
+                log::warn!("a worker of a former version has died and left a run: {swept:?}");
+                remove_folder(&folder.join(swept.task.to_string()));
+            })
+        });
+        match swept {
+            // Not while anything is left in it.
+            Ok(_) => drop(fs::remove_dir(&folder)),
+            Err(error) => log::error!("{error}"),
         }
     }
 
