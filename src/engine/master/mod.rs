@@ -82,6 +82,8 @@ pub struct Settings {
     pub keep_alive: bool,
     /// Workers at once: `WORKERS_MAX`.
     pub workers_max: usize,
+    /// Connections at once that the system has descriptors for.
+    pub connections_max: usize,
     /// Bytes of prompts on their way at once: `SENDING_BYTES_MAX`.
     pub sending_bytes_max: usize,
     /// What a worker must show: `SECRET`.

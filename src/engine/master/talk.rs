@@ -21,10 +21,11 @@ const REASON_CHARS_MAX: usize = 200;
 impl Master {
     /// A peer has connected.
     pub fn handle_connected(&mut self, now: Now, connection: Connection, origin: Origin) {
-        let is_full = self.peers.len() >= self.settings.workers_max.saturating_add(STRANGERS_MAX);
+        let places = self.settings.workers_max.saturating_add(STRANGERS_MAX).min(self.settings.connections_max);
+        let is_full = self.peers.len() >= places;
         if self.stopping || (is_full && !self.make_room(now)) {
             if !self.stopping {
-                self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX)");
+                self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
             }
             return self.effects.push_back(Effect::Abort(connection));
         }

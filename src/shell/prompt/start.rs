@@ -65,7 +65,7 @@ impl PromptMaster {
         if let Some(syncer) = &syncer {
             syncer.note();
         }
-        let settings = settings(config, place.keep_alive);
+        let settings = settings(config, place.keep_alive, limit);
         Ok(Self {
             engine: Master::new(settings, rand::random(), clock::now(), done, failed).with_fails(fails.fails().clone()),
             folders,
@@ -112,7 +112,7 @@ fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
     watch.ok()
 }
 
-fn settings(config: &Config, keep_alive: bool) -> Settings {
+fn settings(config: &Config, keep_alive: bool, descriptors: u64) -> Settings {
     let prompt = &config.prompt;
     Settings {
         timer_interval: prompt.timer_interval,
@@ -123,6 +123,8 @@ fn settings(config: &Config, keep_alive: bool) -> Settings {
         retry_after: prompt.retry_after,
         keep_alive,
         workers_max: prompt.workers_max,
+        // The rest is for files, and for the controller that may be the host.
+        connections_max: usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX),
         sending_bytes_max: prompt.sending_bytes_max,
         secret: prompt.secret.as_ref().map(Secret::reveal).map(str::to_owned),
         refusal_pause: prompt.refusal_pause,

@@ -187,6 +187,19 @@ fn strangers_are_bounded() {
 }
 
 #[test]
+fn strangers_give_way_before_the_system_has_no_descriptor_left() {
+    let mut world = World::with(Settings { connections_max: 3, ..settings() }, &[]);
+    let [first, second] = [world.join(), world.connect()];
+    world.connect();
+    let third = world.join();
+    assert_eq!(world.aborted, [second].into());
+    let fourth = world.join();
+    let late = world.connect();
+    assert!(world.aborted.contains(&late), "all of them have joined");
+    assert_eq!([first, third, fourth].map(|worker| world.state(worker)), [Some(WorkerState::Idle); 3]);
+}
+
+#[test]
 fn prompts_on_their_way_are_bounded() {
     let mut world = World::with(Settings { sending_bytes_max: 5, ..settings() }, &["a", "b", "c"]);
     let workers = [world.join(), world.join(), world.join()];

@@ -55,6 +55,7 @@ fn settings() -> Settings {
         retry_after: Duration::from_secs(60),
         keep_alive: true,
         workers_max: 10,
+        connections_max: 1000,
         sending_bytes_max: 1000,
         secret: None,
         refusal_pause: Duration::from_secs(1),
