@@ -134,7 +134,7 @@ pub(super) struct Peers {
     turns: u64,
     sending_bytes: usize,
     workers: usize,
-    /// Those that have never joined, in the order in which they came.
+    /// Those that have not joined, or are being closed, in the order in which they came.
     strangers: BTreeMap<Neighbourhood, BTreeSet<Connection>>,
 }
 
@@ -175,7 +175,7 @@ impl Peers {
 
     pub(super) fn insert(&mut self, connection: Connection, peer: Peer) {
         self.workers += usize::from(peer.is_worker());
-        if peer.label.is_none() {
+        if !peer.is_worker() {
             self.strangers.entry(peer.origin.neighbourhood()).or_default().insert(connection);
         }
         match &peer.state {
@@ -230,7 +230,7 @@ impl Peers {
         self.idle.first_key_value().map(|(_, connection)| *connection)
     }
 
-    /// The oldest connection that has not joined of the address that has most of them.
+    /// The oldest connection that is no worker's of the address that has most of them.
     pub(super) fn most_crowded(&self) -> Option<Connection> {
         self.strangers.values().max_by_key(|strangers| strangers.len())?.first().copied()
     }
@@ -283,7 +283,7 @@ impl Peers {
         assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");
         assert_eq!(count(Peer::is_worker), self.workers);
         let strangers: usize = self.strangers.values().map(BTreeSet::len).sum();
-        assert_eq!(count(|peer| peer.label.is_none()), strangers);
+        assert_eq!(count(|peer| !peer.is_worker()), strangers);
         let sending =
             self.all.values().map(|peer| if let State::Requesting(_, bytes) = peer.state { bytes } else { 0 });
         assert_eq!(sending.sum::<usize>(), self.sending_bytes);

@@ -33,11 +33,11 @@ impl Master {
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
-    /// Drops one connection that has not joined: the oldest of the address that has most of them, so that an address which only
-    /// guesses or says nothing keeps no worker out. `false` if all have joined.
+    /// Drops one connection that has not joined or is being closed: the oldest of the address that has most of them, so that an
+    /// address which only guesses or says nothing keeps no worker out. `false` if all are workers.
     fn make_room(&mut self, now: Now) -> bool {
         let Some(stranger) = self.peers.most_crowded() else { return false };
-        self.complain(now, &self.name_of(stranger), "it has not joined, and others need its place");
+        self.complain(now, &self.name_of(stranger), "it has no work, and others need its place");
         self.take_back(now, stranger, "others need its place");
         self.effects.push_back(Effect::Abort(stranger));
         self.forget(stranger);

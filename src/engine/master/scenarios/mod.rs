@@ -124,7 +124,8 @@ impl World {
 
     fn join(&mut self) -> Connection {
         let connection = self.connect();
-        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret: None, splits: true });
+        let secret = self.master.settings.secret.clone();
+        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret, splits: true });
         assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }
