@@ -32,6 +32,7 @@ mod scenarios;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+pub use crate::engine::run::Signal;
 use crate::protocol::agent::{Job, ToAgent};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Wanted;
@@ -40,7 +41,7 @@ use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, 
 
 use hold::BeyondLease;
 use link::Link;
-pub use outcome::{Ending, Exited, Failure, Hold, Signal, SpawnFailure};
+pub use outcome::{Ending, Exited, Failure, Hold, SpawnFailure};
 use run::Run;
 use tools::Telling;
 

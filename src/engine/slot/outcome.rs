@@ -22,15 +22,6 @@ pub enum Ending {
     Rejected(String),
 }
 
-/// A step of the kill ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM, and SIGCONT so that a stopped process can obey.
-    Terminate,
-    /// SIGKILL.
-    Kill,
-}
-
 /// Why a run never started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {

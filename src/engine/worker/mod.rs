@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::config::Secret;
+pub use crate::engine::run::Signal;
 use crate::engine::timers::Timers;
 use crate::protocol::prompt::{FromMaster, FromWorker, Request};
 use crate::types::{ExitCode, Mono, Now};
@@ -79,15 +80,6 @@ pub enum Effect {
     Discard,
     /// The worker is done.
     Exit(End),
-}
-
-/// A step of the kill ladder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
-    /// SIGTERM, and SIGCONT so that a stopped process can obey.
-    Terminate,
-    /// SIGKILL.
-    Kill,
 }
 
 /// Where the results of a run belong.

@@ -38,6 +38,7 @@ mod guard;
 mod hunt;
 mod procfs;
 mod record;
+mod run;
 mod spawn;
 mod sweep;
 mod sys;
@@ -50,6 +51,7 @@ pub use environment::{Environment, UnpassableVariable};
 pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
+pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};
 pub use tree::{

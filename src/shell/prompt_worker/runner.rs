@@ -16,8 +16,8 @@ use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, Brand, ChildExit, Command, CommandPlan, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord,
-    RunningChild, Tree,
+    self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
+    RunningChild,
 };
 use crate::types::{ExitCode, Round, Session, TaskId, Wall};
 
@@ -55,6 +55,7 @@ pub(super) struct Runner {
     /// What all processes of its commands are known by, whatever they do to their environment.
     brand: Option<Brand>,
     run: Option<Run>,
+    processes: RunProcesses,
 }
 
 struct Run {
@@ -64,9 +65,6 @@ struct Run {
     /// The part of the names of its results.
     name: String,
     folder: PathBuf,
-    /// `None` once it has been reaped.
-    child: Option<RunningChild>,
-    tree: Tree,
     start: Wall,
     /// When and how it has ended.
     end: Option<(Wall, ExitCode)>,
@@ -81,7 +79,7 @@ impl Runner {
         runs.remove_strays();
         runs.remove_dead_realms();
         let (root, brand) = (root.to_owned(), Brand::fresh());
-        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None })
+        Ok(Self { root, command, durable, runs, own, record: None, brand, run: None, processes: RunProcesses::none() })
     }
 
     /// Starts the command for a prompt.
@@ -102,9 +100,9 @@ impl Runner {
                     // The run is still known by its mark.
                     log::error!("{error}");
                 }
-                let tree = Tree::of(child.id());
+                self.processes = RunProcesses::of(child);
                 let said = request.file.clone();
-                self.run = Some(Run { id, said, name, folder, child: Some(child), tree, start, end: None });
+                self.run = Some(Run { id, said, name, folder, start, end: None });
                 Ok(())
             }
             Err(error) => {
@@ -154,27 +152,12 @@ impl Runner {
     }
 
     pub(super) fn signal(&self, signal: Signal) {
-        let Some(run) = &self.run else { return };
-        let signalled = match signal {
-            Signal::Terminate => run.tree.terminate(&[]),
-            Signal::Kill => run.tree.kill(&[]),
-        };
-        log::debug!("{signal:?}: {signalled:?}");
+        self.processes.signal(signal);
     }
 
-    /// The command may have ended.
-    fn collect(&mut self, worker: &mut Worker) {
+    /// The command has ended.
+    fn collect(&mut self, exit: ExitCode, worker: &mut Worker) {
         let Some(run) = &mut self.run else { return };
-        let exit = match run.child.as_mut().map(RunningChild::try_wait) {
-            None | Some(Ok(None)) => return,
-            Some(Ok(Some(ChildExit { exit, .. }))) => exit,
-            Some(Err(error)) => {
-                // Its exit code is lost. It must not look like a success.
-                log::error!("the end of the command cannot be read: {error}");
-                ExitCode::PREPARE_FAILED
-            }
-        };
-        run.child = None;
         run.end = Some((clock::now().wall, exit));
         let retry_after = if exit == USAGE_LIMITED { retry_after(&run.folder.join(DEFER)) } else { None };
         worker.handle_exited(exit, retry_after);
@@ -182,20 +165,16 @@ impl Runner {
 
     /// A child has ended: the command, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
-        // The command before the orphans: its exit is known before anything is said of what it left behind.
-        self.collect(worker);
-        let known: Vec<Pid> = self.run.iter().filter_map(|run| Some(run.child.as_ref()?.id().pid)).collect();
-        process::reap_orphans(&known);
-        if known.is_empty() {
-            worker.handle_tree(clock::now(), process::any_left(&[]));
+        match self.processes.reap() {
+            Some(ChildEnd::Root(exit)) => self.collect(exit.exit, worker),
+            Some(ChildEnd::Rest(rest)) => worker.handle_tree(clock::now(), rest.left),
+            None => {}
         }
     }
 
     /// Looks what is left of the tree.
     pub(super) fn check_tree(&self, worker: &mut Worker) {
-        // What has ended by itself by now was not left behind.
-        process::reap_orphans(&[]);
-        worker.handle_tree(clock::now(), process::any_left(&[]));
+        worker.handle_tree(clock::now(), self.processes.look().left);
     }
 
     /// Begins to put the results in place; [`Self::finish`] follows.

@@ -1,0 +1,94 @@
+//! The processes of one run at a time: its root, which is a run.sh or a command, and all that it starts.
+
+use rustix::process::Pid;
+
+use super::child::{ChildExit, RunningChild};
+use super::tree::{Signalled, Tree, any_left, reap_orphans};
+use crate::engine::run::Signal;
+use crate::types::ExitCode;
+
+/// The processes of the present run, or what is left of the last one. The caller is a subreaper without any other child.
+#[derive(Debug)]
+pub struct RunProcesses {
+    /// `None` before the start, and once it has been reaped.
+    root: Option<RunningChild>,
+    tree: Tree,
+}
+
+/// What the end of a child means.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ChildEnd {
+    /// The root has ended. What it has left behind is not known yet.
+    Root(ChildExit),
+    /// There is no root, and this is what is left of the rest.
+    Rest(Rest),
+}
+
+/// What is left of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rest {
+    /// Whether any process is left.
+    pub left: bool,
+    /// Processes other than the root that have ended since the last look.
+    pub reaped: u32,
+}
+
+impl RunProcesses {
+    /// Before the first run.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self { root: None, tree: Tree::of_orphans() }
+    }
+
+    /// Those of a run whose root was just started.
+    #[must_use]
+    pub const fn of(root: RunningChild) -> Self {
+        Self { tree: Tree::of(root.id()), root: Some(root) }
+    }
+
+    /// Signals all of them.
+    pub fn signal(&self, signal: Signal) -> Signalled {
+        let signalled = match signal {
+            Signal::Terminate => self.tree.terminate(&[]),
+            Signal::Kill => self.tree.kill(&[]),
+        };
+        log::debug!("{signal:?}: {signalled:?}");
+        signalled
+    }
+
+    /// Reaps what has ended; call it after SIGCHLD. `None` while the root lives.
+    pub fn reap(&mut self) -> Option<ChildEnd> {
+        // The root before the orphans: its exit is known before anything is said of what it left behind.
+        if let Some(exit) = self.take_exit() {
+            return Some(ChildEnd::Root(exit));
+        }
+        let rest = self.look();
+        self.root.is_none().then_some(ChildEnd::Rest(rest))
+    }
+
+    /// How the root has ended, told once.
+    fn take_exit(&mut self) -> Option<ChildExit> {
+        let root = self.root.as_mut()?;
+        let exit = match root.try_wait() {
+            Ok(exit) => exit?,
+            Err(error) => {
+                // Its exit code is lost. It must not look like a success.
+                log::error!("the end of process {} cannot be read: {error}", root.id());
+                ChildExit { exit: ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 }
+            }
+        };
+        self.root = None;
+        Some(exit)
+    }
+
+    /// Whether any of them is left, the root included. Costs one system call if none is.
+    #[must_use]
+    pub fn look(&self) -> Rest {
+        if !any_left(&[]) {
+            return Rest { left: false, reaped: 0 };
+        }
+        let known: Vec<Pid> = self.root.iter().map(|root| root.id().pid).collect();
+        let reaped = reap_orphans(&known);
+        Rest { left: any_left(&[]), reaped }
+    }
+}
