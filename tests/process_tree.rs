@@ -12,7 +12,7 @@ use std::time::Duration;
 use llts::shell::clock;
 use llts::shell::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    Swept, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
+    Swept, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
     sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
@@ -552,7 +552,7 @@ fn a_reused_pid_is_not_signalled() {
 
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
-        let record = RunRecord { run: Some(reused), ..record_of_dead_agent(0) };
+        let record = RunRecord { root: Some(reused), ..record_of_dead_agent(0) };
         leave(folder.path(), &record);
         assert!(!record.is_same_process());
         let swept = sweep(&records);
@@ -573,10 +573,10 @@ fn sweep(records: &RunRecords) -> Vec<Swept> {
 
 /// Writes a record as its agent would, and leaves it as an agent that was killed.
 fn leave(folder: &Path, record: &RunRecord) {
-    let records = RunRecords::open(folder).expect("a folder of ours");
-    let mut file = records.of(record.agent, record.session).expect("a folder of ours");
+    let records = RunRecords::<TaskRun>::open(folder).expect("a folder of ours");
+    let mut file = records.of(record.agent, Some(Session(9))).expect("a folder of ours");
     file.write(record).expect("a file of ours");
-    let path = folder.join(format!("{}-{}-{:x}.run", record.agent.pid, record.agent.start_time, record.session.0));
+    let path = folder.join(format!("{}-{}-{:x}.run", record.agent.pid, record.agent.start_time, 9));
     let kept = path.with_extension("kept");
     fs::copy(&path, &kept).expect("it is there");
     // Its lock goes with it, and so does the file.
@@ -590,11 +590,9 @@ fn record_of_dead_agent(round: u32) -> RunRecord {
     wait(&mut agent);
     let (name, value) = cookie_entry();
     RunRecord {
-        task: TaskId::new(Wall::from_micros(7), [0; 5]),
-        round: Round(round),
-        run: None,
+        subject: TaskRun { task: TaskId::new(Wall::from_micros(7), [0; 5]), round: Round(round) },
+        root: None,
         agent: agent.id(),
-        session: Session(1),
         cookie: Cookie::new([format!("{name}={value}"), format!("ROUND={round}")]),
     }
 }
@@ -619,20 +617,20 @@ fn the_run_of_a_dead_agent_is_swept() {
 
         let folder = tempfile::tempdir().unwrap();
         let records = RunRecords::open(folder.path()).unwrap();
-        let stale = RunRecord { run: Some(old.id()), ..record_of_dead_agent(0) };
-        let live = RunRecord { run: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
+        let stale = RunRecord { root: Some(old.id()), ..record_of_dead_agent(0) };
+        let live = RunRecord { root: Some(new.id()), agent: ProcessId::own().unwrap(), ..record_of_dead_agent(1) };
         leave(folder.path(), &stale);
         leave(folder.path(), &live);
 
         let swept = sweep(&records);
         assert_eq!(swept.len(), 1);
-        assert_eq!((swept[0].round, swept[0].left, swept[0].superseded), (Round(0), 0, true));
+        assert_eq!((swept[0].subject.round, swept[0].left, swept[0].superseded), (Round(0), 0, true));
         assert_eq!(swept[0].killed, 4);
         assert_eq!(wait(&mut old).exit, ExitCode(-9));
         assert_eq!(records.list().unwrap(), [live]);
         assert!(new.try_wait().unwrap().is_none(), "the next round was killed");
 
-        leave(folder.path(), &RunRecord { run: Some(new.id()), ..record_of_dead_agent(1) });
+        leave(folder.path(), &RunRecord { root: Some(new.id()), ..record_of_dead_agent(1) });
         assert_eq!(sweep(&records)[0].killed, 4);
         assert_eq!(wait(&mut new).exit, ExitCode(-9));
     });
@@ -652,7 +650,7 @@ fn a_group_without_its_leader_is_swept_only_if_it_is_proven_to_be_ours() {
             let pid = Pid::from_raw(tool.line().parse().unwrap()).unwrap();
             let unmarked = ProcessId::of(pid).unwrap();
             wait(&mut child);
-            leave(folder.path(), &RunRecord { run: Some(child.id()), ..record_of_dead_agent(0) });
+            leave(folder.path(), &RunRecord { root: Some(child.id()), ..record_of_dead_agent(0) });
             assert_eq!(sweep(&records)[0].killed, killed, "{script}");
             assert_eq!(unmarked.is_alive(), killed == 0);
             if killed == 0 {
@@ -696,7 +694,7 @@ fn what_has_cleared_its_environment_is_known_by_the_brand_of_its_agent() {
         let ((run, escaped), (_, of_another), (_, of_nobody)) = (start(Some(ours)), start(Some(anothers)), start(None));
         let record = record_of_dead_agent(0);
         let cookie = record.cookie.clone().branded(Some(ours));
-        leave(folder.path(), &RunRecord { run: Some(run), cookie, ..record });
+        leave(folder.path(), &RunRecord { root: Some(run), cookie, ..record });
         assert_eq!(sweep(&records).iter().map(|swept| (swept.killed, swept.left)).collect::<Vec<_>>(), [(1, 0)]);
         assert!(!escaped.is_alive() && of_another.is_alive() && of_nobody.is_alive());
         for stranger in [of_another, of_nobody] {

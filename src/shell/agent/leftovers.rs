@@ -3,7 +3,7 @@
 use std::fs;
 
 use super::AgentError;
-use super::process::{Ended, RunRecords};
+use super::process::{Ended, RunRecords, TaskRun};
 use crate::config::Config;
 use crate::shell::workspace::{Remover, Workspace};
 
@@ -19,11 +19,12 @@ pub(super) fn records(config: &Config) -> Result<RunRecords, AgentError> {
 pub(super) fn sweep(records: &RunRecords, workspace: &Workspace, remover: &Remover) -> Result<Ended, AgentError> {
     let mut discarded = Ok(());
     let ended = records.sweep(|swept| {
-        log::warn!("round {} of task {} had lost its agent: {swept:?}", swept.round, swept.task);
+        let TaskRun { task, round } = swept.subject;
+        log::warn!("round {round} of task {task} had lost its agent: {swept:?}");
         if swept.superseded {
             return;
         }
-        match workspace.discard(swept.task) {
+        match workspace.discard(task) {
             Ok(rest) => rest.into_iter().for_each(|rest| remover.take(rest)),
             Err(error) => discarded = Err(error),
         }

@@ -20,7 +20,7 @@ use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
     self, Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError,
-    SpawnPlan, Tree,
+    SpawnPlan, TaskRun, Tree,
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
@@ -49,7 +49,6 @@ pub(super) struct Runner {
     /// `/dev/null`: what each run reads from its standard input.
     nothing: File,
     agent: ProcessId,
-    session: Session,
     /// What all processes of its runs are known by, whatever they do to their environment.
     brand: Option<Brand>,
     /// After this time since the boot, no run may start.
@@ -98,7 +97,7 @@ impl Runner {
         let agent = ProcessId::own().map_err(std::io::Error::from)?;
         let environment = inherited(config)?;
         let nothing = File::open("/dev/null")?;
-        let mut record = records.of(agent, session)?;
+        let mut record = records.of(agent, Some(session))?;
         if config.agent.cgroup
             && let Err(error) = record.confine()
         {
@@ -119,7 +118,6 @@ impl Runner {
             environment,
             nothing,
             agent,
-            session,
             brand: Brand::fresh(),
             not_after: None,
             run: None,
@@ -247,13 +245,11 @@ impl Runner {
         Ok(())
     }
 
-    fn record_of(&self, job: &Job, run: Option<ProcessId>) -> RunRecord {
+    fn record_of(&self, job: &Job, root: Option<ProcessId>) -> RunRecord {
         RunRecord {
-            task: job.task,
-            round: job.round,
-            run,
+            subject: TaskRun { task: job.task, round: job.round },
+            root,
             agent: self.agent,
-            session: self.session,
             cookie: Cookie::new(info::cookie(job.task, job.round)).branded(self.brand),
         }
     }

@@ -50,7 +50,7 @@ pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use environment::{Environment, UnpassableVariable};
 pub use guard::{Guarded, Half, Ward, split};
 pub use procfs::ProcessId;
-pub use record::{RecordError, RecordFile, RunRecord, RunRecords};
+pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, TaskRun};
 pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
 pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};

@@ -8,6 +8,7 @@ mod file;
 
 use std::fs::{self, DirBuilder, File};
 use std::io;
+use std::marker::PhantomData;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
@@ -19,19 +20,52 @@ use crate::types::{Round, Session, TaskId};
 pub use file::RecordFile;
 use file::Recorded;
 
-/// One run, as it is recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunRecord {
+/// What a run is a run of, as its record says it.
+pub trait Subject: Sized {
+    /// The name of the folder of the run; with the round, the identity of the run.
+    fn folder(&self) -> String;
+
+    /// Which run it is, if several have a folder of this name, one after the other.
+    fn round(&self) -> Round {
+        Round::default()
+    }
+
+    /// The reverse of both; `None` for what cannot be the name of such a folder.
+    fn read(folder: &str, round: Round) -> Option<Self>;
+}
+
+/// One run of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskRun {
     /// The task.
     pub task: TaskId,
     /// Which run of it.
     pub round: Round,
-    /// Its run.sh; `None` in a record that is written before the start, when only the cookie is known.
-    pub run: Option<ProcessId>,
-    /// The agent process. While it is alive, the run is its concern.
+}
+
+impl Subject for TaskRun {
+    fn folder(&self) -> String {
+        self.task.to_string()
+    }
+
+    fn round(&self) -> Round {
+        self.round
+    }
+
+    fn read(folder: &str, round: Round) -> Option<Self> {
+        Some(Self { task: folder.parse().ok()?, round })
+    }
+}
+
+/// One run, as it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunRecord<S = TaskRun> {
+    /// What it is a run of.
+    pub subject: S,
+    /// Its run.sh or command; `None` in a record that is written before the start, when only the cookie is known.
+    pub root: Option<ProcessId>,
+    /// The process that has started it: the agent, or the prompt worker. While it is alive, the run is its concern.
     pub agent: ProcessId,
-    /// The session that the agent has with its controller.
-    pub session: Session,
     /// What marks the processes of the run.
     pub cookie: Cookie,
 }
@@ -47,11 +81,12 @@ pub struct RecordError {
 
 /// The folder of the run records of all agents of one host.
 #[derive(Debug)]
-pub struct RunRecords {
+pub struct RunRecords<S = TaskRun> {
     folder: PathBuf,
+    subjects: PhantomData<S>,
 }
 
-impl RunRecords {
+impl<S: Subject> RunRecords<S> {
     /// Opens the folder, and makes it, for the owner only, if it is not there.
     ///
     /// # Errors
@@ -59,16 +94,16 @@ impl RunRecords {
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let folder = folder.into();
         match DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
-            Ok(()) => Ok(Self { folder }),
+            Ok(()) => Ok(Self { folder, subjects: PhantomData }),
             Err(error) => Err(RecordError { action: "make", path: folder, error }),
         }
     }
 
-    /// Makes the file of an agent process, which says that it has no run.
+    /// Makes the file of an agent process, which says that it has no run. `session` is the one that it has with its controller.
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn of(&self, agent: ProcessId, session: Session) -> Result<RecordFile, RecordError> {
+    pub fn of(&self, agent: ProcessId, session: Option<Session>) -> Result<RecordFile, RecordError> {
         RecordFile::create(&self.folder, agent, session)
     }
 
@@ -77,7 +112,7 @@ impl RunRecords {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn list(&self) -> Result<Vec<RunRecord>, RecordError> {
+    pub fn list(&self) -> Result<Vec<RunRecord<S>>, RecordError> {
         let files = self.files()?.into_iter();
         Ok(files.filter_map(|path| read_or_drop(&path)?.run).collect())
     }
@@ -102,20 +137,21 @@ impl RunRecords {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept)) -> Result<Ended, RecordError> {
+    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let immune = sweep::ourselves_and_ancestors();
         let mut all = Ended::default();
         for path in self.files()? {
-            let Some(recorded) = last_words(&path) else { continue };
+            let Some(recorded) = last_words::<S>(&path) else { continue };
             let mut ended = recorded.cgroup.as_ref().map(|cgroup| cgroup.end(&immune)).unwrap_or_default();
-            if let Some(record) = &recorded.run {
-                ended += sweep::end_run(&record.cookie, record.run);
+            if let Some(record) = recorded.run {
+                ended += sweep::end_run(&record.cookie, record.root);
                 // Asked anew: while this run was being ended, the task may have been given to a living agent.
-                let is_of_another = |other: &RunRecord| other.task == record.task && other.agent.is_alive();
+                let folder = record.subject.folder();
+                let is_of_another = |other: &RunRecord<S>| other.subject.folder() == folder && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
                 let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-                clean_up(&Swept { task: record.task, round: record.round, killed: ended.killed, left, superseded });
+                clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded });
             }
             if ended.left.is_empty() {
                 recorded.cgroup.inspect(Cgroup::remove);
@@ -131,7 +167,7 @@ impl RunRecords {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&Swept)) -> Result<Ended, RecordError> {
+    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let mut all = Ended::default();
         for path in self.files()? {
@@ -141,9 +177,9 @@ impl RunRecords {
             if !sweep::is_of_our_namespace(&record.cookie) {
                 continue;
             }
-            let ended = sweep::end_run(&record.cookie, record.run);
+            let ended = sweep::end_run(&record.cookie, record.root);
             let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-            clean_up(&Swept { task: record.task, round: record.round, killed: ended.killed, left, superseded: false });
+            clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded: false });
             if left == 0 {
                 drop_file(&path);
             }
@@ -174,22 +210,22 @@ impl RunRecords {
     }
 }
 
-impl RunRecord {
-    /// Whether run.sh of this record is that very process and still runs: pid, start time and, by [`RunRecords::list`], boot.
+impl<S> RunRecord<S> {
+    /// Whether the root of this record is that very process and still runs: pid, start time and, by [`RunRecords::list`], boot.
     #[must_use]
     pub fn is_same_process(&self) -> bool {
-        self.run.is_some_and(ProcessId::is_alive)
+        self.root.is_some_and(ProcessId::is_alive)
     }
 }
 
 /// What a dead agent has recorded last; `None` while it lives, or a program that it was starting cannot be found yet.
-fn last_words(path: &Path) -> Option<Recorded> {
-    let agent = read_or_drop(path)?.agent;
+fn last_words<S: Subject>(path: &Path) -> Option<Recorded<S>> {
+    let agent = read_or_drop::<S>(path)?.agent;
     // Read anew after its death: it may have finished one run and begun another since it was read.
     (!agent.is_alive() && file::is_let_go(path)).then(|| read_or_drop(path)).flatten()
 }
 
-fn read_or_drop(path: &Path) -> Option<Recorded> {
+fn read_or_drop<S: Subject>(path: &Path) -> Option<Recorded<S>> {
     match file::read(path) {
         Ok(Some(recorded)) => Some(recorded),
         Ok(None) => {

@@ -11,8 +11,9 @@ use rustix::process::{Pid, Signal};
 use super::brand::Brand;
 use super::hunt::{Hunt, Pinned};
 use super::procfs::{self, ProcessId, Stat};
+use super::record::TaskRun;
 use crate::shell::clock;
-use crate::types::{Mono, Round, TaskId};
+use crate::types::Mono;
 
 /// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -77,16 +78,15 @@ impl AddAssign for Ended {
 
 /// What was done about one run of a dead agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept {
-    /// The task.
-    pub task: TaskId,
-    /// Which run of it.
-    pub round: Round,
+pub struct Swept<S = TaskRun> {
+    /// What it was a run of.
+    pub subject: S,
     /// Processes that were found alive and killed.
     pub killed: u32,
     /// Processes that still run: of another user, or in an uninterruptible wait. The record stays for the next sweep.
     pub left: u32,
-    /// Another round of the task runs on this host: the work folder of this name is that one's, and must be left alone.
+    /// Another run in a folder of the same name, such as the next round of the task, goes on on this host: the folder is that one's,
+    /// and must be left alone.
     pub superseded: bool,
 }
 

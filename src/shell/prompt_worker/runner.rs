@@ -11,15 +11,15 @@ use std::time::Duration;
 use super::PromptWorkerError;
 use super::background::Background;
 use super::results::{Results, file_name};
-use super::runs::Runs;
+use super::runs::{PromptRun, Runs};
 use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
     self, Brand, ChildEnd, Command, CommandPlan, Cookie, Environment, ProcessId, RecordFile, RunProcesses, RunRecord,
-    RunningChild,
+    RunningChild, Subject,
 };
-use crate::types::{ExitCode, Round, Session, TaskId, Wall};
+use crate::types::{ExitCode, Wall};
 
 const PROMPT: &str = "prompt.txt";
 const OUT: &str = "out";
@@ -33,9 +33,6 @@ const PROMPT_DEFER_FILE: &str = "PROMPT_DEFER_FILE";
 
 /// Marks every process of a run.
 const MARK: &str = "LLTS_RUN_PROMPT";
-
-/// A worker has none: a master knows it by its connection.
-const SESSION: Session = Session(0);
 
 /// Bytes of `defer.info` that are read; it holds one line.
 const DEFER_BYTES_MAX: u64 = 4096;
@@ -59,7 +56,7 @@ pub(super) struct Runner {
 }
 
 struct Run {
-    id: TaskId,
+    id: PromptRun,
     /// As the master calls its prompt, if it does.
     said: Option<String>,
     /// The part of the names of its results.
@@ -84,18 +81,17 @@ impl Runner {
 
     /// Starts the command for a prompt.
     pub(super) fn begin(&mut self, request: &Request) -> Result<(), String> {
-        let id = TaskId::new(clock::now().wall, rand::random());
-        let folder = self.runs.folder_of(id);
+        let start = clock::now().wall;
+        let id = PromptRun::new(start);
+        let folder = self.runs.folder_of(&id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
         if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
             log::info!("the results of {said:?} will be called {name}, for that cannot be a part of a file name");
         }
-        let start = clock::now().wall;
-        let started = self.spawn(id, &folder, &name, &request.prompt);
-        match started {
+        match self.spawn(&id, &folder, &name, &request.prompt) {
             Ok(child) => {
                 log::info!("{name}: started");
-                let present = self.record_of(id, Some(child.id()));
+                let present = self.record_of(&id, Some(child.id()));
                 if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
                     // The run is still known by its mark.
                     log::error!("{error}");
@@ -106,17 +102,17 @@ impl Runner {
                 Ok(())
             }
             Err(error) => {
-                self.runs.clean(id, self.record.take());
+                self.runs.clean(&id, self.record.take());
                 Err(error)
             }
         }
     }
 
     /// Makes the files and starts the command.
-    fn spawn(&mut self, id: TaskId, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
+    fn spawn(&mut self, id: &PromptRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
         // Somebody may have removed all of .tasks/ since the last run.
         self.runs = self.runs.reopen().map_err(|error| error.to_string())?;
-        let mut record = self.runs.records.of(self.own, SESSION).map_err(|error| error.to_string())?;
+        let mut record = self.runs.records.of(self.own, None).map_err(|error| error.to_string())?;
         record.write(&self.record_of(id, None)).map_err(|error| error.to_string())?;
         self.record = Some(record);
         let failed = |error: io::Error| format!("cannot make the files of a run in {}: {error}", folder.display());
@@ -129,7 +125,7 @@ impl Runner {
             (PROMPT_FILE, path.clone().into()),
             (PROMPT_NAME, name.into()),
             (PROMPT_DEFER_FILE, folder.join(DEFER).into()),
-            (MARK, id.to_string().into()),
+            (MARK, id.folder().into()),
         ];
         for (name, value) in added {
             environment.set(name, value).map_err(|error| error.to_string())?;
@@ -146,9 +142,9 @@ impl Runner {
         process::spawn_command(&plan).map_err(|error| error.to_string())
     }
 
-    fn record_of(&self, id: TaskId, run: Option<ProcessId>) -> RunRecord {
-        let cookie = Cookie::new([format!("{MARK}={id}")]).branded(self.brand);
-        RunRecord { task: id, round: Round(0), run, agent: self.own, session: SESSION, cookie }
+    fn record_of(&self, id: &PromptRun, root: Option<ProcessId>) -> RunRecord<PromptRun> {
+        let cookie = Cookie::new([format!("{MARK}={}", id.folder())]).branded(self.brand);
+        RunRecord { subject: id.clone(), root, agent: self.own, cookie }
     }
 
     pub(super) fn signal(&self, signal: Signal) {
@@ -209,11 +205,11 @@ impl Runner {
         let record = self.record.take();
         match outcome {
             Ok(()) => {
-                self.runs.clean(run.id, record);
+                self.runs.clean(&run.id, record);
                 Ok(())
             }
             Err(error) => {
-                let left = self.runs.put_aside(run.id, record);
+                let left = self.runs.put_aside(&run.id, record);
                 Err(format!("cannot keep the results of {}: {error}; its output is in {}", run.name, left.display()))
             }
         }
@@ -224,7 +220,7 @@ impl Runner {
         let Some(run) = self.run.take() else { return };
         let end = run.end.map_or(run.start, |(end, _)| end);
         log::info!("{}: given back after {:.1} s", run.name, end.since(run.start).as_secs_f64());
-        self.runs.clean(run.id, self.record.take());
+        self.runs.clean(&run.id, self.record.take());
     }
 }
 

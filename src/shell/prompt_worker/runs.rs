@@ -23,15 +23,41 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use super::{PromptWorkerError, locked};
-use crate::shell::process::{RecordFile, RunRecords, boot_id};
+use crate::shell::process::{RecordFile, RunRecords, Subject, boot_id};
 use crate::shell::prompt_create::TASKS;
 use crate::shell::removal;
-use crate::types::TaskId;
+use crate::types::{Round, Wall};
 
 const RUNS: &str = ".runs";
 
 /// Marks the folder of a run whose results could not be kept.
 const UNKEPT: &str = "unkept-";
+
+/// One run of the command, by the name of its folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct PromptRun(String);
+
+impl PromptRun {
+    /// What the names of all folders begin with, and nothing else that is found beside them.
+    const PREFIX: &str = "TASK_";
+
+    /// A name that no other run has. It has the form that former versions give it: they read our records as we read theirs.
+    pub(super) fn new(start: Wall) -> Self {
+        let letters: String = (0..5).map(|_| rand::random_range('a'..='z')).collect();
+        Self(format!("{}{start}_{letters}", Self::PREFIX))
+    }
+}
+
+impl Subject for PromptRun {
+    fn folder(&self) -> String {
+        self.0.clone()
+    }
+
+    fn read(folder: &str, _: Round) -> Option<Self> {
+        let is_plain = |rest: &str| rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._".contains(&byte));
+        folder.strip_prefix(Self::PREFIX).is_some_and(is_plain).then(|| Self(folder.to_owned()))
+    }
+}
 
 /// What is known of all runs of this realm below one root.
 #[derive(Debug)]
@@ -39,7 +65,7 @@ pub(super) struct Runs {
     root: PathBuf,
     host: String,
     folder: PathBuf,
-    pub(super) records: RunRecords,
+    pub(super) records: RunRecords<PromptRun>,
     /// `None` where the file system has no locks: then no other realm can tell that we live, and leaves everything alone.
     _lock: Option<File>,
 }
@@ -69,15 +95,15 @@ impl Runs {
         Self::open(&self.root, &self.host)
     }
 
-    pub(super) fn folder_of(&self, id: TaskId) -> PathBuf {
-        self.folder.join(id.to_string())
+    pub(super) fn folder_of(&self, run: &PromptRun) -> PathBuf {
+        self.folder.join(&run.0)
     }
 
     /// Ends the runs of workers that were killed together with their guards.
     pub(super) fn sweep(&self) {
         let swept = self.records.sweep(|swept| {
             log::warn!("a worker has died and left a run: {swept:?}");
-            remove_folder(&self.folder_of(swept.task));
+            remove_folder(&self.folder_of(&swept.subject));
         });
         if let Err(error) = swept {
             log::error!("{error}");
@@ -91,10 +117,10 @@ impl Runs {
         else {
             return;
         };
-        let swept = RunRecords::open(&folder).and_then(|records| {
+        let swept = RunRecords::<PromptRun>::open(&folder).and_then(|records| {
             records.sweep_proven(|swept| {
                 log::warn!("a worker of a former version has died and left a run: {swept:?}");
-                remove_folder(&folder.join(swept.task.to_string()));
+                remove_folder(&folder.join(swept.subject.folder()));
             })
         });
         match swept {
@@ -108,8 +134,8 @@ impl Runs {
     pub(super) fn remove_strays(&self) {
         let folders = runs(&self.folder);
         let Ok(records) = self.records.list() else { return };
-        for (id, path) in folders {
-            if !records.iter().any(|record| record.task == id) {
+        for (run, path) in folders {
+            if !records.iter().any(|record| record.subject == run) {
                 remove_folder(&path);
             }
         }
@@ -136,8 +162,8 @@ impl Runs {
     }
 
     /// Keeps the files of a run whose results cannot be kept; returns where they are.
-    pub(super) fn put_aside(&self, id: TaskId, record: Option<RecordFile>) -> PathBuf {
-        let (from, to) = (self.folder_of(id), self.folder.join(format!("{UNKEPT}{id}")));
+    pub(super) fn put_aside(&self, run: &PromptRun, record: Option<RecordFile>) -> PathBuf {
+        let (from, to) = (self.folder_of(run), self.folder.join(format!("{UNKEPT}{}", run.0)));
         let moved = fs::rename(&from, &to);
         drop(record);
         match moved {
@@ -150,17 +176,19 @@ impl Runs {
     }
 
     /// Removes the files of a run, before its record, so that none is without one.
-    pub(super) fn clean(&self, id: TaskId, record: Option<RecordFile>) {
-        remove_folder(&self.folder_of(id));
+    pub(super) fn clean(&self, run: &PromptRun, record: Option<RecordFile>) {
+        remove_folder(&self.folder_of(run));
         drop(record);
     }
 }
 
 /// The folders of runs in the folder of a realm.
-fn runs(realm: &Path) -> Vec<(TaskId, PathBuf)> {
+fn runs(realm: &Path) -> Vec<(PromptRun, PathBuf)> {
     let entries = fs::read_dir(realm).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
-    folders.filter_map(|entry| Some((entry.file_name().to_str()?.parse().ok()?, entry.path()))).collect()
+    folders
+        .filter_map(|entry| Some((PromptRun::read(entry.file_name().to_str()?, Round::default())?, entry.path())))
+        .collect()
 }
 
 /// Removes a realm whose lock the caller holds alone.
@@ -223,8 +251,13 @@ pub(super) fn host_part(name: &OsStr) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::process::{Cookie, ProcessId, RunRecord, TaskRun};
     use crate::shell::removal::tests::{Precious, in_own_mount_namespace, ways_to_mount};
-    use crate::types::Wall;
+    use crate::types::Session;
+
+    fn run(second: u64) -> PromptRun {
+        PromptRun::new(Wall::from_micros(second * 1_000_000))
+    }
 
     #[test]
     fn what_a_command_has_mounted_stays_as_it_is() {
@@ -234,12 +267,12 @@ mod tests {
                 let runs = Runs::open(root.path(), "host").unwrap();
                 // One that has ended, and one of a worker that died together with its record.
                 for (second, clean) in [(1, None), (2, Some(&Runs::remove_strays))] {
-                    let id = TaskId::new(Wall::from_micros(second), [0; 5]);
+                    let id = run(second);
                     let precious = Precious::new();
-                    fs::create_dir(runs.folder_of(id)).unwrap();
-                    mount(&runs.folder_of(id), &precious);
-                    clean.map_or_else(|| runs.clean(id, None), |remove_strays| remove_strays(&runs));
-                    assert!(!runs.folder_of(id).exists(), "{way}");
+                    fs::create_dir(runs.folder_of(&id)).unwrap();
+                    mount(&runs.folder_of(&id), &precious);
+                    clean.map_or_else(|| runs.clean(&id, None), |remove_strays| remove_strays(&runs));
+                    assert!(!runs.folder_of(&id).exists(), "{way}");
                     precious.is_untouched();
                 }
             }
@@ -253,11 +286,51 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_run_reads_back_as_itself_and_nothing_else_is_taken_for_one() {
+        let read = |name: &str| PromptRun::read(name, Round::default());
+        let id = run(1_480_000_000);
+        assert_eq!(read(&id.folder()), Some(id.clone()));
+        assert!(id.folder().parse::<crate::types::TaskId>().is_ok(), "a former version reads it: {id:?}");
+        assert_eq!(read("TASK_1480000000.120000_AZazA").unwrap().folder(), "TASK_1480000000.120000_AZazA");
+        for name in ["", "..", "out", "TASK_/../x", "TASK_a b", "unkept-TASK_1480000000.120000_AZazA"] {
+            assert_eq!(read(name), None, "{name}");
+        }
+    }
+
+    /// A worker of a former version has a run of the same realm: nothing of it is touched while it lives.
+    #[test]
+    fn the_record_of_a_former_version_is_read() {
+        let root = tempfile::tempdir().unwrap();
+        let runs = Runs::open(root.path(), "host").unwrap();
+        let own = ProcessId::own().unwrap();
+        let former: RunRecords = RunRecords::open(&runs.folder).unwrap();
+        let task = crate::types::TaskId::new(Wall::from_micros(7), [0; 5]);
+        let subject = TaskRun { task, round: Round(0) };
+        let record = RunRecord { subject, root: None, agent: own, cookie: Cookie::new(["A=1".to_owned()]) };
+        let mut file = former.of(own, Some(Session(0))).unwrap();
+        file.write(&record).unwrap();
+        let ours = runs.records.list().unwrap();
+        assert_eq!(ours[0].subject.folder(), task.to_string());
+        fs::create_dir(runs.folder_of(&ours[0].subject)).unwrap();
+        runs.sweep();
+        runs.remove_strays();
+        assert!(runs.folder_of(&ours[0].subject).exists());
+        drop(file);
+        runs.remove_strays();
+        assert!(!runs.folder_of(&ours[0].subject).exists());
+
+        let subject = run(8);
+        let mut file = runs.records.of(own, None).unwrap();
+        file.write(&RunRecord { subject: subject.clone(), ..ours[0].clone() }).unwrap();
+        assert_eq!(former.list().unwrap()[0].subject.folder(), subject.folder());
+    }
+
     /// A realm of this host with a run, as an earlier boot or another container has it.
-    fn other_realm(root: &Path) -> (PathBuf, TaskId) {
-        let id = TaskId::new(crate::types::Wall::from_micros(1), [1; 5]);
+    fn other_realm(root: &Path) -> (PathBuf, PromptRun) {
+        let id = run(1);
         let folder = root.join(".tasks/.runs/box-0-0");
-        fs::create_dir_all(folder.join(id.to_string())).unwrap();
+        fs::create_dir_all(folder.join(id.folder())).unwrap();
         fs::write(folder.join("1-1-0.run"), "").unwrap();
         (folder, id)
     }
@@ -268,10 +341,10 @@ mod tests {
         let (folder, id) = other_realm(root.path());
         let ours = Runs::open(root.path(), "box").unwrap();
         ours.remove_dead_realms();
-        assert!(folder.join(id.to_string()).exists(), "nothing is known of it without a lock");
+        assert!(folder.join(id.folder()).exists(), "nothing is known of it without a lock");
         let lock = hold(&root.path().join(".tasks/.runs/box-0-0.lock")).unwrap().unwrap();
         ours.remove_dead_realms();
-        assert!(folder.join(id.to_string()).exists(), "one of its workers lives");
+        assert!(folder.join(id.folder()).exists(), "one of its workers lives");
         drop(lock);
         ours.remove_dead_realms();
         assert!(!folder.exists() && !root.path().join(".tasks/.runs/box-0-0.lock").exists());
@@ -283,14 +356,14 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let (folder, id) = other_realm(root.path());
         drop(hold(&root.path().join(".tasks/.runs/box-0-0.lock")).unwrap());
-        fs::rename(folder.join(id.to_string()), folder.join(format!("{UNKEPT}{id}"))).unwrap();
+        fs::rename(folder.join(id.folder()), folder.join(format!("{UNKEPT}{}", id.0))).unwrap();
         let ours = Runs::open(root.path(), "box").unwrap();
-        fs::create_dir(ours.folder_of(id)).unwrap();
-        fs::write(ours.folder_of(id).join("out"), "answer").unwrap();
-        let left = ours.put_aside(id, None);
+        fs::create_dir(ours.folder_of(&id)).unwrap();
+        fs::write(ours.folder_of(&id).join("out"), "answer").unwrap();
+        let left = ours.put_aside(&id, None);
         ours.remove_dead_realms();
         ours.remove_strays();
         assert_eq!(fs::read_to_string(left.join("out")).unwrap(), "answer");
-        assert!(folder.join(format!("{UNKEPT}{id}")).exists());
+        assert!(folder.join(format!("{UNKEPT}{}", id.0)).exists());
     }
 }

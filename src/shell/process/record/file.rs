@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::{RecordError, RunRecord, remove_file};
+use super::{RecordError, RunRecord, Subject, remove_file};
 use crate::shell::clock;
 use crate::shell::process::brand::Brand;
 use crate::shell::process::cgroup::Cgroup;
@@ -39,7 +39,7 @@ pub struct RecordFile {
     path: PathBuf,
     file: File,
     agent: ProcessId,
-    session: Session,
+    session: Option<Session>,
     /// Where the agent and its tools are, if they have a cgroup of their own.
     cgroup: Option<Cgroup>,
     /// How many lines have been written.
@@ -48,13 +48,13 @@ pub struct RecordFile {
 
 /// What a record file says.
 #[derive(Debug)]
-pub(super) struct Recorded {
+pub(super) struct Recorded<S> {
     /// Whose it is.
     pub(super) agent: ProcessId,
     /// Where that agent and its tools are.
     pub(super) cgroup: Option<Cgroup>,
     /// The run that it has.
-    pub(super) run: Option<RunRecord>,
+    pub(super) run: Option<RunRecord<S>>,
 }
 
 /// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
@@ -64,6 +64,7 @@ struct Stored<'a> {
     sequence: u64,
     agent_pid: i32,
     agent_start_time: u64,
+    /// 0: there is none.
     session: u64,
     boot_id: Cow<'a, str>,
     /// The cgroup in which the agent was started.
@@ -74,6 +75,7 @@ struct Stored<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct StoredRun<'a> {
+    /// The folder of the run, whatever it is a run of.
     task: String,
     round: u32,
     pid: Option<i32>,
@@ -84,9 +86,9 @@ struct StoredRun<'a> {
 }
 
 impl RecordFile {
-    pub(super) fn create(folder: &Path, agent: ProcessId, session: Session) -> Result<Self, RecordError> {
+    pub(super) fn create(folder: &Path, agent: ProcessId, session: Option<Session>) -> Result<Self, RecordError> {
         // The session, because agents in different containers may have the same number.
-        let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, session.0));
+        let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, number(session)));
         let file = make(&path)?;
         let mut this = Self { path, file, agent, session, cgroup: None, sequence: 0 };
         this.clear()?;
@@ -97,7 +99,7 @@ impl RecordFile {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write(&mut self, record: &RunRecord) -> Result<(), RecordError> {
+    pub fn write<S: Subject>(&mut self, record: &RunRecord<S>) -> Result<(), RecordError> {
         if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
             // Somebody cleared the folder.
             self.file = make(&self.path)?;
@@ -142,7 +144,7 @@ impl RecordFile {
             sequence,
             agent_pid: self.agent.pid.as_raw_nonzero().get(),
             agent_start_time: self.agent.start_time,
-            session: self.session.0,
+            session: number(self.session),
             boot_id: procfs::boot_id().into(),
             cgroup_base: self.cgroup.as_ref().map(|cgroup| cgroup.base().into()),
             run,
@@ -165,6 +167,10 @@ impl Drop for RecordFile {
             log::warn!("{error}");
         }
     }
+}
+
+fn number(session: Option<Session>) -> u64 {
+    session.unwrap_or_default().0
 }
 
 fn make(path: &Path) -> Result<File, RecordError> {
@@ -208,7 +214,7 @@ fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
 ///
 /// # Errors
 /// When the file is gone, or its agent lives and has not written it yet.
-pub(super) fn read(path: &Path) -> io::Result<Option<Recorded>> {
+pub(super) fn read<S: Subject>(path: &Path) -> io::Result<Option<Recorded<S>>> {
     let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
     for _ in 0..READS_MAX {
         let bytes = fs::read(path)?;
@@ -242,13 +248,13 @@ fn whole(slot: &[u8]) -> Option<Stored<'static>> {
     serde_json::from_str(text).ok()
 }
 
-impl<'a> From<&'a RunRecord> for StoredRun<'a> {
-    fn from(record: &'a RunRecord) -> Self {
+impl<'a, S: Subject> From<&'a RunRecord<S>> for StoredRun<'a> {
+    fn from(record: &'a RunRecord<S>) -> Self {
         Self {
-            task: record.task.to_string(),
-            round: record.round.0,
-            pid: record.run.map(|run| run.pid.as_raw_nonzero().get()),
-            start_time: record.run.map(|run| run.start_time),
+            task: record.subject.folder(),
+            round: record.subject.round().0,
+            pid: record.root.map(|root| root.pid.as_raw_nonzero().get()),
+            start_time: record.root.map(|root| root.start_time),
             cookie: record.cookie.entries().into(),
             brand: record.cookie.brand().map(Brand::number),
         }
@@ -258,22 +264,20 @@ impl<'a> From<&'a RunRecord> for StoredRun<'a> {
 impl Stored<'_> {
     /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
     /// process than to kill another one.
-    fn into_recorded(self, path: &Path) -> Option<Recorded> {
+    fn into_recorded<S: Subject>(self, path: &Path) -> Option<Recorded<S>> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;
         let cgroup = self.cgroup_base.and_then(|base| Cgroup::at(&base, path));
         let Some(stored) = self.run else { return Some(Recorded { agent, cgroup, run: None }) };
-        let run = match (stored.pid, stored.start_time) {
+        let root = match (stored.pid, stored.start_time) {
             (Some(pid), Some(start_time)) if pid > 1 => Some(process(pid, start_time)?),
             (None, None) => None,
             (Some(_), _) | (None, Some(_)) => return None,
         };
         let run = RunRecord {
-            task: stored.task.parse().ok()?,
-            round: Round(stored.round),
-            run,
+            subject: S::read(&stored.task, Round(stored.round))?,
+            root,
             agent,
-            session: Session(self.session),
             cookie: Cookie::new(stored.cookie.into_owned()).branded(stored.brand.and_then(Brand::of)),
         };
         Some(Recorded { agent, cgroup, run: Some(run) })

@@ -2,6 +2,7 @@
 //! What is written in place and may be torn at any byte.
 
 use super::*;
+use crate::shell::process::TaskRun;
 use crate::types::{TaskId, Wall};
 
 fn own() -> ProcessId {
@@ -10,26 +11,24 @@ fn own() -> ProcessId {
 
 fn record(round: u32) -> RunRecord {
     RunRecord {
-        task: TaskId::new(Wall::from_micros(7), [0; 5]),
-        round: Round(round),
-        run: None,
+        subject: TaskRun { task: TaskId::new(Wall::from_micros(7), [0; 5]), round: Round(round) },
+        root: None,
         agent: own(),
-        session: Session(9),
         cookie: Cookie::new([format!("ROUND={round}")]),
     }
 }
 
 fn run(path: &Path) -> Option<u32> {
-    let recorded = read(path).unwrap().expect("a record");
+    let recorded = read::<TaskRun>(path).unwrap().expect("a record");
     assert_eq!(recorded.agent, own());
-    recorded.run.map(|run| run.round.0)
+    recorded.run.map(|run| run.subject.round.0)
 }
 
 /// Its writer was killed after any number of bytes: what held before holds still.
 #[test]
 fn a_torn_line_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
-    let mut file = RecordFile::create(folder.path(), own(), Session(9)).unwrap();
+    let mut file = RecordFile::create(folder.path(), own(), Some(Session(9))).unwrap();
     let path = file.path.clone();
     let torn = folder.path().join("torn");
     for round in 0..3 {
@@ -58,7 +57,7 @@ fn a_torn_line_changes_nothing() {
 #[test]
 fn a_reader_beside_the_writer_sees_whole_records() {
     let folder = tempfile::tempdir().unwrap();
-    let mut file = RecordFile::create(folder.path(), own(), Session(9)).unwrap();
+    let mut file = RecordFile::create(folder.path(), own(), Some(Session(9))).unwrap();
     let path = file.path.clone();
     std::thread::scope(|scope| {
         let writer = scope.spawn(move || {
@@ -69,11 +68,11 @@ fn a_reader_beside_the_writer_sees_whole_records() {
         });
         let mut last = 0;
         while !writer.is_finished() {
-            match read(&path) {
+            match read::<TaskRun>(&path) {
                 Ok(Some(Recorded { run: Some(read), .. })) => {
-                    assert_eq!(read, record(read.round.0));
-                    assert!(read.round.0 >= last);
-                    last = read.round.0;
+                    assert_eq!(read, record(read.subject.round.0));
+                    assert!(read.subject.round.0 >= last);
+                    last = read.subject.round.0;
                 }
                 Ok(Some(Recorded { run: None, .. })) => assert_eq!(last, 0),
                 Ok(None) => panic!("it would be removed"),
@@ -83,7 +82,7 @@ fn a_reader_beside_the_writer_sees_whole_records() {
         drop(writer.join().unwrap());
     });
     fs::write(&path, b"").unwrap();
-    assert!(read(&path).is_err(), "an agent that lives will write it");
+    assert!(read::<TaskRun>(&path).is_err(), "an agent that lives will write it");
 }
 
 #[test]
@@ -101,7 +100,7 @@ fn records_of_another_boot_and_broken_ones_are_none() {
     let check = |stored: &Stored| {
         let path = folder.path().join("a.run");
         fs::write(&path, slot(stored).unwrap()).unwrap();
-        read(&path).unwrap()
+        read::<TaskRun>(&path).unwrap()
     };
     let record = record(0);
     assert!(check(&stored(Some(StoredRun::from(&record)))).is_some());
@@ -115,6 +114,6 @@ fn records_of_another_boot_and_broken_ones_are_none() {
     for bytes in [&b""[..], b"{\"task\":", b"00000000 {}\n"] {
         let path = folder.path().join(format!("{}-1-9.run", own().pid));
         fs::write(&path, bytes).unwrap();
-        assert!(read(&path).unwrap().is_none());
+        assert!(read::<TaskRun>(&path).unwrap().is_none());
     }
 }
