@@ -1,4 +1,19 @@
-//! What the run of a tool and the run of a command for a prompt have in common: how they are ended.
+//! The processes of one run, from the start of the root to the end of the last of them, as whoever has started it decides about
+//! them. The root is the run.sh of a task, or the command for a prompt; it may leave others behind.
+//!
+//! | state | event | next state |
+//! |---|---|---|
+//! | the root lives | it is to end; the next signal is due | the same, after a step of the kill ladder |
+//! | the root lives | it has ended | the root has ended |
+//! | the root has ended | something is left; the next signal is due | the same, after a signal to what is left |
+//! | the root has ended | nothing is left, or it cannot be ended | over |
+
+use std::time::Duration;
+
+use crate::types::{Mono, Now};
+
+/// Between two looks at what SIGKILL has not ended yet.
+pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A signal to all processes of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,4 +22,227 @@ pub enum Signal {
     Terminate,
     /// SIGKILL.
     Kill,
+}
+
+/// How much time a run gets to end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// Whether a first signal is SIGTERM.
+    pub(crate) is_polite: bool,
+    /// Between two signals while the root lives.
+    pub(crate) kill_interval: Duration,
+    /// At most so many of them; `None`: until the root has ended.
+    pub(crate) kills_max: Option<u32>,
+    /// Between SIGTERM and SIGKILL to what the root has left behind.
+    pub(crate) grace: Duration,
+    /// Between two SIGKILLs to that.
+    pub(crate) sweep_interval: Duration,
+    /// At most so many of them; `None`: until nothing is left.
+    pub(crate) sweeps_max: Option<u32>,
+}
+
+/// What a run needs now.
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Nothing, before something happens or [`RunMachine::due`] has come.
+    Wait,
+    /// This signal.
+    Signal(Signal),
+    /// This signal, and then a look at what is left.
+    Sweep(Signal),
+    /// Nothing is left, or it has withstood all signals.
+    Over {
+        /// Whether something is left.
+        left: bool,
+    },
+}
+
+/// The processes of one run. `E` is what is known of the end of the root.
+#[derive(Debug, PartialEq)]
+pub(crate) struct RunMachine<E> {
+    /// `None` while the root lives.
+    pub(crate) end: Option<E>,
+    /// Signals since the last change of state.
+    signals: u32,
+    due: Option<Mono>,
+}
+
+impl<E> RunMachine<E> {
+    /// The root was just started.
+    pub(crate) const fn started() -> Self {
+        Self { end: None, signals: 0, due: None }
+    }
+
+    /// The root has ended like this. Before a look, nothing is known of the rest.
+    pub(crate) const fn ended(end: E) -> Self {
+        Self { end: Some(end), signals: 0, due: None }
+    }
+
+    /// When [`Self::handle_timeout`] is to be called.
+    pub(crate) const fn due(&self) -> Option<Mono> {
+        self.due
+    }
+
+    /// Whether any signal was sent since the last change of state.
+    pub(crate) const fn is_signalled(&self) -> bool {
+        self.signals > 0
+    }
+
+    /// Begins to end the root; once begun, it goes on by itself.
+    pub(crate) fn end(&mut self, now: Now, terms: &Terms) -> Step {
+        if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.climb(now, terms) }
+    }
+
+    /// Whether any process is left.
+    pub(crate) fn handle_tree(&mut self, now: Now, left: bool, terms: &Terms) -> Step {
+        match self.end {
+            Some(_) if !left => self.over(left),
+            // What was born since the root was signalled has had no SIGTERM.
+            Some(_) if !self.is_signalled() => self.sweep(now, terms),
+            Some(_) | None => Step::Wait,
+        }
+    }
+
+    /// The next signal is due.
+    pub(crate) fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
+        if self.end.is_none() { self.climb(now, terms) } else { self.sweep(now, terms) }
+    }
+
+    /// No more time for what is to end.
+    pub(crate) fn hurry(&mut self, now: Now) -> Step {
+        self.due = self.due.map(|_| now.mono);
+        Step::Wait
+    }
+
+    /// SIGTERM first, SIGKILL from then on. The last one is SIGKILL, also when it is the only one: nothing may outlive the ladder.
+    fn climb(&mut self, now: Now, terms: &Terms) -> Step {
+        self.signals += 1;
+        let is_last = terms.kills_max.is_some_and(|max| self.signals >= max);
+        self.due = (!is_last).then(|| now.mono + terms.kill_interval);
+        let is_polite = self.signals == 1 && !is_last && terms.is_polite;
+        Step::Signal(if is_polite { Signal::Terminate } else { Signal::Kill })
+    }
+
+    /// The same for what the root has left behind.
+    fn sweep(&mut self, now: Now, terms: &Terms) -> Step {
+        if terms.sweeps_max.is_some_and(|max| self.signals > max) {
+            return self.over(true);
+        }
+        self.signals += 1;
+        let is_first = self.signals == 1;
+        let is_polite = is_first && terms.is_polite;
+        self.due = Some(now.mono + if is_polite { terms.grace } else { terms.sweep_interval });
+        match (is_polite, is_first) {
+            (true, _) => Step::Signal(Signal::Terminate),
+            (false, true) => Step::Signal(Signal::Kill),
+            (false, false) => Step::Sweep(Signal::Kill),
+        }
+    }
+
+    const fn over(&mut self, left: bool) -> Step {
+        self.due = None;
+        Step::Over { left }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TERMS: Terms = Terms {
+        is_polite: true,
+        kill_interval: Duration::from_secs(2),
+        kills_max: Some(3),
+        grace: Duration::from_secs(1),
+        sweep_interval: SWEEP_INTERVAL,
+        sweeps_max: Some(2),
+    };
+
+    /// A run, and the time, which goes from one signal to the next.
+    struct Story {
+        run: RunMachine<()>,
+        now: Now,
+        terms: Terms,
+    }
+
+    impl Story {
+        fn new(terms: Terms) -> Self {
+            Self { run: RunMachine::started(), now: Now::default(), terms }
+        }
+
+        fn ends(&mut self) -> Step {
+            self.run.end(self.now, &self.terms)
+        }
+
+        fn left(&mut self, left: bool) -> Step {
+            self.run.handle_tree(self.now, left, &self.terms)
+        }
+
+        /// What comes next by itself, and after how long.
+        fn next(&mut self) -> Option<(Duration, Step)> {
+            let due = self.run.due()?;
+            let pause = due.since(self.now.mono);
+            self.now.mono = due;
+            Some((pause, self.run.handle_timeout(self.now, &self.terms)))
+        }
+    }
+
+    const TERMINATE: Step = Step::Signal(Signal::Terminate);
+    const KILL: Step = Step::Signal(Signal::Kill);
+
+    #[test]
+    fn a_root_is_asked_once_and_then_killed_until_it_ends_or_nothing_more_is_allowed() {
+        let mut story = Story::new(TERMS);
+        assert_eq!(story.ends(), TERMINATE);
+        assert_eq!(story.ends(), Step::Wait, "it goes on by itself");
+        assert_eq!(story.left(true), Step::Wait, "the root lives");
+        let kill = Some((TERMS.kill_interval, KILL));
+        assert_eq!([story.next(), story.next(), story.next()], [kill, kill, None]);
+        let mut story = Story::new(Terms { kills_max: None, ..TERMS });
+        assert_eq!(story.ends(), TERMINATE);
+        assert!((0..1000).all(|_| story.next() == kill));
+    }
+
+    #[test]
+    fn the_last_signal_is_sigkill_and_so_is_any_that_is_late() {
+        assert_eq!(Story::new(Terms { kills_max: Some(1), ..TERMS }).ends(), KILL);
+        let mut late = Story::new(Terms { is_polite: false, ..TERMS });
+        assert_eq!(late.ends(), KILL);
+        late.run = RunMachine::ended(());
+        assert_eq!(late.left(true), KILL);
+        assert_eq!(late.next(), Some((SWEEP_INTERVAL, Step::Sweep(Signal::Kill))));
+    }
+
+    #[test]
+    fn what_a_root_leaves_behind_is_asked_once_and_then_killed_until_nothing_is_left() {
+        let mut story = Story::new(Terms { sweeps_max: None, ..TERMS });
+        assert_eq!(story.ends(), TERMINATE);
+        story.run = RunMachine::ended(());
+        assert_eq!(story.run.due(), None, "before a look, nothing is known of the rest");
+        assert_eq!(story.left(true), TERMINATE);
+        assert_eq!(story.left(true), Step::Wait);
+        assert_eq!(story.next(), Some((TERMS.grace, Step::Sweep(Signal::Kill))));
+        assert!((0..1000).all(|_| story.next() == Some((SWEEP_INTERVAL, Step::Sweep(Signal::Kill)))));
+        assert_eq!((story.left(false), story.run.due()), (Step::Over { left: false }, None));
+    }
+
+    #[test]
+    fn what_withstands_all_signals_is_given_up() {
+        let mut story = Story::new(TERMS);
+        story.run = RunMachine::ended(());
+        assert_eq!(story.left(true), TERMINATE);
+        let sweep = |pause| Some((pause, Step::Sweep(Signal::Kill)));
+        assert_eq!([story.next(), story.next()], [sweep(TERMS.grace), sweep(SWEEP_INTERVAL)]);
+        assert_eq!(story.next(), Some((SWEEP_INTERVAL, Step::Over { left: true })));
+        assert_eq!(story.next(), None);
+    }
+
+    #[test]
+    fn a_hurry_brings_the_next_signal_and_begins_nothing() {
+        let mut story = Story::new(TERMS);
+        assert_eq!((story.run.hurry(story.now), story.next()), (Step::Wait, None));
+        assert_eq!(story.ends(), TERMINATE);
+        assert_eq!((story.run.hurry(story.now), story.next()), (Step::Wait, Some((Duration::ZERO, KILL))));
+    }
 }

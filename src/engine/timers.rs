@@ -25,6 +25,14 @@ impl<K: Ord + Clone> Timers<K> {
         self.by_reason.insert(reason, at);
     }
 
+    /// Sets or moves a deadline, or takes it away.
+    pub(crate) fn put(&mut self, reason: K, at: Option<Mono>) {
+        match at {
+            Some(at) => self.set(reason, at),
+            None => self.clear(&reason),
+        }
+    }
+
     /// Takes a deadline away, if there is one.
     pub(crate) fn clear(&mut self, reason: &K) {
         if let Some((reason, at)) = self.by_reason.remove_entry(reason) {

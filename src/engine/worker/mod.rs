@@ -123,10 +123,8 @@ pub enum Timer {
     Resume,
     /// The command takes longer than the master gives it.
     Limit,
-    /// The next signal of the kill ladder is due.
-    Ladder,
-    /// What is left of the tree gets its next signal.
-    Sweep,
+    /// The next signal to a command that is to end, or to what it has left, is due.
+    Signal,
 }
 
 /// One prompt worker.
@@ -189,7 +187,7 @@ impl Worker {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Reconnect | Timer::Resume | Timer::Join => self.link_timer(now, timer),
-                Timer::Limit | Timer::Ladder | Timer::Sweep => self.run_timer(now, timer),
+                Timer::Limit | Timer::Signal => self.run_timer(now, timer),
             }
         }
     }

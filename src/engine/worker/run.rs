@@ -3,19 +3,16 @@
 //! | state | event | next state |
 //! |---|---|---|
 //! | Free | REQUEST | Starting |
-//! | Starting | started; cannot start | Running; the end of the worker |
-//! | Running | the command has ended | Ended |
-//! | Ended | nothing is left of the tree, or it cannot be ended | Keeping; Free, if there is nothing to keep |
+//! | Starting | started; cannot start | Run; the end of the worker |
+//! | Run ([`RunMachine`]) | the command has ended, and nothing is left of the tree, or it cannot be ended | Keeping; Free, if there is nothing to keep |
 //! | Keeping | the results are kept; cannot be kept | Free, with its report; the end of the worker |
 
 use std::time::Duration;
 
-use super::{Effect, End, Kept, Signal, Timer, USAGE_LIMITED, Worker};
+use super::{Effect, End, Kept, Timer, USAGE_LIMITED, Worker};
+use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
 use crate::types::{ExitCode, Mono, Now};
-
-/// Between two looks at a tree that SIGKILL has not emptied yet.
-const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// SIGKILLs to what is left before the run counts as over: ten seconds. Only what runs as another user, or waits for a device,
 /// outlives the first, and no prompt is to wait for that.
@@ -43,8 +40,7 @@ pub(super) struct Taken {
 #[derive(Debug)]
 enum State {
     Starting,
-    Running,
-    Ended { verdict: Verdict, sweeps: Option<u32> },
+    Run(RunMachine<Verdict>),
     Keeping { report: FromWorker },
 }
 
@@ -87,8 +83,8 @@ impl Run {
 
     #[cfg(test)]
     pub(super) fn is_ending(&self) -> bool {
-        let over = |state: &State| matches!(state, State::Ended { .. } | State::Keeping { .. });
-        matches!(self, Self::Taken(run) if run.ending.is_some() || over(&run.state))
+        let lives = |state: &State| matches!(state, State::Starting | State::Run(RunMachine { end: None, .. }));
+        matches!(self, Self::Taken(run) if run.ending.is_some() || !lives(&run.state))
     }
 }
 
@@ -110,7 +106,7 @@ impl Worker {
             self.exit(End::CannotRun(reason));
             return;
         }
-        run.state = State::Running;
+        run.state = State::Run(RunMachine::started());
         if let Some(limit) = run.limit {
             self.timers.set(Timer::Limit, run.since + limit);
         }
@@ -122,9 +118,7 @@ impl Worker {
     /// The command has ended; what it started may still be there. `retry_after` is what it says of a limit.
     pub fn handle_exited(&mut self, exit: ExitCode, retry_after: Option<Duration>) {
         let Run::Taken(run) = &mut self.run else { return };
-        if !matches!(run.state, State::Running) {
-            return;
-        }
+        let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
         let verdict = match (run.ending, exit) {
             (Some(Ending::Void), _) => Verdict::Void,
             (Some(Ending::Overdue), _) => Verdict::Overdue(overdue_reason(run.limit)),
@@ -136,30 +130,50 @@ impl Worker {
                 format!("exit code {code}")
             }),
         };
-        run.state = State::Ended { verdict, sweeps: None };
+        *machine = RunMachine::ended(verdict);
         self.timers.clear(&Timer::Limit);
-        self.timers.clear(&Timer::Ladder);
+        self.timers.clear(&Timer::Signal);
         self.effects.push_back(Effect::CheckTree);
     }
 
     /// Whether anything of the tree is left.
     pub fn handle_tree(&mut self, now: Now, left: bool) {
+        self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
+    }
+
+    /// Does what the processes of the run need after an event.
+    fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<Verdict>, &Terms) -> Step) {
+        let terms = Terms {
+            is_polite: true,
+            kill_interval: self.settings.kill_interval,
+            kills_max: None,
+            grace: self.settings.straggler_grace,
+            sweep_interval: SWEEP_INTERVAL,
+            sweeps_max: Some(SWEEPS_MAX),
+        };
         let Run::Taken(run) = &mut self.run else { return };
-        let State::Ended { sweeps, .. } = &mut run.state else { return };
-        if !left {
-            self.settle(now);
-        } else if sweeps.is_none() {
-            *sweeps = Some(0);
-            self.effects.push_back(Effect::Signal(Signal::Terminate));
-            self.timers.set(Timer::Sweep, now.mono + self.settings.straggler_grace);
+        let State::Run(machine) = &mut run.state else { return };
+        let step = event(machine, &terms);
+        self.timers.put(Timer::Signal, machine.due());
+        match step {
+            Step::Wait => {}
+            Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
+            Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
+            Step::Over { left } => {
+                if left {
+                    log::error!("processes of the command are left that cannot be ended");
+                }
+                self.settle(now);
+            }
         }
     }
 
     /// The run is over: results first, then the report.
     fn settle(&mut self, now: Now) {
-        self.timers.clear(&Timer::Sweep);
         let Run::Taken(mut run) = std::mem::replace(&mut self.run, Run::Free) else { return };
-        let State::Ended { verdict, .. } = run.state else { unreachable!("a run is settled before its end") };
+        let State::Run(RunMachine { end: Some(verdict), .. }) = run.state else {
+            unreachable!("a run is settled before its end")
+        };
         let (kept, report) = match verdict {
             Verdict::Done => (Kept::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
             Verdict::Overdue(reason) => (Kept::Overdue, FromWorker::Failed { reason }),
@@ -215,59 +229,39 @@ impl Worker {
         let Run::Taken(run) = &mut self.run else { return };
         let overdue = !connected && run.is_overdue(now);
         match &mut run.state {
-            State::Ended { .. } if connected => {}
-            State::Ended { verdict, .. } => {
+            State::Run(RunMachine { end: Some(_), .. }) if connected => {}
+            State::Run(RunMachine { end: Some(verdict), .. }) => {
                 *verdict = if overdue { Verdict::Overdue(overdue_reason(run.limit)) } else { Verdict::Void };
             }
             State::Keeping { .. } => {}
-            State::Starting | State::Running => {
-                let begun = run.ending.is_some() || matches!(run.state, State::Starting);
+            State::Starting | State::Run(_) => {
                 run.ending.get_or_insert(if overdue { Ending::Overdue } else { Ending::Void });
-                if !begun {
-                    self.terminate(now);
-                }
+                self.terminate(now);
             }
         }
     }
 
+    /// Ends the command, as soon as it runs.
     fn terminate(&mut self, now: Now) {
         self.timers.clear(&Timer::Limit);
-        self.effects.push_back(Effect::Signal(Signal::Terminate));
-        self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);
+        self.step(now, |machine, terms| machine.end(now, terms));
     }
 
     /// No more time for what is to end.
     pub(super) fn hurry(&mut self, now: Now) {
-        for timer in [Timer::Ladder, Timer::Sweep] {
-            if self.timers.is_set(&timer) {
-                self.timers.set(timer, now.mono);
-            }
-        }
+        self.step(now, |machine, _| machine.hurry(now));
     }
 
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
         let Run::Taken(run) = &mut self.run else { return };
         match (timer, &mut run.state) {
-            (Timer::Limit, State::Running) if run.ending.is_none() => {
+            (Timer::Limit, State::Run(_)) if run.ending.is_none() => {
                 run.ending = Some(Ending::Overdue);
                 self.terminate(now);
             }
-            (Timer::Ladder, State::Running) => {
-                self.effects.push_back(Effect::Signal(Signal::Kill));
-                // Once more and again: what was just born may have been missed.
-                self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);
-            }
-            (Timer::Sweep, State::Ended { sweeps, .. }) => {
-                let count = sweeps.map_or(1, |count| count + 1);
-                *sweeps = Some(count);
-                if count > SWEEPS_MAX {
-                    log::error!("processes of the command are left that cannot be ended");
-                    self.settle(now);
-                    return;
-                }
-                self.effects.push_back(Effect::Signal(Signal::Kill));
-                self.effects.push_back(Effect::CheckTree);
-                self.timers.set(Timer::Sweep, now.mono + SWEEP_INTERVAL);
+            // What was born since the last signal may have been missed: once more and again.
+            (Timer::Signal, State::Run(_)) => {
+                self.step(now, |machine, terms| machine.handle_timeout(now, terms));
             }
             _ => {}
         }
