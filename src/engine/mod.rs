@@ -11,6 +11,7 @@ pub mod controller;
 pub mod gate;
 pub mod master;
 pub mod slot;
+pub mod supervisor;
 pub mod timers;
 pub mod worker;
 pub mod zmtp;
