@@ -8,6 +8,7 @@
 //! - `sanity_check` checks every invariant; tests call it after each step.
 
 pub mod controller;
+pub mod endpoint;
 pub mod gate;
 pub mod master;
 pub mod slot;

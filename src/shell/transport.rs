@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::curve_keys::{self, KeyError, KeyFolder};
-use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
+use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, Security};
 use crate::types::Mono;
 
@@ -332,7 +333,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn places(config: &Config, descriptors: u64) -> Places {
+fn places(config: &Config, descriptors: u64) -> ConnectionLimits {
     let limits = &config.limits;
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
     // A system that allows very few of them shares them out.
@@ -340,7 +341,7 @@ fn places(config: &Config, descriptors: u64) -> Places {
     if free < limits.connections_max {
         log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
     }
-    Places {
+    ConnectionLimits {
         connections_max: free.min(limits.connections_max),
         per_address_max: limits.connections_per_address_max,
         held_bytes_max: limits.held_bytes_max,
