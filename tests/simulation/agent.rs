@@ -46,7 +46,8 @@ impl World {
                 if deaf && matches!(answer, ToAgent::Heard { wanted: Some((.., Wanted::Kill)), .. }) {
                     return;
                 }
-                if let (Some(Defect::ForgottenLeases), ToAgent::Job(job)) = (self.defect, &mut answer) {
+                let knows_leases = !self.hosts[agent].old && self.defect != Some(Defect::ForgottenLeases);
+                if let (false, ToAgent::Job(job)) = (knows_leases, &mut answer) {
                     job.lease = None;
                 }
                 self.model.agent_told(self.now, agent, &answer, &self.server.disk);
@@ -82,10 +83,9 @@ impl World {
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];
-                if host.plain
-                    && let FromAgent::Heartbeat(heartbeat) = &mut message
-                {
-                    heartbeat.run = None;
+                if let FromAgent::Heartbeat(heartbeat) = &mut message {
+                    heartbeat.run = heartbeat.run.filter(|_| !host.plain);
+                    heartbeat.beat = heartbeat.beat.filter(|_| !host.old);
                 }
                 if self.defect == Some(Defect::HastyAgents)
                     && let FromAgent::Report(report) = &mut message

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use llts::engine::controller::Record;
 use llts::types::{
-    AgentId, GateSettings, Label, Labels, Mono, Now, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, Label, Labels, Mono, Now, Offer, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord,
+    TaskState, Wall,
 };
 
 use crate::model::Disk;
@@ -132,7 +133,8 @@ impl Rules {
         let first = |other: &&TaskRecord| {
             let needs = &other.policy.needs;
             // What else an agent has, a new controller hears only with the next heartbeat.
-            let suits = *needs == policy.needs || needs.gates.is_empty() && needs.tags.are_within(&policy.needs.tags);
+            let offer = Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive };
+            let suits = *needs == policy.needs || needs.gates.is_empty() && offer.meets(needs);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);
             suits
                 && record.tool == other.tool

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
 use crate::protocol::reply::AgentState;
-use crate::types::{Labels, Mono, Round, Session, TaskId, Wall};
+use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
 /// What an agent is doing.
 ///
@@ -64,8 +64,8 @@ pub(super) struct Agent {
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
-    /// What it has: `AGENT_TAGS`.
-    pub(super) tags: Labels,
+    /// As it says with its heartbeats: before the first one, nothing.
+    pub(super) offer: Offer,
     /// Which tools it has, as soon as it has been heard ([`super::tools`]).
     pub(super) tools: Option<Tools>,
     /// Whether it shall get no more tasks.

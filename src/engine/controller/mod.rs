@@ -79,7 +79,7 @@ pub struct Settings {
     pub waiting_max: usize,
     /// Bytes of the tasks that wait: `WAITING_BYTES_MAX`.
     pub waiting_bytes_max: usize,
-    /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
+    /// Different combinations of gates, tags and exclusiveness that tasks may wait with: `WAITING_NEEDS_MAX`.
     pub needs_max: usize,
     /// Gates that may be known: `GATES_MAX`.
     pub gates_max: usize,

@@ -6,7 +6,7 @@
 //! | delayed | its time has come: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older one |
 //!
-//! Tasks with equal needs (gates and tags) stand in one line. A line is open while every one of its gates lets one more pass;
+//! Tasks with equal needs (gates, tags, a lease) stand in one line. A line is open while every one of its gates lets one more pass;
 //! of the open lines, the one with the best head comes first. So a task whose gate is closed holds up nobody who does not name
 //! that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an agent gets the best of the lanes that
 //! its set of tools serves: each set that is here has its own list of the open lines. Cost: O(log n) in the tasks, for each set
@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use super::gates::Gates;
 use super::lanes::{Lanes, Place};
+use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
-use crate::types::{AgentId, Holdup, Label, Labels, Needs, Now, TaskId, TaskRecord, TaskState, ToolName, Wall};
+use crate::types::{AgentId, Holdup, Label, Needs, Now, Offer, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
 /// The tasks with equal needs.
 #[derive(Debug, Default)]
@@ -228,25 +229,25 @@ impl Queue {
         }
     }
 
-    /// The task that an agent with these tools and tags gets.
-    pub(super) fn best_for(&self, set: SetId, tags: &Labels) -> Option<TaskId> {
+    /// The task that an agent with these tools gets which offers this.
+    pub(super) fn best_for(&self, set: SetId, offer: &Offer) -> Option<TaskId> {
         let mut open = self.open.get(&set)?.iter();
-        open.find(|(_, needs)| needs.tags.are_within(tags)).map(|(place, _)| place.task)
+        open.find(|(_, needs)| offer.meets(needs)).map(|(place, _)| place.task)
     }
 
-    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those with the fewest tags, the
-    /// one that has been parked longest. `sets` are those with agents that wait.
+    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those that offer least, the one that
+    /// has been parked longest. `sets` are those with agents that wait.
     pub(super) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Labels) -> Option<(usize, u64, &'a AgentId)>,
+        agent_for: impl Fn(SetId, &Needs) -> Option<Suited<'a>>,
     ) -> Option<(TaskId, &'a AgentId)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
-            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, &needs.tags)?)))
+            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs)?)))
         };
         // Each set that serves the best task of all has that for its own best one.
-        sets.filter_map(first_of).min().map(|(place, (_, _, agent))| (place.task, agent))
+        sets.filter_map(first_of).min().map(|(place, (.., agent))| (place.task, agent))
     }
 
     /// When the next delay is over.
@@ -267,18 +268,22 @@ impl Queue {
         if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
             return Holdup::Gate(gate, verdict);
         }
-        if !agents_with(&record.policy.needs.tags, None) {
+        let needs = &record.policy.needs;
+        if !agents_with(&Needs { exclusive: false, ..needs.clone() }, None) {
             return Holdup::NoSuchAgent;
+        }
+        if !agents_with(needs, None) {
+            return Holdup::NoLease;
         }
         if self.sets.with(&record.tool).next().is_none() {
             return Holdup::NoTool;
         }
-        if !agents_with(&record.policy.needs.tags, Some(&record.tool)) {
+        if !agents_with(needs, Some(&record.tool)) {
             return Holdup::ToolElsewhere;
         }
         // Whatever they require, as long as they could start: priority and age count across all lines.
-        let servers = self.lines.get(&record.policy.needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
-        let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(&needs.tags, None));
+        let servers = self.lines.get(needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
+        let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(needs, None));
         let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
         let before = rivals.take(BEFORE_MAX).count();
         Holdup::Agents { before, all_have_the_tool: servers.len() == self.sets.live().len() }
@@ -331,8 +336,8 @@ impl Queue {
     }
 }
 
-/// Says whether there is an agent that may get tasks and has these tags, and this tool.
-pub(super) type AgentsWith<'a> = &'a dyn Fn(&Labels, Option<&ToolName>) -> bool;
+/// Says whether there is an agent that may get tasks and meets these needs, and has this tool.
+pub(super) type AgentsWith<'a> = &'a dyn Fn(&Needs, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),
