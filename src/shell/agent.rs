@@ -250,6 +250,9 @@ impl Agent {
     }
 
     fn receive(&mut self) {
+        if self.link.take_connected() {
+            self.slot.handle_connected(clock::now_with_suspend());
+        }
         while let Some(body) = self.link.receive_answer() {
             (self.is_heard, self.denial) = (true, None);
             match agent::decode(&body) {
@@ -306,6 +309,8 @@ impl Agent {
         loop {
             let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
+                // The engine says again what counts as soon as there is a connection: what was kept would be said twice.
+                Effect::Send(_) if !self.link.is_connected() => {}
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
                 Effect::Reconnect => {
                     if let Err(error) = self.link.reconnect() {

@@ -14,17 +14,18 @@ use crate::host::{End, Input};
 use crate::world::{World, note};
 
 impl World {
-    /// The order of the shell: answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
+    /// The order of the shell: a connection, answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
     pub(crate) fn agent_turn(&mut self, agent: usize) -> Result<(), End> {
         let now = self.agent_now(agent);
         let mut inputs = std::mem::take(&mut self.hosts[agent].inbox);
         inputs.sort_by_key(|input| match input {
-            Input::Answer(_) => 0,
-            Input::Broadcast(_) => 1,
-            Input::ChildEnded => 2,
-            Input::Stop => 3,
-            Input::Prepared => 4,
-            Input::Tools => 5,
+            Input::Connected => 0,
+            Input::Answer(_) => 1,
+            Input::Broadcast(_) => 2,
+            Input::ChildEnded => 3,
+            Input::Stop => 4,
+            Input::Prepared => 5,
+            Input::Tools => 6,
         });
         for input in inputs {
             self.take(agent, now, input);
@@ -39,6 +40,7 @@ impl World {
 
     fn take(&mut self, agent: usize, now: Now, input: Input) {
         match input {
+            Input::Connected => self.slot(agent).handle_connected(now),
             Input::Answer(body) => {
                 let Some(mut answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
                 note!(self, "agent {agent}: {answer:?}");

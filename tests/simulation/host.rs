@@ -47,6 +47,8 @@ pub(crate) struct Host {
 /// What a loop of an agent may wake up for.
 #[derive(Debug)]
 pub(crate) enum Input {
+    /// There is a connection to the controller.
+    Connected,
     Answer(Vec<u8>),
     Broadcast(Vec<u8>),
     /// run.sh, or a process that it left behind, has ended.

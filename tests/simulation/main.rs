@@ -225,8 +225,8 @@ fn the_checks_find_agents_that_do_not_tell() {
 /// seeds that are known to show it.
 #[test]
 fn the_checks_find_exclusive_rounds_that_overlap() {
-    assert!(is_found(470, Defect::NoGuards, "the exclusive"));
-    assert!(is_found(240, Defect::ForgottenLeases, "the exclusive"));
+    assert!(is_found(60, Defect::NoGuards, "the exclusive"));
+    assert!(is_found(30, Defect::ForgottenLeases, "the exclusive"));
 }
 
 fn is_found(first_seed: u64, defect: Defect, complaint: &str) -> bool {

@@ -39,6 +39,9 @@ pub(crate) struct Plan {
     pub(crate) plain: Vec<bool>,
     /// Which agents cannot hold a lease, as those of earlier versions.
     pub(crate) old: Vec<bool>,
+    /// Whether agents are told of their connections and send nothing without one, as by our own transport; those of libzmq are not
+    /// told, and keep what they send.
+    pub(crate) told: bool,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -162,7 +165,8 @@ impl Plan {
         }
         let plain = (0..agents).map(|_| dice.chance(250)).collect();
         let old = (0..agents).map(|_| dice.chance(150)).collect();
-        Self { agents, tasks, weather, faults, deeds, special, plain, old, tools, ambush, push_loss, calm }
+        let told = dice.chance(700);
+        Self { agents, tasks, weather, faults, deeds, special, plain, old, tools, ambush, told, push_loss, calm }
     }
 
     /// Whether nothing goes wrong.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
 //! | something published | [`Slot::handle_published`] |
+//! | there is a connection, the first one or another one | [`Slot::handle_connected`] |
 //! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | the tools folder was looked at | [`Slot::handle_tools`] |
@@ -266,6 +267,16 @@ impl Slot {
                 }
             }
         }
+    }
+
+    /// There is a connection, the first one or another one. What was said before may be lost, and whoever answers may be another
+    /// controller: it is told at once that the agent is here, and with its answer the rest is said again.
+    pub fn handle_connected(&mut self, now: Now) {
+        self.link.connected();
+        if self.timers.is_set(&Timer::Farewell) {
+            return self.effects.push_back(Effect::Send(FromAgent::Exit));
+        }
+        self.heartbeat(now);
     }
 
     fn heartbeat(&mut self, now: Now) {

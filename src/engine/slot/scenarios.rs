@@ -414,6 +414,49 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert!(!effects.contains(&apply()));
 }
 
+/// The controller was started again: whoever has a free slot gets a task right then, and not with the next heartbeat.
+#[test]
+fn an_agent_says_that_it_is_here_as_soon_as_it_is_connected() {
+    let mut host = Host::idle();
+    host.slot.handle_connected(host.now);
+    let effects = host.settle();
+    assert!(matches!(&effects[..], [heartbeat] if is_heartbeat(heartbeat)), "once for each connection: {effects:?}");
+    assert_eq!(host.answer(heard(2)), [apply()]);
+    let effects = host.pass(INTERVAL - Duration::from_millis(1));
+    assert_eq!(effects, [], "the next one is due an interval later");
+}
+
+#[test]
+fn what_was_not_confirmed_is_said_again_on_another_connection() {
+    let mut host = Host::running();
+    assert_eq!(reports(&host.end(7)), [(Phase::Finished, Some(7))]);
+    for controller in [1, 2] {
+        host.slot.handle_connected(host.now);
+        assert!(host.settle().iter().all(is_heartbeat));
+        assert_eq!(reports(&host.answer(heard(controller))), [(Phase::Finished, Some(7))]);
+    }
+    let mut host = Host::running();
+    host.slot.handle_connected(host.now);
+    host.settle();
+    assert_eq!(reports(&host.answer(heard(2))), [(Phase::Running, None)], "also of a run that goes on");
+}
+
+#[test]
+fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
+    let mut host = Host::running();
+    host.end(7);
+    host.slot.handle_stop(host.now);
+    host.slot.handle_connected(host.now);
+    host.settle();
+    assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(7))]);
+    let (task, round) = (job(1).task, Round(0));
+    let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
+    assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
+    host.slot.handle_connected(host.now);
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)], "and nothing else");
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
+}
+
 /// A result is said until it is confirmed.
 #[test]
 fn a_result_that_was_not_confirmed_is_repeated() {
