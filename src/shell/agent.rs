@@ -160,7 +160,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
-    let prefixes = [publish::prefix(kind::TASK_KILL)];
+    let prefixes = [kind::TASK_KILL, kind::AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 
@@ -316,6 +316,10 @@ impl Agent {
                     if let Err(error) = self.link.reconnect() {
                         log::error!("{error}");
                     }
+                }
+                Effect::Look(number) => {
+                    self.tools.look_anew(clock::now());
+                    self.slot.handle_looked(now, number, self.tools.tools().clone());
                 }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

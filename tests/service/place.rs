@@ -59,6 +59,12 @@ impl Place {
         self.spawn(&["agent", "--name", name], &variables);
     }
 
+    /// Sends a signal to a process; the controller is the first one, then come the agents.
+    pub(crate) fn signal(&self, process: usize, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.processes[process].id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+
     pub(crate) fn kill_controller(&mut self) {
         let controller = &mut self.processes[0];
         controller.kill().unwrap();
@@ -135,6 +141,8 @@ impl Drop for Place {
         for mut process in self.processes.drain(..).rev() {
             let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
             let _ = kill(pid, Signal::SIGTERM);
+            // A test may have failed while it was stopped.
+            let _ = kill(pid, Signal::SIGCONT);
             let _ = process.wait();
         }
     }

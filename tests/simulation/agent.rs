@@ -107,6 +107,12 @@ impl World {
             Effect::CheckTree => self.check_tree(agent, now),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),
+            Effect::Look(number) => {
+                let list = self.hosts[agent].shelf.list();
+                if self.defect != Some(Defect::UntoldTools) {
+                    self.slot(agent).handle_looked(now, number, list);
+                }
+            }
         }
         Ok(())
     }

@@ -205,7 +205,8 @@ impl World {
     /// To every agent that is connected, over other connections than the answers take; some is lost.
     pub(crate) fn publish(&mut self, message: &Published) {
         let frame = publish::encode(message);
-        if !frame.starts_with(publish::prefix(kind::TASK_KILL).as_bytes()) {
+        let is_heard = |kind| frame.starts_with(publish::prefix(kind).as_bytes());
+        if ![kind::TASK_KILL, kind::AGENT_LOOK].into_iter().any(is_heard) {
             return;
         }
         for agent in 0..self.hosts.len() {

@@ -184,7 +184,8 @@ impl World {
             match effect {
                 Effect::Record(record) => {
                     let now = self.clock(self.server.clock_offset);
-                    self.model.rules.decided(now, &record);
+                    let has_its_tool = self.has_its_tool(&record);
+                    self.model.rules.decided(now, &record, has_its_tool);
                     self.model.check_timeout(self.now, &record);
                     self.life().told.note(&record);
                     records.push(record);

@@ -53,6 +53,10 @@ impl Life {
 pub(super) struct Agent {
     pub(super) life: Life,
     pub(super) slot: Slot,
+    /// Whether it looks into its tools folder when it is asked to.
+    pub(super) looks: bool,
+    /// Whether all agents had looked for the tool of the task that it has, in vain, before it got it.
+    pub(super) is_last_resort: bool,
     /// Whether it was told more than once of the task that it has.
     pub(super) told_again: bool,
     /// The run that it got last, until it has reported the end of it or asks for another one.

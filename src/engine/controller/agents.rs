@@ -44,6 +44,8 @@ impl Agents {
         let agent = Agent {
             life,
             slot: Slot::Free,
+            looks: false,
+            is_last_resort: false,
             told_again: false,
             given: None,
             has_worked: false,
@@ -128,6 +130,25 @@ impl Agents {
     /// Notes which tools an agent has.
     pub(super) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
         self.relist(id, |agent| agent.tools = Some(tools));
+    }
+
+    /// Notes whether an agent can be asked to look for tools.
+    pub(super) fn set_looks(&mut self, id: &AgentId, looks: bool) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.looks = looks;
+        }
+    }
+
+    /// The agents that are here and can be asked to look for tools.
+    pub(super) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
+    }
+
+    /// Notes whether an agent gets a task whose tool all agents have looked for in vain.
+    pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.is_last_resort = is_last_resort;
+        }
     }
 
     /// The set of tools of every agent that has been heard, and whether the agent is here.

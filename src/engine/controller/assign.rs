@@ -101,6 +101,7 @@ impl Controller {
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
             self.tools_are_back(now, id);
+            self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
         }
         // The deadline moves only when it comes: a heartbeat costs no change of the timers.
@@ -152,6 +153,7 @@ impl Controller {
         self.agents.set_ip(id, heartbeat.ip);
         self.agents.set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some() });
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
+        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (agent_slot(self, id), wanted) {
@@ -174,6 +176,7 @@ impl Controller {
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
+            look: self.look_of(id),
         }
     }
 
@@ -297,6 +300,8 @@ impl Controller {
     }
 
     fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
+        let queue = self.tasks.queue();
+        let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
             // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
@@ -314,6 +319,7 @@ impl Controller {
                 lease: self.lease(task, agent),
             },
         );
+        self.agents.set_last_resort(agent, !is_stocked);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()))
     }
@@ -330,6 +336,7 @@ impl Controller {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
+        self.agents.set_last_resort(&assignment.agent, false);
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 

@@ -46,6 +46,8 @@ pub(super) struct Queue {
     pub(super) gates: Gates,
     /// What agents have.
     sets: ToolSets,
+    /// Whether tasks may have come whose tool no agent has, since a look began.
+    may_seek: bool,
     len: usize,
     bytes: usize,
 }
@@ -122,8 +124,28 @@ impl Queue {
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &record.policy.needs;
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
+        self.may_seek |= !line.lanes.is_stocked(&record.tool);
         if line.lanes.insert(&record.tool, place(record)) {
             self.refresh(now, needs, Some(&record.tool));
+        }
+    }
+
+    /// Whether an agent that is here has the tool of this task, which waits.
+    pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
+        self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.is_stocked(&record.tool))
+    }
+
+    /// All agents are about to look for what they have. True when a task waits for that.
+    pub(super) fn begin_look(&mut self) -> bool {
+        let begins = std::mem::take(&mut self.may_seek);
+        begins && self.lines.values_mut().fold(false, |any, line| line.lanes.begin_look() || any)
+    }
+
+    /// They have: whoever gets a task whose tool none of them has found is the last one to look for it.
+    pub(super) fn end_look(&mut self, now: Now) {
+        let sought = self.lines.iter_mut().filter_map(|(needs, line)| line.lanes.end_look().then(|| Arc::clone(needs)));
+        for needs in sought.collect::<Vec<_>>() {
+            self.refresh(now, &needs, None);
         }
     }
 
@@ -220,6 +242,7 @@ impl Queue {
 
     /// The lanes that a set serves have changed.
     fn serve(&mut self, now: Now, set: SetId) {
+        self.may_seek = true;
         for line in self.lines.values_mut() {
             line.lanes.sets_have_changed(set, &self.sets);
         }

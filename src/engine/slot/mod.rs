@@ -7,7 +7,7 @@
 //! | there is a connection, the first one or another one | [`Slot::handle_connected`] |
 //! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
-//! | the tools folder was looked at | [`Slot::handle_tools`] |
+//! | the tools folder was looked at | [`Slot::handle_tools`], [`Slot::handle_looked`] |
 //! | the agent is told to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
@@ -108,6 +108,8 @@ pub enum Effect {
     Remove,
     /// The run is held by a lease until then, or by none any more. Whoever guards the agent must know before the run starts.
     Lease(Option<Hold>),
+    /// Look at the tools folder, for the sake of the look of this number; then [`Slot::handle_looked`].
+    Look(u64),
     /// The agent is registered with its controller.
     Ready,
     /// The agent is done.
@@ -216,8 +218,11 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, beat, wanted, parked, tools } => {
+            ToAgent::Heard { controller, beat, wanted, parked, tools, look } => {
                 self.tools.heard(controller, tools);
+                if let Some(number) = look {
+                    self.look(number);
+                }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
                 if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
                     self.renew_lease(now, (task, round), sent);
@@ -259,6 +264,7 @@ impl Slot {
     pub fn handle_published(&mut self, now: Now, message: Published) {
         match message {
             Published::Inform => self.apply(now),
+            Published::Look(number) => self.look(number),
             Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
             Published::Kill(task, round) => {
                 self.early_kills.push_back((task, round));

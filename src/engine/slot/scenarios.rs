@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, beat: None }
+    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None }
 }
 
 fn job(number: u64) -> Job {
@@ -409,7 +409,8 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, beat: None });
+    let effects =
+        host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -457,6 +458,34 @@ fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
+/// The controller asks, because no agent has the tool of a task: at once if all is answered, else with the next word.
+#[test]
+fn an_agent_looks_for_tools_when_it_is_asked() {
+    let list = |text: &str| ToolSet::parse(text).unwrap();
+    let told = |effects: &[Effect]| match effects {
+        [Effect::Send(FromAgent::Heartbeat(heartbeat))] => heartbeat.tools.clone().map(|told| (told.looked, told.set)),
+        other => panic!("{other:?}"),
+    };
+    let mut host = Host::starting();
+    host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
+    assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
+    let answer = |look| ToAgent::Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None };
+    host.answer(answer(None));
+    let mut host = host.with_a_run();
+    host.slot.handle_published(host.now, Published::Look(7));
+    assert_eq!(host.settle(), [Effect::Look(7)], "a busy one, too");
+    host.slot.handle_looked(host.now, 7, list("a"));
+    assert_eq!(told(&host.settle()), Some((Some(7), None)), "there is nothing new");
+    host.slot.handle_published(host.now, Published::Look(7));
+    assert_eq!(host.settle(), [], "it has looked");
+    host.slot.handle_published(host.now, Published::Look(8));
+    assert_eq!(host.settle(), [Effect::Look(8)]);
+    host.slot.handle_looked(host.now, 8, list("a,b"));
+    assert_eq!(host.settle(), [], "one heartbeat at a time");
+    assert_eq!(told(&host.answer(answer(None))), Some((Some(8), Some(list("a,b")))));
+    assert_eq!(host.answer(answer(Some(9))), [Effect::Look(9)], "also with an answer");
+}
+
 /// A result is said until it is confirmed.
 #[test]
 fn a_result_that_was_not_confirmed_is_repeated() {
@@ -495,7 +524,7 @@ fn an_apply_without_an_answer_is_repeated() {
 /// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, beat: None };
+    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None };
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -541,6 +570,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             wanted: Some((job(1).task, Round(0), Wanted::Drop)),
             parked: true,
             tools: None,
+            look: None,
             beat: None,
         },
     ] {
@@ -562,7 +592,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
     assert_eq!(
-        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, beat: None }),
+        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, look: None, beat: None }),
         [apply()]
     );
 }

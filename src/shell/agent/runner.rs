@@ -164,7 +164,12 @@ impl Runner {
                 self.remove();
                 slot.handle_removed(clock::now_with_suspend());
             }
-            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Lease(_) | Effect::Exit(_) => {
+            Effect::Send(_)
+            | Effect::Reconnect
+            | Effect::Ready
+            | Effect::Lease(_)
+            | Effect::Look(_)
+            | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }
         }
