@@ -89,6 +89,7 @@ impl Sham {
                 Effect::Ready => is_ready = true,
                 // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
                 Effect::Signal(_)
+                | Effect::Unended
                 | Effect::AbortPrepare
                 | Effect::Reconnect
                 | Effect::Exit(_)

@@ -5,14 +5,14 @@
 //! | an answer of the controller | [`Slot::handle_answer`] |
 //! | something published | [`Slot::handle_published`] |
 //! | there is a connection, the first one or another one | [`Slot::handle_connected`] |
-//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_removed`] |
+//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
 //! | the tools folder was looked at | [`Slot::handle_tools`], [`Slot::handle_looked`] |
 //! | the agent is told to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`foreign`] what a run leaves that may not
+//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`foreign`] what of a run may not
 //! be ended, [`tools`] what it knows of the tools, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
@@ -102,6 +102,8 @@ pub enum Effect {
     Spawn,
     /// Signal everything that the run has started.
     Signal(Signal),
+    /// Read what run.sh, which may not be ended, has written so far; then [`Slot::handle_unended`].
+    Unended,
     /// Look whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
@@ -125,7 +127,7 @@ pub enum Timer {
     Ladder,
     /// What is left of the tree gets its next signal.
     Sweep,
-    /// A process that may not be signalled holds up the result for long enough.
+    /// A process that may not be signalled holds up the end of the run, or its result, for long enough.
     Hold,
     /// run.sh was busy and may be free by now.
     Respawn,

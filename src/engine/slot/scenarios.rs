@@ -384,6 +384,88 @@ fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
     assert!(host.settle().contains(&Effect::Send(FromAgent::Exit)));
 }
 
+/// A run whose run.sh has become another user, after the last signal of its kill ladder.
+fn unended() -> Host {
+    let mut host = Host::running();
+    host.kill();
+    loop {
+        host.slot.handle_refused(host.now, "process 7 of user 0");
+        match host.next(INTERVAL) {
+            Some(Effect::Signal(_)) => {}
+            Some(Effect::Unended) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    host.slot.handle_unended(host.now, exited(-9));
+    host.slot.handle_tree(host.now, true, 0);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    host
+}
+
+#[test]
+fn a_run_sh_that_may_not_be_ended_is_named_and_does_not_hold_up_the_end() {
+    let mut host = unended();
+    let reason = "process 7 of user 0".to_owned();
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, reason.clone(), false)), "at once");
+    let start = host.now.mono;
+    while !host.pass(INTERVAL).contains(&Effect::Remove) {
+        host.answer(heard(1));
+        host.slot.handle_tree(host.now, true, 0);
+        host.slot.handle_refused(host.now, &reason);
+    }
+    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
+    host.slot.handle_removed(host.now);
+    let effects = host.settle();
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(-9))]);
+    assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let task = job(1).task;
+    host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
+    host.slot.handle_tree(host.now, false, 1);
+    assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
+}
+
+#[test]
+fn a_run_sh_that_ends_by_itself_before_its_end_is_reported_has_its_own_exit_code() {
+    let mut host = unended();
+    host.settle();
+    let effects = host.end(3);
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(3))]);
+    assert_eq!(told(&effects), Some((Phase::Finished, String::new(), true)));
+    host.slot.handle_exited(host.now, exited(4));
+    assert_eq!(host.settle(), [], "once");
+}
+
+/// The SIGKILL was refused by another process of the run.
+#[test]
+fn a_run_sh_that_ends_with_the_last_signal_has_ended_as_ever() {
+    let mut host = Host::running();
+    host.kill();
+    host.next(INTERVAL);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    while host.next(INTERVAL).is_some() {}
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
+}
+
+#[test]
+fn a_stopping_agent_does_not_wait_for_a_run_sh_that_it_may_not_end() {
+    let mut host = Host::running();
+    host.slot.handle_stop(host.now);
+    host.settle();
+    let mut signals = 0;
+    while host.next(INTERVAL) != Some(Effect::Unended) {
+        host.slot.handle_refused(host.now, "process 7 of user 0");
+        signals += 1;
+        assert!(signals <= 3, "it waits for what it may not end");
+    }
+    host.slot.handle_unended(host.now, exited(-9));
+    host.slot.handle_tree(host.now, true, 0);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert!(host.settle().contains(&Effect::Remove));
+    host.slot.handle_removed(host.now);
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
+}
+
 /// HAZARDS row P5.
 #[test]
 fn a_busy_run_sh_is_tried_again() {

@@ -24,11 +24,14 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
-use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
+use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, Workspace};
 use crate::types::{Defer, ExitCode, Now, OutputBytes, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
+
+/// The exit code of a run.sh that has withstood every signal: that of the last one.
+const SIGKILL: i32 = -9;
 
 const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
@@ -156,8 +159,14 @@ impl Runner {
                 slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
             Effect::Signal(signal) => self.signal(now, signal, slot),
+            Effect::Unended => {
+                let exit = ChildExit { exit: ExitCode(SIGKILL), cpu_seconds: 0.0, max_rss_kib: 0 };
+                let known = self.known(&exit);
+                slot.handle_unended(now, known);
+            }
             Effect::CheckTree => {
-                let (left, reaped) = look_at_tree();
+                let known: Vec<Pid> = self.run_pid().into_iter().collect();
+                let (left, reaped) = look_at_tree(&known);
                 slot.handle_tree(now, left, reaped);
             }
             Effect::Remove => {
@@ -291,16 +300,23 @@ impl Runner {
             }
         };
         started.child = None;
+        slot.handle_exited(now, self.known(&exit));
+        true
+    }
+
+    /// What there is to say of run.sh, which has ended like this.
+    fn known(&self, exit: &ChildExit) -> Exited {
         let report = TailLimit { bytes_max: self.config.report_keep_bytes, drop_partial_line: true };
         let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
-        let tool = run.job.tool.as_str();
-        let tails = |dir: &TaskDir| {
+        let tails = |run: &Run| {
+            let dir = &run.folder.as_ref()?.dir;
             let stdout = dir.output_tail(STDOUT, output(self.config.stdout_keep_bytes));
             let stderr = dir.output_tail(STDERR, output(self.config.stderr_keep_bytes));
-            (dir.tail(&[tool], REPORT_LOG, report), stdout, stderr)
+            Some((dir.tail(&[run.job.tool.as_str()], REPORT_LOG, report), stdout, stderr))
         };
-        let (report, stdout, stderr) = run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
-        let exited = Exited {
+        let (report, stdout, stderr) = self.run.as_ref().and_then(tails).unwrap_or_default();
+        let is_deferred = exit.exit == ExitCode::DEFERRED;
+        Exited {
             exit_code: exit.exit,
             cpu_seconds: exit.cpu_seconds,
             max_rss_kib: exit.max_rss_kib,
@@ -308,10 +324,8 @@ impl Runner {
             report_tail: report.text,
             stdout_tail: stdout.text,
             stderr_tail: stderr.text,
-            defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
-        };
-        slot.handle_exited(now, exited);
-        true
+            defer: self.run.as_ref().filter(|_| is_deferred).map(|run| Box::new(defer(run))),
+        }
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
@@ -362,12 +376,13 @@ impl Runner {
     }
 }
 
-/// Whether anything is left of a run whose run.sh was reaped, and how many processes of it have ended since the last look.
-fn look_at_tree() -> (bool, u32) {
+/// Whether anything is left of a run whose run.sh was reaped, or is `known` to go on, and how many other processes of it have ended
+/// since the last look.
+fn look_at_tree(known: &[Pid]) -> (bool, u32) {
     if !process::any_left(&[]) {
         return (false, 0);
     }
-    let reaped = process::reap_orphans(&[]);
+    let reaped = process::reap_orphans(known);
     (process::any_left(&[]), reaped)
 }
 
