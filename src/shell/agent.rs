@@ -3,6 +3,7 @@
 //! The loop waits for the connection, the signals, which tell of the end of run.sh, and the end of a preparation, all at once,
 //! and has no other thread on the path of a task whose tool is known already.
 
+mod ending;
 mod guarding;
 mod leftovers;
 mod preparation;

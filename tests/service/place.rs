@@ -75,7 +75,7 @@ impl Place {
     pub(crate) fn restart_controller(&mut self, config: &[(&'static str, String)]) {
         self.kill_controller();
         self.spawn(&["controller"], &[&self.ports[..], config].concat());
-        self.processes.swap_remove(0);
+        self.processes.swap_remove(0).wait().unwrap();
     }
 
     /// Starts a process and returns its ready line.

@@ -137,8 +137,10 @@ impl Queue {
 
     /// All agents are about to look for what they have. True when a task waits for that.
     pub(super) fn begin_look(&mut self) -> bool {
-        let begins = std::mem::take(&mut self.may_seek);
-        begins && self.lines.values_mut().fold(false, |any, line| line.lanes.begin_look() || any)
+        if !std::mem::take(&mut self.may_seek) {
+            return false;
+        }
+        self.lines.values_mut().filter_map(|line| line.lanes.begin_look().then_some(())).count() > 0
     }
 
     /// They have: whoever gets a task whose tool none of them has found is the last one to look for it.

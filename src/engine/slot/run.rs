@@ -242,19 +242,7 @@ impl Slot {
     /// The run is over, and this is what is known of run.sh.
     pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        let result = RunResult {
-            exit_code: exited.exit_code,
-            error: String::new(),
-            report_tail: exited.report_tail,
-            stdout_tail: exited.stdout_tail,
-            stderr_tail: exited.stderr_tail,
-            output_bytes: exited.output_bytes,
-            cpu_seconds: exited.cpu_seconds,
-            max_rss_kib: exited.max_rss_kib,
-            reaped: 0,
-            by_itself: run.ladder.is_none(),
-            defer: exited.defer,
-        };
+        let result = exited.into_result(run.ladder.is_none());
         self.end(now, result);
     }
 
