@@ -25,6 +25,8 @@ pub(super) struct Looks {
     /// Another one for each look, and in each life of the controller.
     number: u64,
     is_under_way: bool,
+    /// Whether agents have been asked for it.
+    is_asked_for: bool,
     /// The agents that have not answered yet.
     awaited: BTreeSet<AgentId>,
 }
@@ -40,8 +42,12 @@ impl Controller {
     pub(super) fn look_for_tools(&mut self, now: Now) {
         while self.looks.awaited.is_empty() {
             if std::mem::take(&mut self.looks.is_under_way) {
-                self.timers.clear(&Timer::Look);
                 self.tasks.queue_mut().end_look(now);
+                if std::mem::take(&mut self.looks.is_asked_for) {
+                    self.timers.clear(&Timer::Look);
+                    // Agents that do not park may have asked in vain meanwhile.
+                    self.inform();
+                }
             }
             if !self.tasks.queue_mut().begin_look() {
                 return;
@@ -57,7 +63,8 @@ impl Controller {
         if counts.total - counts.lost > 1 {
             self.looks.awaited = self.agents.that_look().cloned().collect();
         }
-        if !self.looks.awaited.is_empty() {
+        self.looks.is_asked_for = !self.looks.awaited.is_empty();
+        if self.looks.is_asked_for {
             self.timers.set(Timer::Look, now.mono + self.silence_max());
             self.tasks.effects.push_back(Effect::Publish(Published::Look(self.looks.number)));
         }

@@ -360,6 +360,24 @@ fn a_busy_agent_looks_too_and_does_not_hold_up_the_end() {
     assert_eq!(world.outcome(task), Outcome::Failed);
 }
 
+/// Such an agent hears of the task when it is submitted, and asks in vain as long as the look goes on.
+#[test]
+fn agents_that_do_not_park_hear_of_the_end_of_a_look() {
+    let mut world = World::new();
+    world.tells("simple", 1, Some(""));
+    world.has_looked("a", 0, "z");
+    let long = world.of("z");
+    world.runs("a", long, Round(0));
+    let task = world.of("x");
+    assert_eq!(world.apply("simple"), None);
+    let look = world.look();
+    let tools = Some(ToldTools { generation: None, set: Some(ToolSet::parse("z").unwrap()), looked: Some(look) });
+    let heartbeat = Heartbeat { busy: true, run: Some((long, Round(0))), tools, ..Heartbeat::default() };
+    let _ = world.say("a", FromAgent::Heartbeat(heartbeat));
+    assert_eq!(world.published, [Published::Inform]);
+    assert_eq!(world.apply("simple"), Some((task, Round(0))));
+}
+
 #[test]
 fn tasks_that_come_during_a_look_wait_for_the_next_one() {
     let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
