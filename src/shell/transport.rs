@@ -119,6 +119,13 @@ pub trait Link {
     /// As [`Ports::wait`].
     fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
 
+    /// Whether there is a connection for requests. A transport that cannot tell says that there is one.
+    fn is_connected(&self) -> bool;
+
+    /// Whether a connection for requests was made since the last call. A transport that cannot tell never says so: what was lost
+    /// with the one before is said again with the next heartbeats.
+    fn take_connected(&mut self) -> bool;
+
     /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
     fn send(&mut self, body: Vec<u8>);
 

@@ -89,7 +89,13 @@ impl Sham {
                 Effect::Remove => self.slot.handle_removed(now),
                 Effect::Ready => is_ready = true,
                 // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
-                Effect::Signal(_) | Effect::AbortPrepare | Effect::Reconnect | Effect::Exit(_) | Effect::Lease(_) => {}
+                Effect::Signal(_)
+                | Effect::Unended
+                | Effect::AbortPrepare
+                | Effect::Reconnect
+                | Effect::Exit(_)
+                | Effect::Lease(_)
+                | Effect::Look(_) => {}
             }
         }
         is_ready
