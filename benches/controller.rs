@@ -99,7 +99,7 @@ impl World {
     /// The agent says which tools it has.
     fn tell(&mut self, tools: &str) {
         let set = Some(ToolSet::parse(tools).expect("good names"));
-        let tools = Some(ToldTools { generation: Some(1), set });
+        let tools = Some(ToldTools { generation: Some(1), set, looked: None });
         let tags = Labels::default();
         let heartbeat = Heartbeat { tags, tools, ..Heartbeat::default() };
         self.say(&FromAgent::Heartbeat(heartbeat));

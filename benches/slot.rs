@@ -33,7 +33,10 @@ fn registered() -> (Slot, Sender) {
     };
     let sender = Sender { agent, session: Session(1) };
     let mut slot = Slot::new(settings, now(0));
-    slot.handle_answer(now(1), ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, beat: None });
+    slot.handle_answer(
+        now(1),
+        ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None },
+    );
     while let Some(effect) = slot.poll_effect(now(1)) {
         drop(divan::black_box(effect));
     }

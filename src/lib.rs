@@ -37,7 +37,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `defaults.toml`, which is also the documentation of every key, and the user's file over it, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |

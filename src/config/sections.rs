@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{Labels, Policy};
+use crate::types::{Labels, Needs, Policy};
 
 /// Milliseconds of an hour and of a day: bounds of times that hold something up, and of times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -370,7 +370,7 @@ impl TaskDefaults {
                 defers_max: reader.count("task_defaults.MAX_DEFERS", "deferred runs")?,
                 retry_delay: reader.seconds("task_defaults.RETRY_DELAY")?,
                 fail_on_stderr: reader.boolean("task_defaults.FAIL_ON_STDERR")?,
-                exclusive: reader.boolean("task_defaults.EXCLUSIVE")?,
+                needs: Needs { exclusive: reader.boolean("task_defaults.EXCLUSIVE")?, ..Needs::default() },
                 priority: reader.priority("task_defaults.PRIORITY")?,
                 ..Policy::default()
             },

@@ -8,10 +8,12 @@
 //! - `sanity_check` checks every invariant; tests call it after each step.
 
 pub mod controller;
+pub mod endpoint;
 pub mod gate;
 pub mod master;
 pub mod run;
 pub mod slot;
+pub mod supervisor;
 pub mod timers;
 pub mod worker;
 pub mod zmtp;

@@ -41,6 +41,8 @@ pub enum ToAgent {
         parked: bool,
         /// The number of the list of tools that the controller knows of this agent.
         tools: Option<u64>,
+        /// The look for tools that the agent is asked for.
+        look: Option<u64>,
     },
     /// A task.
     Job(Box<Job>),
@@ -119,6 +121,9 @@ fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
         }
         if let Some(set) = &told.set {
             writer.text(words::TOOLS, &set.to_string());
+        }
+        if let Some(looked) = told.looked {
+            writer.literal(words::LOOKED, looked);
         }
     }
 }
@@ -205,8 +210,9 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let wanted = text(words::WANTED).and_then(Wanted::of);
             let wanted = wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted)));
             let parked = fields.get(words::PARKED) != Some(&Scalar::Bool(false));
-            let tools = fields.get(words::TOOLS_GENERATION).and_then(Scalar::as_u64);
-            Some(ToAgent::Heard { controller, beat: number(&fields, words::BEAT), wanted, parked, tools })
+            let whole = |name| fields.get(name).and_then(Scalar::as_u64);
+            let (tools, look) = (whole(words::TOOLS_GENERATION), whole(words::LOOK));
+            Some(ToAgent::Heard { controller, beat: number(&fields, words::BEAT), wanted, parked, tools, look })
         }
         kind::AGENT_EXIT => Some(ToAgent::Left),
         kind::TASK_APPLY => {
@@ -245,8 +251,9 @@ mod tests {
         let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
             let beat = parked.then_some(8);
-            let reply = Reply::Heartbeat { controller: 7, beat, wanted, parked, tools };
-            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, beat, wanted, parked, tools });
+            let look = tools.map(|_| 1 << 52);
+            let reply = Reply::Heartbeat { controller: 7, beat, wanted, parked, tools, look };
+            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, beat, wanted, parked, tools, look });
         }
     }
 

@@ -277,8 +277,7 @@ mod tests {
             defers_max: 4,
             retry_delay: Duration::from_millis(250),
             fail_on_stderr: true,
-            exclusive: true,
-            needs: Needs { gates: names("api,db"), tags: names("gpu") },
+            needs: Needs { gates: names("api,db"), tags: names("gpu"), exclusive: true },
             push_ack: true,
         };
         assert_eq!(*submit.policy, expected);

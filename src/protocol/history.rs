@@ -210,6 +210,15 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         Holdup::Lease(until) => lease(record, *until),
         Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
+        Holdup::NoLease => {
+            let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
+            format!(
+                "it is exclusive ({}), and no agent here{tags} can hold a lease: their heartbeats carry no {}; upgrade them, or \
+                 start an agent of this version",
+                words::EXCLUSIVE,
+                words::BEAT
+            )
+        }
         Holdup::NoTool => format!(
             "no agent has its tool {}; the next one that is free looks for it anew, and if it is not there, the task ends with \
              exit code {}",

@@ -51,9 +51,12 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
         defers_max: or(count(words::MAX_DEFERS)?, defaults.defers_max),
         retry_delay: seconds(fields, words::RETRY_DELAY)?.unwrap_or(defaults.retry_delay),
         fail_on_stderr: truth(fields, words::FAIL_ON_STDERR)?.unwrap_or(defaults.fail_on_stderr),
-        exclusive: truth(fields, words::EXCLUSIVE)?.unwrap_or(defaults.exclusive),
         priority: priority(fields)?.unwrap_or(defaults.priority),
-        needs: Needs { gates: labels(fields, words::GATE)?, tags: labels(fields, words::TAGS)? },
+        needs: Needs {
+            gates: labels(fields, words::GATE)?,
+            tags: labels(fields, words::TAGS)?,
+            exclusive: truth(fields, words::EXCLUSIVE)?.unwrap_or(defaults.needs.exclusive),
+        },
         push_ack: truth(fields, words::PUSH_ACK)?.unwrap_or(defaults.push_ack),
     };
     if let (Some(start), Some(end)) = (policy.start_after, policy.end_before)

@@ -12,6 +12,8 @@ pub enum Published {
     Inform,
     /// Whoever runs this round of this task shall end it. A later one may follow, and may overtake this message.
     Kill(TaskId, Round),
+    /// Each agent shall look for its tools anew, and say so with the number of the look.
+    Look(u64),
 }
 
 /// Writes a message.
@@ -24,6 +26,11 @@ pub fn encode(message: &Published) -> Vec<u8> {
             let mut writer = ObjectWriter::typed(&mut out, kind::TASK_KILL);
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
+            writer
+        }
+        Published::Look(number) => {
+            let mut writer = ObjectWriter::typed(&mut out, kind::AGENT_LOOK);
+            writer.literal(words::LOOK, number);
             writer
         }
     };
@@ -52,6 +59,7 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
             let round = u32::try_from(fields.get(words::ROUND)?.as_u64()?).ok()?;
             Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?, Round(round)))
         }
+        kind::AGENT_LOOK => Some(Published::Look(fields.get(words::LOOK)?.as_u64()?)),
         _ => None,
     }
 }
@@ -80,7 +88,7 @@ mod tests {
     #[test]
     fn what_is_published_reads_back() {
         let task = "TASK_1480000000.120000_AZazA".parse().unwrap();
-        for message in [Published::Inform, Published::Kill(task, Round(3))] {
+        for message in [Published::Inform, Published::Kill(task, Round(3)), Published::Look(1 << 52)] {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
         assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(kind::TASK_KILL).as_bytes()));

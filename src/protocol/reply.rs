@@ -58,6 +58,8 @@ pub enum Reply {
         parked: bool,
         /// The number of the list of its tools that is known, if it has told one.
         tools: Option<u64>,
+        /// The look for tools that the agent is asked for.
+        look: Option<u64>,
     },
     /// A task for an agent.
     Assigned(Box<TaskRecord>),
@@ -283,7 +285,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             }
             write_warning(page.warning(agents.len(), "agents").as_deref(), writer);
         }
-        Reply::Heartbeat { controller, beat, wanted, parked, tools } => {
+        Reply::Heartbeat { controller, beat, wanted, parked, tools, look } => {
             writer.literal(words::CONTROLLER_ID, controller);
             if let Some(beat) = beat {
                 writer.literal(words::BEAT, beat);
@@ -296,6 +298,9 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             writer.literal(words::PARKED, parked);
             if let Some(generation) = tools {
                 writer.literal(words::TOOLS_GENERATION, generation);
+            }
+            if let Some(number) = look {
+                writer.literal(words::LOOK, number);
             }
         }
         Reply::Reported { task, round, phase, .. } => {

@@ -315,9 +315,16 @@ pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
 
 /// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
-    let error = || task.result().filter(|result| !result.error.is_empty()).map(|result| text(&result.error));
+    let result = task.result().filter(|result| !result.error.is_empty());
+    let error = || result.map(|result| text(&result.error));
+    // Where run.sh did run, only what is left of it.
+    let left = result.filter(|result| result.exit_code.0 > ExitCode::KILLED_PREPARING.0).map(|result| &result.error);
+    let and_left = |sentence: String| match left {
+        Some(left) => Value::Text(format!("{sentence}; {left}").into()),
+        None => Value::Text(sentence.into()),
+    };
     let TaskState::Finished { outcome, .. } = task.state else {
-        let kill = task.kill.as_ref().map(|kill| Value::Text(kill.cause.to_string().into()));
+        let kill = task.kill.as_ref().map(|kill| and_left(kill.cause.to_string()));
         return kill.or_else(error);
     };
     if let (Outcome::Succeeded | Outcome::Failed, Some(error)) = (outcome, error()) {
@@ -353,5 +360,5 @@ fn reason(task: &TaskRecord) -> Option<Value<'_>> {
             }
         }
     };
-    Some(Value::Text(sentence.into()))
+    Some(and_left(sentence))
 }

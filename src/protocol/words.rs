@@ -42,6 +42,8 @@ pub mod kind {
     pub const TASK_REPORT: &str = "TASK/INTERNAL/REPORT";
     /// Published: a task waits and nobody was parked for it.
     pub const TASK_INFORM: &str = "TASK/INFORM";
+    /// Published: agents shall look whether there are other tools in their folders.
+    pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
     /// The reply to a frame of which not even the type could be read.
@@ -110,6 +112,8 @@ pub(crate) const AGENT_STATUS: &str = "__AGENT_STATUS__";
 pub(crate) const AGENT_IP: &str = "__AGENT_IP__";
 pub(crate) const TOOLS: &str = "__TOOLS__";
 pub(crate) const TOOLS_GENERATION: &str = "__TOOLS_GENERATION__";
+pub(crate) const LOOK: &str = "__LOOK__";
+pub(crate) const LOOKED: &str = "__LOOKED__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";

@@ -3,6 +3,7 @@
 //! The loop waits for the connection, the signals, which tell of the end of run.sh, and the end of a preparation, all at once,
 //! and has no other thread on the path of a task whose tool is known already.
 
+mod ending;
 mod guarding;
 mod leftovers;
 mod preparation;
@@ -160,7 +161,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
     // times the wake of one.
-    let prefixes = [publish::prefix(kind::TASK_KILL)];
+    let prefixes = [kind::TASK_KILL, kind::AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 
@@ -250,6 +251,9 @@ impl Agent {
     }
 
     fn receive(&mut self) {
+        if self.link.take_connected() {
+            self.slot.handle_connected(clock::now_with_suspend());
+        }
         while let Some(body) = self.link.receive_answer() {
             (self.is_heard, self.denial) = (true, None);
             match agent::decode(&body) {
@@ -306,11 +310,17 @@ impl Agent {
         loop {
             let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
+                // The engine says again what counts as soon as there is a connection: what was kept would be said twice.
+                Effect::Send(_) if !self.link.is_connected() => {}
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
                 Effect::Reconnect => {
                     if let Err(error) = self.link.reconnect() {
                         log::error!("{error}");
                     }
+                }
+                Effect::Look(number) => {
+                    self.tools.look_anew(clock::now());
+                    self.slot.handle_looked(now, number, self.tools.tools().clone());
                 }
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {

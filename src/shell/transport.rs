@@ -16,9 +16,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::curve_keys::{self, KeyError, KeyFolder};
-use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
+use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
+use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, Security};
 use crate::types::Mono;
 
@@ -117,6 +118,13 @@ pub trait Ports {
 pub trait Link {
     /// As [`Ports::wait`].
     fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
+
+    /// Whether there is a connection for requests. A transport that cannot tell says that there is one.
+    fn is_connected(&self) -> bool;
+
+    /// Whether a connection for requests was made since the last call. A transport that cannot tell never says so: what was lost
+    /// with the one before is said again with the next heartbeats.
+    fn take_connected(&mut self) -> bool;
 
     /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
     fn send(&mut self, body: Vec<u8>);
@@ -332,7 +340,7 @@ fn limits(config: &Config) -> Limits {
     }
 }
 
-fn places(config: &Config, descriptors: u64) -> Places {
+fn places(config: &Config, descriptors: u64) -> ConnectionLimits {
     let limits = &config.limits;
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
     // A system that allows very few of them shares them out.
@@ -340,7 +348,7 @@ fn places(config: &Config, descriptors: u64) -> Places {
     if free < limits.connections_max {
         log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");
     }
-    Places {
+    ConnectionLimits {
         connections_max: free.min(limits.connections_max),
         per_address_max: limits.connections_per_address_max,
         held_bytes_max: limits.held_bytes_max,

@@ -320,6 +320,15 @@ impl Link for ZmqLink {
         wait(&[&self.requests, &self.broadcasts], fds, now, deadline).split_off(2)
     }
 
+    fn is_connected(&self) -> bool {
+        // libzmq does not tell without a monitor, and keeps what is sent.
+        true
+    }
+
+    fn take_connected(&mut self) -> bool {
+        false
+    }
+
     fn send(&mut self, body: Vec<u8>) {
         if let Err(error) = self.requests.send_multipart([Vec::new(), body], zmq::DONTWAIT) {
             log::debug!("a message to the controller is lost: {error}");

@@ -11,6 +11,25 @@ pub struct Needs {
     pub gates: Labels,
     /// What an agent must have: `__TAGS__`.
     pub tags: Labels,
+    /// Whether an agent must be able to hold a lease, so that no other round runs beside this one: `__EXCLUSIVE__`.
+    pub exclusive: bool,
+}
+
+/// What an agent offers to tasks, beside its tools.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Offer {
+    /// What it has: `AGENT_TAGS`.
+    pub tags: Labels,
+    /// Whether it can hold a lease, as it shows by `__BEAT__` in its heartbeats.
+    pub leases: bool,
+}
+
+impl Offer {
+    /// Whether an agent that offers this can run a task with these needs.
+    #[must_use]
+    pub fn meets(&self, needs: &Needs) -> bool {
+        needs.tags.are_within(&self.tags) && (self.leases || !needs.exclusive)
+    }
 }
 
 /// How a gate is set. One that was never set lets everything pass.
@@ -79,6 +98,8 @@ pub enum Holdup {
     Lease(Wall),
     /// No agent has the tags that it requires.
     NoSuchAgent,
+    /// It is exclusive, and no agent that has its tags can hold a lease.
+    NoLease,
     /// No agent has its tool; the next one that is free looks for it anew.
     NoTool,
     /// An agent has its tool, but none that may take it.

@@ -22,7 +22,7 @@ pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
-pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Pace};
+pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Offer, Pace};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;

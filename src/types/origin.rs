@@ -18,10 +18,18 @@ impl Origin {
         Self(address)
     }
 
-    /// All of loopback, a /64 network of IPv6, and each other address by itself.
+    /// That of its address.
     #[must_use]
     pub fn neighbourhood(self) -> Neighbourhood {
-        Neighbourhood(match self.0.ip().to_canonical() {
+        Neighbourhood::of(self.0.ip())
+    }
+}
+
+impl Neighbourhood {
+    /// All of loopback, a /64 network of IPv6, and each other address by itself.
+    #[must_use]
+    pub fn of(ip: IpAddr) -> Self {
+        Self(match ip.to_canonical() {
             ip if ip.is_loopback() => Ipv4Addr::LOCALHOST.into(),
             IpAddr::V6(ip) => Ipv6Addr::from_bits(ip.to_bits() & !u128::from(u64::MAX)).into(),
             ip @ IpAddr::V4(_) => ip,

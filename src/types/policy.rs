@@ -25,11 +25,9 @@ pub struct Policy {
     pub retry_delay: Duration,
     /// Whether a run fails also when stderr is not empty: `__FAIL_ON_STDERR__`.
     pub fail_on_stderr: bool,
-    /// Whether each run has ended before the next one starts anywhere: `__EXCLUSIVE__`.
-    pub exclusive: bool,
     /// Higher goes first: `__PRIORITY__`, from -100 to 100.
     pub priority: i8,
-    /// What a start must meet beside the time: `__GATE__` and `__TAGS__`.
+    /// What a start must meet beside the time: `__GATE__`, `__TAGS__` and `__EXCLUSIVE__`.
     pub needs: Needs,
     /// Whether FINISHED is pushed until the receiver confirms it: `__PUSH_ACK__`.
     pub push_ack: bool,

@@ -45,8 +45,14 @@ fn place_of_nobody() -> Option<Place> {
         "$PLACE/become --reuid=0 --regid=0 --clear-groups sh -c 'echo $$ > $PLACE/log/pid; exec sleep 1000' &
         while ! [ -s $PLACE/log/pid ]; do sleep 0.01; done",
     );
+    place.tool(
+        "turned",
+        "echo so far > report.log
+        echo $$ > $PLACE/log/pid
+        exec $PLACE/become --reuid=0 --regid=0 --clear-groups sleep 1000",
+    );
     let own = |path: PathBuf| chown(path, Some(NOBODY), Some(NOBODY)).expect("given away");
-    [".", "log", "tools", "tmp", "tools/foreign"].into_iter().for_each(|name| own(place.path(name)));
+    [".", "log", "tools", "tmp", "tools/foreign", "tools/turned"].into_iter().for_each(|name| own(place.path(name)));
     let setpriv =
         String::from_utf8(Command::new("sh").args(["-c", "command -v setpriv"]).output().ok()?.stdout).ok()?;
     copy(setpriv.trim(), "become", 0o4755);
@@ -110,5 +116,41 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     eventually("the next task starts when it has ended", || place.path("log/pid").exists());
     let ended = as_nobody(&place, &format!("wait {next} --timeout 20"));
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    as_nobody(&place, "down");
+}
+
+/// run.sh itself has become another user.
+#[test]
+fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
+    let Some(place) = place_of_nobody() else { return };
+    let said = as_nobody(&place, "up 1");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let id = as_nobody(&place, "submit turned").line().to_owned();
+    let is_foreign = || {
+        let status = pid(&place).and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        status.is_some_and(|status| status.contains("Name:\tsleep") && status.contains("Uid:\t0"))
+    };
+    eventually("run.sh is another user", is_foreign);
+    let _foreign = Foreign(&place);
+    let pid = pid(&place).unwrap();
+    let next = as_nobody(&place, "submit foreign").line().to_owned();
+    assert_eq!(as_nobody(&place, &format!("kill {id}")).code, Some(0));
+    let ended = as_nobody(&place, &format!("wait {id} --timeout 20"));
+    let task = as_nobody(&place, &format!("query {id} --output json")).json();
+    assert_eq!(task["__OUTCOME__"], "KILLED", "{ended:?} {task}");
+    assert_eq!((task["__EXIT_CODE__"].as_i64(), task["__REPORT_LOG__"].as_str()), (Some(-9), Some("so far\n")));
+    let reason = format!("process {pid} (sleep) of user 0");
+    assert!(task["__REASON__"].as_str().unwrap_or_default().contains(&reason), "{task}");
+    let explained = as_nobody(&place, &format!("explain {id}"));
+    assert!(explained.out.contains(&reason), "{explained:?}");
+    let agents = || as_nobody(&place, "agents --output json").json()["agents"][0].clone();
+    eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
+    assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
+    assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+
+    fs::remove_file(place.path("log/pid")).unwrap();
+    signal(pid, Signal::KILL);
+    eventually("the next task starts when it has ended", || place.path("log/pid").exists());
+    as_nobody(&place, &format!("wait {next} --timeout 20"));
     as_nobody(&place, "down");
 }

@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::time::Duration;
 
-use llts::shell::endpoint::Places;
+use llts::engine::endpoint::ConnectionLimits;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::conformance::{ask, socket};
@@ -14,7 +14,7 @@ use crate::raw::{Raw, message, opening};
 fn connections_that_say_nothing_make_room() {
     for places in [(20, 1000), (1000, 20)] {
         let mut settings = settings();
-        settings.places = Places { connections_max: places.0, per_address_max: places.1, ..settings.places };
+        settings.places = ConnectionLimits { connections_max: places.0, per_address_max: places.1, ..settings.places };
         let echo = Echo::start(&settings);
         let context = zmq::Context::new();
         let before = socket(&context, zmq::REQ, &echo.requests);
@@ -34,7 +34,7 @@ fn connections_that_say_nothing_make_room() {
 #[test]
 fn one_address_does_not_take_all_places() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 20, per_address_max: 5, ..settings.places };
+    settings.places = ConnectionLimits { connections_max: 20, per_address_max: 5, ..settings.places };
     let echo = Echo::start(&settings);
     let mut held: Vec<Raw> = (0..5).map(|_| Raw::waiting(echo.address())).collect();
     let mut refused = Raw::connect(echo.address());
@@ -50,7 +50,7 @@ fn one_address_does_not_take_all_places() {
 #[test]
 fn a_full_house_waits_until_somebody_leaves() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 5, per_address_max: 100, ..settings.places };
+    settings.places = ConnectionLimits { connections_max: 5, per_address_max: 100, ..settings.places };
     let echo = Echo::start(&settings);
     let mut held: Vec<Raw> = (0..5).map(|_| Raw::waiting(echo.address())).collect();
     let mut waits = Raw::connect(echo.address());
@@ -76,7 +76,7 @@ fn has_gone(raw: &mut Raw) -> bool {
 fn who_is_silent_the_longest_gives_way_to_a_newcomer() {
     for places in [(6, 1000), (1000, 6)] {
         let mut settings = settings();
-        settings.places = Places { connections_max: places.0, per_address_max: places.1, ..settings.places };
+        settings.places = ConnectionLimits { connections_max: places.0, per_address_max: places.1, ..settings.places };
         let echo = Echo::start(&settings);
         let mut agent = Raw::dealer(echo.address());
         agent.0.write_all(&message(&[b"", AGENT])).unwrap();
@@ -102,7 +102,7 @@ fn a_crowd_does_not_keep_the_operator_out() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("controller.sock");
     let mut settings = settings();
-    settings.places = Places { connections_max: 64, per_address_max: 1000, ..settings.places };
+    settings.places = ConnectionLimits { connections_max: 64, per_address_max: 1000, ..settings.places };
     settings.local = Some(llts::shell::endpoint::Address::Ipc(path.clone()));
     let echo = Echo::start(&settings);
     let mut crowd: Vec<Raw> = (0..62).map(|_| Raw::waiting(echo.address())).collect();
@@ -161,7 +161,7 @@ fn answers_for_many_do_not_add_up() {
 #[test]
 fn without_descriptors_the_others_are_served() {
     let mut settings = settings();
-    settings.places = Places { connections_max: 1000, per_address_max: 1000, ..settings.places };
+    settings.places = ConnectionLimits { connections_max: 1000, per_address_max: 1000, ..settings.places };
     let echo = Echo::start(&settings);
     let mut before = Raw::dealer(echo.address());
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();

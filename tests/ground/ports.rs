@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::{Limits, Security};
-use llts::shell::endpoint::{Places, PortSettings};
+use llts::shell::endpoint::PortSettings;
 
 /// Generous limits: a test narrows the one that it is about. Whoever is slower than `patience` is cut.
 pub(crate) fn settings(patience: Duration) -> PortSettings {
@@ -18,7 +19,7 @@ pub(crate) fn settings(patience: Duration) -> PortSettings {
             ping_interval: None,
         },
         security: Security::Null,
-        places: Places { connections_max: 1000, per_address_max: 1000, held_bytes_max: 1 << 30 },
+        places: ConnectionLimits { connections_max: 1000, per_address_max: 1000, held_bytes_max: 1 << 30 },
         local: None,
         local_may_fail: false,
         subscriptions_max: 100,

@@ -226,3 +226,18 @@ def test_a_busy_agent_keeps_its_task_over_a_restart(lone, agent):
     end = task.finish()
     assert (end["__OUTCOME__"], end["__ROUND__"]) == ("KILLED", 0)
     other.close()
+
+
+def test_an_exclusive_task_is_not_for_agents_that_hold_no_lease(lone, agent):
+    """An agent as the document has it ends no run in time when it is cut off: it gets no task that must not run twice at once."""
+    agent.heartbeat()
+    exclusive = lone.submit("simple", __EXCLUSIVE__=True)
+    assert agent.apply()["__CODE__"] == -1010
+    why = lone.client.accepted("TASK/EXPLAIN", __TASK_ID__=exclusive.id)["__WHY__"]
+    assert "no agent here can hold a lease" in why and "upgrade" in why
+    plain = lone.submit("simple")
+    order = agent.take()
+    assert order["__TASK_ID__"] == plain.id
+    agent.finish(order)
+    agent.heartbeat(__BEAT__=1)
+    assert agent.take()["__TASK_ID__"] == exclusive.id

@@ -5,6 +5,7 @@
 mod addresses;
 mod peers;
 mod place;
+mod restart;
 mod tools;
 
 use serde_json::{Value, json};

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 #[path = "../ground/waiting.rs"]
 mod waiting;
 
-use waiting::eventually;
+pub(crate) use waiting::eventually;
 
 /// Milliseconds for anything that must happen: generous, because a test machine may be busy.
 const LIMIT: i32 = 30_000;
@@ -57,6 +57,25 @@ impl Place {
     pub(crate) fn agent(&mut self, name: &str, variables: &[(&'static str, String)]) {
         let variables = [&self.ports[..], variables].concat();
         self.spawn(&["agent", "--name", name], &variables);
+    }
+
+    /// Sends a signal to a process; the controller is the first one, then come the agents.
+    pub(crate) fn signal(&self, process: usize, signal: Signal) {
+        let pid = Pid::from_raw(i32::try_from(self.processes[process].id()).unwrap());
+        kill(pid, signal).unwrap();
+    }
+
+    pub(crate) fn kill_controller(&mut self) {
+        let controller = &mut self.processes[0];
+        controller.kill().unwrap();
+        controller.wait().unwrap();
+    }
+
+    /// Kills the controller, unless that was done, and starts it again with the same ports.
+    pub(crate) fn restart_controller(&mut self, config: &[(&'static str, String)]) {
+        self.kill_controller();
+        self.spawn(&["controller"], &[&self.ports[..], config].concat());
+        self.processes.swap_remove(0).wait().unwrap();
     }
 
     /// Starts a process and returns its ready line.
@@ -122,6 +141,8 @@ impl Drop for Place {
         for mut process in self.processes.drain(..).rev() {
             let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());
             let _ = kill(pid, Signal::SIGTERM);
+            // A test may have failed while it was stopped.
+            let _ = kill(pid, Signal::SIGCONT);
             let _ = process.wait();
         }
     }

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
 use crate::place::{Client, Place, pack_tool};
@@ -58,6 +59,41 @@ fn a_tool_that_comes_later_is_noticed_at_once() {
     assert_eq!(run(&client, "late", 4), vec![(json!("SUCCEEDED"), json!("other")); 4]);
     fs::remove_file(other.join("late.tar.gz")).unwrap();
     has(&client, "other", "");
+}
+
+/// The agent does not know yet when the task is submitted, and the other one could say at once that it has not the tool.
+#[test]
+fn a_tool_that_comes_together_with_its_task_is_found() {
+    let (mut place, other) = with_a_folder("other");
+    let client = place.client();
+    let [poor, quick] = ["poor", "quick"].map(|name| place.path(name));
+    for folder in [&poor, &quick] {
+        fs::create_dir(folder).unwrap();
+    }
+    place.agent("poor", &of(&poor));
+    place.agent("quick", &of(&quick));
+    place.agent("slow", &of(&other));
+    has(&client, "slow", "");
+    place.signal(3, Signal::SIGSTOP);
+    pack_tool(&place.path(""), &other, "late", "exit 0");
+    let task = client.submit("late", json!({}));
+    assert_eq!(client.ask("TASK/QUERY", json!({ "__TASK_ID__": task, "__WAIT__": 300 }))["__STATUS__"], "WAITING");
+    place.signal(3, Signal::SIGCONT);
+    let end = client.end(&task);
+    assert_eq!((&end["__OUTCOME__"], &end["__AGENT_ID__"]), (&json!("SUCCEEDED"), &json!("slow")), "{end}");
+    let missing = client.end(&client.submit("missing", json!({})));
+    assert_eq!((&missing["__EXIT_CODE__"], &missing["__ROUND__"]), (&json!(-129), &json!(0)), "{missing}");
+}
+
+#[test]
+fn a_tools_folder_that_comes_later_is_noticed_at_once() {
+    let mut place = Place::start(0, &[]);
+    let client = place.client();
+    let deep = place.path("not/yet/there");
+    place.agent("early", &of(&deep));
+    fs::create_dir(place.path("not")).unwrap();
+    pack_tool(&place.path(""), &deep, "late", "exit 0");
+    has(&client, "early", "late");
 }
 
 /// A link gives no notice when what it leads to is gone: the agent believes that it has the tool when it gets the task.

@@ -14,17 +14,18 @@ use crate::host::{End, Input};
 use crate::world::{World, note};
 
 impl World {
-    /// The order of the shell: answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
+    /// The order of the shell: a connection, answers, broadcasts, the end of run.sh, signals, preparations, deadlines; then the effects.
     pub(crate) fn agent_turn(&mut self, agent: usize) -> Result<(), End> {
         let now = self.agent_now(agent);
         let mut inputs = std::mem::take(&mut self.hosts[agent].inbox);
         inputs.sort_by_key(|input| match input {
-            Input::Answer(_) => 0,
-            Input::Broadcast(_) => 1,
-            Input::ChildEnded => 2,
-            Input::Stop => 3,
-            Input::Prepared => 4,
-            Input::Tools => 5,
+            Input::Connected => 0,
+            Input::Answer(_) => 1,
+            Input::Broadcast(_) => 2,
+            Input::ChildEnded => 3,
+            Input::Stop => 4,
+            Input::Prepared => 5,
+            Input::Tools => 6,
         });
         for input in inputs {
             self.take(agent, now, input);
@@ -39,6 +40,7 @@ impl World {
 
     fn take(&mut self, agent: usize, now: Now, input: Input) {
         match input {
+            Input::Connected => self.slot(agent).handle_connected(now),
             Input::Answer(body) => {
                 let Some(mut answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
                 note!(self, "agent {agent}: {answer:?}");
@@ -46,7 +48,8 @@ impl World {
                 if deaf && matches!(answer, ToAgent::Heard { wanted: Some((.., Wanted::Kill)), .. }) {
                     return;
                 }
-                if let (Some(Defect::ForgottenLeases), ToAgent::Job(job)) = (self.defect, &mut answer) {
+                let knows_leases = !self.hosts[agent].old && self.defect != Some(Defect::ForgottenLeases);
+                if let (false, ToAgent::Job(job)) = (knows_leases, &mut answer) {
                     job.lease = None;
                 }
                 self.model.agent_told(self.now, agent, &answer, &self.server.disk);
@@ -82,10 +85,9 @@ impl World {
             Effect::Send(mut message) => {
                 self.model.agent_says(&message);
                 let host = &self.hosts[agent];
-                if host.plain
-                    && let FromAgent::Heartbeat(heartbeat) = &mut message
-                {
-                    heartbeat.run = None;
+                if let FromAgent::Heartbeat(heartbeat) = &mut message {
+                    heartbeat.run = heartbeat.run.filter(|_| !host.plain);
+                    heartbeat.beat = heartbeat.beat.filter(|_| !host.old);
                 }
                 if self.defect == Some(Defect::HastyAgents)
                     && let FromAgent::Report(report) = &mut message
@@ -103,8 +105,15 @@ impl World {
             Effect::Spawn => self.spawn(agent, now),
             Effect::Signal(signal) => self.signal(agent, signal),
             Effect::CheckTree => self.check_tree(agent, now),
+            Effect::Unended => unreachable!("every process of agent {agent} can be ended"),
             Effect::Remove => self.remove(agent, now),
             Effect::Lease(hold) => self.set_hold(agent, hold),
+            Effect::Look(number) => {
+                let list = self.hosts[agent].shelf.list();
+                if self.defect != Some(Defect::UntoldTools) {
+                    self.slot(agent).handle_looked(now, number, list);
+                }
+            }
         }
         Ok(())
     }

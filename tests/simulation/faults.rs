@@ -65,6 +65,8 @@ impl World {
         self.stock_all();
         for agent in 0..self.hosts.len() {
             self.hosts[agent].crash_in = None;
+            // An upgrade: what only such agents are left for must not wait for ever.
+            self.hosts[agent].old = false;
             self.hosts[agent].isolated_until = 0;
             if self.hosts[agent].paused {
                 self.agent_resumes(agent);

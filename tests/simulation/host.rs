@@ -10,7 +10,7 @@ use llts::types::{AgentId, Labels, Now, Session};
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::network::Socket;
-use crate::plan::{HEARTBEAT, KILL_COUNT, KILL_INTERVAL, STOP_TIMEOUT, STRAGGLER_GRACE};
+use crate::plan::{HEARTBEAT, KILL_COUNT, KILL_INTERVAL, Plan, STOP_TIMEOUT, STRAGGLER_GRACE};
 use crate::tool::ToolRun;
 use crate::tools::Shelf;
 use crate::world::{World, note};
@@ -38,6 +38,8 @@ pub(crate) struct Host {
     pub(crate) shelf: Shelf,
     /// Whether its heartbeats say that it is busy, and not with what: a simple agent.
     pub(crate) plain: bool,
+    /// Whether it knows nothing of leases: an agent of an earlier version.
+    pub(crate) old: bool,
     /// Names that it used before and never will again.
     pub(crate) abandoned: usize,
 }
@@ -45,6 +47,8 @@ pub(crate) struct Host {
 /// What a loop of an agent may wake up for.
 #[derive(Debug)]
 pub(crate) enum Input {
+    /// There is a connection to the controller.
+    Connected,
     Answer(Vec<u8>),
     Broadcast(Vec<u8>),
     /// run.sh, or a process that it left behind, has ended.
@@ -62,7 +66,7 @@ pub(crate) enum End {
 }
 
 impl Host {
-    pub(crate) fn new(index: usize, special: bool, plain: bool, shelf: Shelf) -> Self {
+    pub(crate) fn new(index: usize, plan: &Plan) -> Self {
         Self {
             name: name(index, 0),
             life: 0,
@@ -78,9 +82,10 @@ impl Host {
             isolated_until: 0,
             kill_at: None,
             clock_offset: 0,
-            special,
-            shelf,
-            plain,
+            special: plan.special[index],
+            shelf: Shelf::new(&plan.tools.had[index], plan.tools.telling[index]),
+            plain: plan.plain[index],
+            old: plan.old[index],
             abandoned: 0,
         }
     }

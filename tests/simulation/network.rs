@@ -1,6 +1,6 @@
 //! The network between agents and the controller: connections that keep their order and may break.
 //!
-//! A socket connects again by itself, and keeps meanwhile what is sent, as libzmq does. What is on its way on a connection
+//! A socket connects again by itself, and tells so, or keeps meanwhile what is sent, as libzmq does. What is on its way on a connection
 //! that breaks is lost, or, of what an agent has sent, arrives late: a new connection may overtake the old one's last bytes.
 
 use llts::protocol::publish::{self, Published};
@@ -8,6 +8,7 @@ use llts::protocol::words::kind;
 
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::Event;
+use crate::host::Input;
 use crate::world::{World, note};
 
 #[derive(Default)]
@@ -95,6 +96,9 @@ impl World {
         for body in pending {
             self.send_on(connection, &body);
         }
+        if self.plan.told {
+            self.agent_receives(agent, Input::Connected);
+        }
     }
 
     /// The connection of an agent breaks; its socket does not tell.
@@ -136,6 +140,7 @@ impl World {
         let socket = &mut self.hosts[agent].socket;
         match socket.connection {
             Some(connection) => self.send_on(connection, &body),
+            None if self.plan.told => {}
             None => socket.pending.push(body),
         }
     }
@@ -200,7 +205,8 @@ impl World {
     /// To every agent that is connected, over other connections than the answers take; some is lost.
     pub(crate) fn publish(&mut self, message: &Published) {
         let frame = publish::encode(message);
-        if !frame.starts_with(publish::prefix(kind::TASK_KILL).as_bytes()) {
+        let is_heard = |kind| frame.starts_with(publish::prefix(kind).as_bytes());
+        if ![kind::TASK_KILL, kind::AGENT_LOOK].into_iter().any(is_heard) {
             return;
         }
         for agent in 0..self.hosts.len() {

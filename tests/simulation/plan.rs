@@ -37,6 +37,11 @@ pub(crate) struct Plan {
     pub(crate) ambush: bool,
     /// Which agents are simple ones: their heartbeats say that they are busy, and not with what.
     pub(crate) plain: Vec<bool>,
+    /// Which agents cannot hold a lease, as those of earlier versions.
+    pub(crate) old: Vec<bool>,
+    /// Whether agents are told of their connections and send nothing without one, as by our own transport; those of libzmq are not
+    /// told, and keep what they send.
+    pub(crate) told: bool,
     /// How many pushes, and confirmations of them, are lost, per mille.
     pub(crate) push_loss: u64,
     /// From here on nothing goes wrong any more, and everything must come to its end.
@@ -169,7 +174,9 @@ impl Plan {
             task.tool = ToolsPlan::tool(dice);
         }
         let plain = (0..agents).map(|_| dice.chance(250)).collect();
-        Self { agents, tasks, weather, faults, deeds, special, plain, tools, ambush, push_loss, calm }
+        let old = (0..agents).map(|_| dice.chance(150)).collect();
+        let told = dice.chance(700);
+        Self { agents, tasks, weather, faults, deeds, special, plain, old, tools, ambush, told, push_loss, calm }
     }
 
     /// Whether nothing goes wrong.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use llts::engine::controller::Record;
 use llts::types::{
-    AgentId, GateSettings, Label, Labels, Mono, Now, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord, TaskState, Wall,
+    AgentId, GateSettings, Label, Labels, Mono, Now, Offer, Pace, Phase, Round, RoundEnd, TaskId, TaskRecord,
+    TaskState, Wall,
 };
 
 use crate::model::Disk;
@@ -70,9 +71,9 @@ impl Rules {
     }
 
     /// The controller has decided something.
-    pub(crate) fn decided(&mut self, now: Now, record: &Record) {
+    pub(crate) fn decided(&mut self, now: Now, record: &Record, has_its_tool: bool) {
         match record {
-            Record::Put(record) => self.changed(now, record),
+            Record::Put(record) => self.changed(now, record, has_its_tool),
             Record::Remove(task) => drop(self.tasks.remove(task)),
             Record::Gate(name, settings) => {
                 if self.gates.get(name).map(|before| before.pace) != Some(settings.pace) {
@@ -85,7 +86,7 @@ impl Rules {
         }
     }
 
-    fn changed(&mut self, now: Now, record: &TaskRecord) {
+    fn changed(&mut self, now: Now, record: &TaskRecord, has_its_tool: bool) {
         check_budgets(record);
         let before = self.tasks.insert(record.id, record.clone());
         let waited = before.as_ref().is_none_or(|before| before.phase() == Phase::Waiting);
@@ -94,6 +95,9 @@ impl Rules {
                 let adopted = record.round == Round(0) && self.doubtful.contains(&record.id);
                 if !adopted {
                     self.check_start(now, record, before.as_ref(), &run.agent);
+                    if has_its_tool {
+                        self.check_turn(now, record);
+                    }
                 }
                 for gate in record.policy.needs.gates.iter() {
                     self.starts.entry(gate.clone()).or_default().push((now.mono, record.id, record.round));
@@ -113,7 +117,7 @@ impl Rules {
         }
     }
 
-    /// Whether it was the turn of this task.
+    /// Whether this task could start, and there.
     fn check_start(&self, now: Now, record: &TaskRecord, before: Option<&TaskRecord>, agent: &AgentId) {
         let (id, policy) = (record.id, &record.policy);
         assert!(record.held.is_none(), "{id} starts although it is held");
@@ -129,10 +133,16 @@ impl Rules {
         assert!(!self.drained.contains(agent), "{id} goes to the drained agent {agent}");
         let tags = self.tags_of(agent);
         assert!(policy.needs.tags.are_within(&tags), "{id} goes to {agent}, which has not {:?}", policy.needs.tags);
+    }
+
+    /// Whether it was the turn of this task. Not of one whose tool is nowhere: those that come wait until all agents have looked.
+    fn check_turn(&self, now: Now, record: &TaskRecord) {
+        let (id, policy) = (record.id, &record.policy);
         let first = |other: &&TaskRecord| {
             let needs = &other.policy.needs;
             // What else an agent has, a new controller hears only with the next heartbeat.
-            let suits = *needs == policy.needs || needs.gates.is_empty() && needs.tags.are_within(&policy.needs.tags);
+            let offer = Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive };
+            let suits = *needs == policy.needs || needs.gates.is_empty() && offer.meets(needs);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);
             suits
                 && record.tool == other.tool

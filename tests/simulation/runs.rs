@@ -120,7 +120,7 @@ impl Model {
         }
         same.push(number);
         let deadline = self.end_of_run(now, disk.get(&task));
-        let exclusive = disk.get(&task).is_some_and(|record| record.policy.exclusive);
+        let exclusive = disk.get(&task).is_some_and(|record| record.policy.needs.exclusive);
         let run = Run { agent, name, task, round, started: now, exit_code: None, deadline, exclusive };
         for other in self.active.iter().filter_map(|other| self.runs.get(other)) {
             let overlap = other.task == task && self.calm_since.is_some();

@@ -130,6 +130,8 @@ impl World {
         let is_keyed = run.job.fields.get("__SUBMIT_KEY__").is_some();
         let is_stored = self.server.disk.contains_key(&task);
         assert!(is_stored || !is_keyed, "{task} has a key and runs before it is stored");
+        let is_exclusive = self.server.disk.get(&task).is_some_and(|record| record.policy.needs.exclusive);
+        assert!(!is_exclusive || !self.hosts[agent].old, "the exclusive {task} runs at agent {agent} without a lease");
         note!(self, "agent {agent} runs round {round} of {task} as run {number}");
         let name = self.hosts[agent].name.clone();
         let now = self.now;

@@ -1,14 +1,16 @@
 //! The tools folders of the agents: who has what, what comes and goes, and what must not become of tasks for that.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
+use llts::engine::controller::Record;
 use llts::protocol::json::{self, FieldLimits};
 use llts::protocol::request::FromAgent;
 use llts::types::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet};
 
 use crate::dice::{Dice, Nanos, SECOND};
 use crate::event::{Defect, Event};
-use crate::host::Input;
+use crate::host::{Host, Input};
 use crate::plan::HEARTBEAT;
 use crate::world::{World, note};
 
@@ -156,11 +158,14 @@ impl World {
             }
             let set = ToolSet::parse(&told("__TOOLS__")).expect("a list of ours");
             assert!(!set.has(tool), "{} ends without {tool}, which {} has, as it has told", record.id, host.name);
-            // Where nothing goes wrong, what an agent has is known as soon as it has noticed it.
+            // Where nothing goes wrong, an agent that has it when the task is submitted is found, whenever it notices it by itself.
             let had = host.shelf.since.iter().find(|(had, _)| tool_name(**had) == *tool).map(|(_, since)| *since);
-            let long = had.is_some_and(|since| self.now > since.max(SECOND) + 2 * HEARTBEAT);
+            let had_in_time = had.is_some_and(|since| {
+                let in_time = since.max(3 * SECOND / 2);
+                Self::first_wall() + Duration::from_nanos(in_time) <= record.submitted_at
+            });
             let peaceful = self.plan.is_peaceful() && host.shelf.tells;
-            assert!(!(long && peaceful), "{} ends without {tool}, which agent {index} has for long", record.id);
+            assert!(!(had_in_time && peaceful), "{} ends without {tool}, which agent {index} has for long", record.id);
         }
     }
 }
@@ -182,4 +187,13 @@ pub(crate) fn met(record: &TaskRecord) -> Vec<&'static str> {
         met.push("no tool");
     }
     met
+}
+
+/// Whether the agent that this task is with has had its tool for so long that it has told of it.
+pub(crate) fn has_its_tool(hosts: &[Host], now: Nanos, record: &Record) -> bool {
+    let Record::Put(record) = record else { return false };
+    let agent = record.assignment().map(|run| &run.agent);
+    let with = hosts.iter().find(|host| Some(&host.name) == agent);
+    let had = with.and_then(|host| host.shelf.since.iter().find(|(had, _)| tool_name(**had) == record.tool));
+    had.is_some_and(|(_, since)| since + 2 * HEARTBEAT <= now)
 }

@@ -13,6 +13,7 @@ use crate::controller::{Commit, Killed, Outcome, ReplyTo, rules};
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::model::Model;
+use crate::tools::has_its_tool;
 use crate::world::{World, note};
 
 impl World {
@@ -103,10 +104,10 @@ impl World {
 
     pub(crate) fn poll_departure(&mut self, now: Now) -> Option<Departure<ReplyTo>> {
         let (clock, at) = (self.clock(self.server.clock_offset), self.now);
-        let Self { server, model, .. } = self;
+        let Self { server, model, hosts, .. } = self;
         let life = server.life.as_mut().expect("the controller runs");
         life.sequencer.poll_departure_with(now, |record| {
-            model.rules.decided(clock, record);
+            model.rules.decided(clock, record, has_its_tool(hosts, at, record));
             model.check_timeout(at, record);
             life.told.note(record);
         })

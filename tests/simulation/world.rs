@@ -14,7 +14,6 @@ use crate::model::Model;
 use crate::network::Network;
 use crate::plan::Plan;
 use crate::receiver::Receiver;
-use crate::tools::Shelf;
 
 pub(crate) struct World {
     pub(crate) now: Nanos,
@@ -50,12 +49,7 @@ impl World {
     pub(crate) fn new(seed: u64, shown: bool, defect: Option<Defect>) -> Self {
         let mut dice = Dice::new(seed);
         let plan = Plan::new(&mut dice);
-        let hosts = (0..plan.agents)
-            .map(|agent| {
-                let shelf = Shelf::new(&plan.tools.had[agent], plan.tools.telling[agent]);
-                Host::new(agent, plan.special[agent], plan.plain[agent], shelf)
-            })
-            .collect();
+        let hosts = (0..plan.agents).map(|agent| Host::new(agent, &plan)).collect();
         let mut world = Self {
             now: SECOND,
             dice,

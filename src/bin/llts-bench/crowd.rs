@@ -14,13 +14,14 @@ use super::load::limits;
 use super::part::Part;
 use super::service::Service;
 use llts::config::Config;
+use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::slot::{Effect, Exited, Settings as SlotSettings, Slot};
 use llts::engine::zmtp::{Event, Kind, Security, Settings};
 use llts::protocol::request::Sender;
 use llts::protocol::words::kind;
 use llts::protocol::{agent, publish};
 use llts::shell::clock;
-use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, Places, What};
+use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
 use llts::shell::signals::Signals;
 use llts::shell::transport;
 use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
@@ -88,7 +89,13 @@ impl Sham {
                 Effect::Remove => self.slot.handle_removed(now),
                 Effect::Ready => is_ready = true,
                 // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
-                Effect::Signal(_) | Effect::AbortPrepare | Effect::Reconnect | Effect::Exit(_) | Effect::Lease(_) => {}
+                Effect::Signal(_)
+                | Effect::Unended
+                | Effect::AbortPrepare
+                | Effect::Reconnect
+                | Effect::Exit(_)
+                | Effect::Lease(_)
+                | Effect::Look(_) => {}
             }
         }
         is_ready
@@ -158,7 +165,8 @@ impl Crowd {
     fn connect(config: &Config, count: usize) -> Result<Self, BenchError> {
         let shams = (0..count).map(|number| Ok((Sham::new(config, number)?, None)));
         let shams = shams.collect::<Result<Vec<_>, BenchError>>()?;
-        let places = Places { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
+        let places =
+            ConnectionLimits { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places).map_err(BenchError::io("make a poller"))?;
         let mut crowd = Self { endpoint, shams, deadlines: BTreeSet::new(), ready: 0 };
         for first in (0..count).step_by(CONNECT_STEP) {

@@ -8,9 +8,10 @@ use super::load::limits;
 use super::part::Part;
 use super::{BenchError, transport_word};
 use llts::config::Transport;
+use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::Security;
 use llts::shell::clock;
-use llts::shell::endpoint::{OwnPorts, Places, PortSettings};
+use llts::shell::endpoint::{OwnPorts, PortSettings};
 use llts::shell::signals::Signals;
 use llts::shell::transport::Ports;
 
@@ -71,7 +72,7 @@ fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
 }
 
 fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
-    let places = Places { connections_max: 1024, per_address_max: 1024, held_bytes_max: usize::MAX };
+    let places = ConnectionLimits { connections_max: 1024, per_address_max: 1024, held_bytes_max: usize::MAX };
     let settings = PortSettings {
         limits: limits(),
         security: Security::Null,

@@ -8,11 +8,12 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 use std::time::Duration;
 
 use super::BenchError;
+use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::{Event, Kind, Limits, Security, Settings};
 use llts::protocol::client::{self, TaskView};
 use llts::protocol::json::{self, FieldLimits};
 use llts::shell::clock;
-use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, Places, What};
+use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
 use llts::shell::signals::Signals;
 use llts::types::Now;
 
@@ -49,7 +50,7 @@ impl Load {
         let failed = |what: &str| BenchError::io(format!("{what} {controller}"));
         let address = Address::parse(controller).map_err(|error| BenchError::Unexpected(error.to_string()))?;
         let settings = Settings { kind: Kind::Dealer, limits: limits(), security: Security::Null };
-        let places = Places { connections_max: 64, per_address_max: 64, held_bytes_max: usize::MAX };
+        let places = ConnectionLimits { connections_max: 64, per_address_max: 64, held_bytes_max: usize::MAX };
         let mut endpoint = Endpoint::new(places).map_err(failed("connect to"))?;
         let here = Address::Tcp(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         let bound = endpoint.listen(&here, settings.clone()).map_err(BenchError::io("listen for pushes"))?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
 use crate::protocol::reply::AgentState;
-use crate::types::{Labels, Mono, Round, Session, TaskId, Wall};
+use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
 /// What an agent is doing.
 ///
@@ -53,6 +53,10 @@ impl Life {
 pub(super) struct Agent {
     pub(super) life: Life,
     pub(super) slot: Slot,
+    /// Whether it looks into its tools folder when it is asked to.
+    pub(super) looks: bool,
+    /// Whether all agents had looked for the tool of the task that it has, in vain, before it got it.
+    pub(super) is_last_resort: bool,
     /// Whether it was told more than once of the task that it has.
     pub(super) told_again: bool,
     /// The run that it got last, until it has reported the end of it or asks for another one.
@@ -64,8 +68,8 @@ pub(super) struct Agent {
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
-    /// What it has: `AGENT_TAGS`.
-    pub(super) tags: Labels,
+    /// As it says with its heartbeats: before the first one, nothing.
+    pub(super) offer: Offer,
     /// Which tools it has, as soon as it has been heard ([`super::tools`]).
     pub(super) tools: Option<Tools>,
     /// Whether it shall get no more tasks.

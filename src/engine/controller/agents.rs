@@ -9,7 +9,7 @@ use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Labels, Now, Round, TaskId, ToolSet};
+use crate::types::{AgentId, Needs, Now, Offer, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -44,6 +44,8 @@ impl Agents {
         let agent = Agent {
             life,
             slot: Slot::Free,
+            looks: false,
+            is_last_resort: false,
             told_again: false,
             given: None,
             has_worked: false,
@@ -51,7 +53,7 @@ impl Agents {
             heard: now.mono,
             heard_wall: now.wall,
             ip: None,
-            tags: Labels::default(),
+            offer: Offer::default(),
             tools: None,
             drained: self.drained.contains(&id),
             connection: None,
@@ -118,16 +120,35 @@ impl Agents {
         }
     }
 
-    /// Notes what an agent has.
-    pub(super) fn set_tags(&mut self, id: &AgentId, tags: Labels) {
-        if self.agents.get(id).is_some_and(|agent| agent.tags != tags) {
-            self.relist(id, |agent| agent.tags = tags);
+    /// Notes what an agent offers to tasks.
+    pub(super) fn set_offer(&mut self, id: &AgentId, offer: Offer) {
+        if self.agents.get(id).is_some_and(|agent| agent.offer != offer) {
+            self.relist(id, |agent| agent.offer = offer);
         }
     }
 
     /// Notes which tools an agent has.
     pub(super) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
         self.relist(id, |agent| agent.tools = Some(tools));
+    }
+
+    /// Notes whether an agent can be asked to look for tools.
+    pub(super) fn set_looks(&mut self, id: &AgentId, looks: bool) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.looks = looks;
+        }
+    }
+
+    /// The agents that are here and can be asked to look for tools.
+    pub(super) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
+        self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
+    }
+
+    /// Notes whether an agent gets a task whose tool all agents have looked for in vain.
+    pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.is_last_resort = is_last_resort;
+        }
     }
 
     /// The set of tools of every agent that has been heard, and whether the agent is here.
@@ -154,11 +175,11 @@ impl Agents {
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
         if let Some(place) = agent.parked_as() {
-            self.parked.remove(place, &agent.tags, id);
+            self.parked.remove(place, &agent.offer, id);
         }
         change(agent);
         if let Some(place) = agent.parked_as() {
-            self.parked.add(place, &agent.tags, id);
+            self.parked.add(place, &agent.offer, id);
         }
         let reason = agent.why_dispensable();
         if agent.dispensable.map(|(before, _)| before) == reason {
@@ -230,11 +251,11 @@ impl Agents {
         &self.parked
     }
 
-    /// Whether there is an agent that is not lost, may get tasks, and has these tags and, by `has`, the tool.
-    pub(super) fn any_with(&self, tags: &Labels, has: impl Fn(SetId) -> bool) -> bool {
+    /// Whether there is an agent that is not lost, may get tasks, meets these needs and has, by `has`, the tool.
+    pub(super) fn any_with(&self, needs: &Needs, has: impl Fn(SetId) -> bool) -> bool {
         let suits = |agent: &Agent| {
             let here = !agent.drained && agent.slot != Slot::Lost;
-            here && tags.are_within(&agent.tags) && agent.tools.is_none_or(|tools| has(tools.set))
+            here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
         };
         self.agents.values().any(suits)
     }
@@ -256,7 +277,7 @@ impl Agents {
             state: state(agent.slot),
             task: if let Slot::Busy(task) = agent.slot { Some(task) } else { None },
             ip: agent.ip.clone(),
-            tags: agent.tags.clone(),
+            tags: agent.offer.tags.clone(),
             tools: agent.tools.and_then(|known| tools(known.set)),
             drained: agent.drained,
             heard: agent.heard_wall,
@@ -280,9 +301,9 @@ impl Agents {
     }
 
     pub(super) fn sanity_check(&self) {
-        for (set, tags, number, id) in self.parked.all() {
+        for (set, offer, number, id) in self.parked.all() {
             let agent = self.get(id).unwrap_or_else(|| panic!("{id} is listed as parked and gone"));
-            let is_right = agent.parked_as() == Some((set, number)) && agent.tags == *tags;
+            let is_right = agent.parked_as() == Some((set, number)) && agent.offer == *offer;
             assert!(is_right, "{id} is listed as parked");
         }
         let parked = |agent: &&Agent| matches!(agent.slot, Slot::Parked(..)) && !agent.drained;

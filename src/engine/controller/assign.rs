@@ -13,7 +13,7 @@ use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
 use crate::protocol::request::{FromAgent, Heartbeat, Sender};
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
+use crate::types::{AgentId, Assignment, Now, Offer, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
 /// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
 /// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
@@ -102,6 +102,7 @@ impl Controller {
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
             self.tools_are_back(now, id);
+            self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
         }
         // The deadline moves only when it comes: a heartbeat costs no change of the timers.
@@ -151,8 +152,9 @@ impl Controller {
 
     fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
         self.agents.set_ip(id, heartbeat.ip);
-        self.agents.set_tags(id, heartbeat.tags);
+        self.agents.set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some() });
         self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
+        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
         let beat = heartbeat.beat.map(|beat| beat.number);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (agent_slot(self, id), wanted) {
@@ -175,6 +177,7 @@ impl Controller {
             wanted,
             parked: self.has_applied(now, id),
             tools: self.known_tools(id),
+            look: self.look_of(id),
         }
     }
 
@@ -284,7 +287,7 @@ impl Controller {
         if self.agents.parked().is_empty() {
             return None;
         }
-        let agent_for = |set, tags: &_| self.agents.parked().best(set, tags);
+        let agent_for = |set, needs: &_| self.agents.parked().best(set, needs);
         let (task, agent) = self.tasks.queue().best_match(self.agents.parked().sets(), agent_for)?;
         Some((task, agent.clone()))
     }
@@ -294,10 +297,12 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-        self.tasks.queue().best_for(agent.tools?.set, &agent.tags)
+        self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
     }
 
     fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
+        let queue = self.tasks.queue();
+        let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
             // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
@@ -315,6 +320,7 @@ impl Controller {
                 lease: self.lease(task, agent),
             },
         );
+        self.agents.set_last_resort(agent, !is_stocked);
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was dispatched and is gone") };
         Reply::Assigned(Box::new(record.clone()))
     }
@@ -323,7 +329,7 @@ impl Controller {
     /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple = self.agents.get(agent).is_some_and(|agent| agent.life == Life::Session(Session::default()));
-        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.exclusive);
+        let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }
 
@@ -331,6 +337,7 @@ impl Controller {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
+        self.agents.set_last_resort(&assignment.agent, false);
         self.tasks.change(now, task, TaskEvent::Dispatch(assignment));
     }
 

@@ -130,12 +130,13 @@ impl Controller {
             ));
         }
         let other_needs = queue.other_needs(needs);
-        // One line more for those without any needs: they are held up by nobody else's.
-        if *needs != Needs::default() && other_needs >= self.settings.needs_max {
-            let (gate, tags) = (words::GATE, words::TAGS);
+        // Tasks without gates and tags always have a line: they are held up by nobody else's.
+        let is_plain = needs.gates.is_empty() && needs.tags.is_empty();
+        if !is_plain && other_needs >= self.settings.needs_max {
+            let (gate, tags, exclusive) = (words::GATE, words::TAGS, words::EXCLUSIVE);
             return limit(format!(
-                "tasks with {other_needs} different combinations of {gate} and {tags} wait already (WAITING_NEEDS_MAX); \
-                 try again later"
+                "tasks with {other_needs} different combinations of {gate}, {tags} and {exclusive} wait already \
+                 (WAITING_NEEDS_MAX); try again later"
             ));
         }
         Ok(())

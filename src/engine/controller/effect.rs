@@ -177,6 +177,8 @@ pub enum Timer {
     Silence(AgentId),
     /// The lease of a void run is over.
     Lease(TaskId),
+    /// Agents have not said in time that they have looked for tools.
+    Look,
     /// The time for which an agent waits for a task is over.
     ApplyWait(AgentId),
     /// The time for which a query waits for the end of a task is over.

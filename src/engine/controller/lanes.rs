@@ -3,7 +3,7 @@
 //! | a lane is served by | as long as |
 //! |---|---|
 //! | the sets that have its tool | an agent that is here has one of them |
-//! | every set of an agent that is here | none of them has its tool: the agent that gets the task looks for the tool anew |
+//! | every set of an agent that is here | none of them has its tool, and all agents have looked for it ([`super::looks`]): the agent that gets the task does so once more |
 //!
 //! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each set
 //! that serves its lane; a set that comes or goes costs a look at all lanes, which happens when agents or tools do.
@@ -23,7 +23,12 @@ pub(super) struct Place {
 
 #[derive(Debug)]
 struct Lane {
+    /// The tasks that an agent may get.
     ready: BTreeSet<Place>,
+    /// Those whose tool has to be looked for first, in a look that has not begun.
+    unsought: BTreeSet<Place>,
+    /// Those whose tool is being looked for.
+    sought: BTreeSet<Place>,
     /// All that wait, the delayed and held ones too.
     members: usize,
     /// The sets that serve it.
@@ -37,6 +42,9 @@ pub(super) struct Lanes {
     lanes: BTreeMap<ToolName, Lane>,
     /// The first tasks of the lanes that each set serves.
     heads: BTreeMap<SetId, BTreeSet<Place>>,
+    /// The lanes with unsought tasks, and those with sought ones.
+    unsought: BTreeSet<ToolName>,
+    sought: BTreeSet<ToolName>,
 }
 
 impl Lanes {
@@ -47,7 +55,8 @@ impl Lanes {
             return;
         }
         let (servers, is_stocked) = servers_of(tool, sets);
-        self.lanes.insert(tool.clone(), Lane { ready: BTreeSet::new(), members: 1, servers, is_stocked });
+        let [ready, unsought, sought] = Default::default();
+        self.lanes.insert(tool.clone(), Lane { ready, unsought, sought, members: 1, servers, is_stocked });
     }
 
     /// One task less does; it was taken from the ready ones before.
@@ -56,36 +65,67 @@ impl Lanes {
         lane.members -= 1;
         if lane.members == 0 {
             self.lanes.remove(tool);
+            self.unsought.remove(tool);
+            self.sought.remove(tool);
         }
     }
 
-    /// A task may start; true when it is the head of its lane.
+    /// Whether an agent that is here has this tool, of which tasks wait.
+    pub(super) fn is_stocked(&self, tool: &ToolName) -> bool {
+        self.lanes.get(tool).is_some_and(|lane| lane.is_stocked)
+    }
+
+    /// A task may start, if need be after a look for its tool; true when that changes the head of its lane.
     pub(super) fn insert(&mut self, tool: &ToolName, place: Place) -> bool {
-        self.change_ready(tool, |ready| ready.insert(place))
+        if !self.is_stocked(tool) && !self.unsought.contains(tool) {
+            self.unsought.insert(tool.clone());
+        }
+        self.change(tool, |lane| {
+            let places = if lane.is_stocked { &mut lane.ready } else { &mut lane.unsought };
+            places.insert(place);
+        })
     }
 
-    /// A task starts no more; true when it was the head of its lane.
+    /// A task starts no more; true when that changes the head of its lane.
     pub(super) fn remove(&mut self, tool: &ToolName, place: Place) -> bool {
-        self.change_ready(tool, |ready| ready.remove(&place))
+        self.change(tool, |lane| {
+            let _ = lane.ready.remove(&place) || lane.unsought.remove(&place) || lane.sought.remove(&place);
+        })
     }
 
-    fn change_ready(&mut self, tool: &ToolName, change: impl FnOnce(&mut BTreeSet<Place>) -> bool) -> bool {
-        let Some(lane) = self.lanes.get_mut(tool) else { unreachable!("tool {tool} has no lane") };
-        let before = lane.ready.first().copied();
-        let is_changed = change(&mut lane.ready);
-        let after = lane.ready.first().copied();
-        // Most tasks queue up behind others: then nothing changes for the line.
-        if !is_changed || before == after {
-            return false;
+    /// The tools of unsought tasks are looked for from here on; true when there are such tasks.
+    pub(super) fn begin_look(&mut self) -> bool {
+        for tool in std::mem::take(&mut self.unsought) {
+            let Some(lane) = self.lanes.get_mut(&tool).filter(|lane| !lane.unsought.is_empty()) else { continue };
+            lane.sought.append(&mut lane.unsought);
+            self.sought.insert(tool);
         }
-        for set in &lane.servers {
-            let heads = self.heads.entry(*set).or_default();
-            if let Some(place) = before {
-                heads.remove(&place);
+        !self.sought.is_empty()
+    }
+
+    /// The look is over: tasks whose tool was not found may be handed out to any agent. True when there are such tasks.
+    pub(super) fn end_look(&mut self) -> bool {
+        let sought = std::mem::take(&mut self.sought);
+        for tool in &sought {
+            if let Some(lane) = self.lanes.get_mut(tool).filter(|lane| !lane.is_stocked) {
+                let before = lane.head();
+                take_all(&mut lane.ready, &mut lane.sought);
+                lane.set_head(&mut self.heads, before);
             }
-            heads.extend(after);
         }
-        true
+        !sought.is_empty()
+    }
+
+    fn change(&mut self, tool: &ToolName, change: impl FnOnce(&mut Lane)) -> bool {
+        let Some(lane) = self.lanes.get_mut(tool) else { unreachable!("tool {tool} has no lane") };
+        let before = lane.head();
+        change(lane);
+        // Most tasks queue up behind others: then nothing changes for the line.
+        let is_changed = before != lane.head();
+        if is_changed {
+            lane.set_head(&mut self.heads, before);
+        }
+        is_changed
     }
 
     /// The sets that serve the lane of this tool.
@@ -99,7 +139,7 @@ impl Lanes {
     }
 
     pub(super) fn contains(&self, tool: &ToolName, place: Place) -> bool {
-        self.lanes.get(tool).is_some_and(|lane| lane.ready.contains(&place))
+        self.lanes.get(tool).is_some_and(|lane| lane.ready_or_not().any(|places| places.contains(&place)))
     }
 
     /// The ready tasks before a place that compete with those of this tool for an agent.
@@ -119,12 +159,13 @@ impl Lanes {
                 (true, false, true) => {}
                 (true, true, true) | (true, false, false) => {
                     lane.servers.push(set);
-                    self.heads.entry(set).or_default().extend(lane.ready.first());
+                    self.heads.entry(set).or_default().extend(lane.head());
                 }
                 (true, true, false) => lane.serve(&mut self.heads, vec![set], true),
                 (false, ..) if !served => {}
                 (false, _, true) if lane.servers.len() == 1 => {
                     lane.serve(&mut self.heads, sets.live().to_vec(), false);
+                    self.unsought.insert(tool.clone());
                 }
                 (false, ..) => lane.servers.retain(|server| *server != set),
             }
@@ -142,8 +183,14 @@ impl Lanes {
             expected.sort_unstable();
             servers.sort_unstable();
             assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "who serves the lane of tool {tool}");
-            assert!(lane.members > 0 && lane.ready.len() <= lane.members, "the lane of tool {tool} is empty");
-            for (set, head) in lane.servers.iter().zip(std::iter::repeat(lane.ready.first())) {
+            let waiting: usize = lane.ready_or_not().map(BTreeSet::len).sum();
+            assert!(lane.members > 0 && waiting <= lane.members, "the lane of tool {tool} is empty");
+            let is_looked_for = |places: &BTreeSet<Place>, tools: &BTreeSet<ToolName>| {
+                places.is_empty() || !lane.is_stocked && tools.contains(tool)
+            };
+            let is_listed = is_looked_for(&lane.unsought, &self.unsought) && is_looked_for(&lane.sought, &self.sought);
+            assert!(is_listed, "tool {tool} is not looked for, or in vain");
+            for (set, head) in lane.servers.iter().zip(std::iter::repeat(lane.head())) {
                 heads.entry(*set).or_default().extend(head);
             }
         }
@@ -156,17 +203,53 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Gives the lane other servers.
+    /// Gives the lane other servers, which have its tool although those before had not, or the other way round.
     fn serve(&mut self, heads: &mut BTreeMap<SetId, BTreeSet<Place>>, servers: Vec<SetId>, is_stocked: bool) {
-        if let Some(head) = self.ready.first() {
+        if let Some(head) = self.head() {
             for set in &self.servers {
-                heads.entry(*set).or_default().remove(head);
-            }
-            for set in &servers {
-                heads.entry(*set).or_default().insert(*head);
+                heads.entry(*set).or_default().remove(&head);
             }
         }
         (self.servers, self.is_stocked) = (servers, is_stocked);
+        if is_stocked {
+            take_all(&mut self.ready, &mut self.sought);
+            take_all(&mut self.ready, &mut self.unsought);
+        } else {
+            self.unsought = std::mem::take(&mut self.ready);
+        }
+        self.set_head(heads, None);
+    }
+
+    /// The task that an agent gets next. One whose tool is to be looked for first is not overtaken by those behind it.
+    fn head(&self) -> Option<Place> {
+        let head = self.ready.first()?;
+        let is_first =
+            [&self.unsought, &self.sought].into_iter().all(|places| places.first() > Some(head) || places.is_empty());
+        is_first.then_some(*head)
+    }
+
+    /// The head has changed, for all servers.
+    fn set_head(&self, heads: &mut BTreeMap<SetId, BTreeSet<Place>>, before: Option<Place>) {
+        for set in &self.servers {
+            let heads = heads.entry(*set).or_default();
+            if let Some(place) = before {
+                heads.remove(&place);
+            }
+            heads.extend(self.head());
+        }
+    }
+
+    fn ready_or_not(&self) -> impl Iterator<Item = &BTreeSet<Place>> {
+        [&self.ready, &self.unsought, &self.sought].into_iter()
+    }
+}
+
+/// Moves all of `from` to `to`, at no cost if that is empty: all tasks of a tool may move at once, when its last agent is gone.
+fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
+    if to.is_empty() {
+        std::mem::swap(to, from);
+    } else {
+        to.extend(std::mem::take(from));
     }
 }
 

@@ -37,7 +37,7 @@ pub(super) enum Remains {
 impl Controller {
     /// What a run holds that is handed out to this agent, if its task is exclusive.
     pub(super) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
-        self.tasks.get(task).filter(|record| record.policy.exclusive)?;
+        self.tasks.get(task).filter(|record| record.policy.needs.exclusive)?;
         let agent = self.agents.get(agent);
         let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
         let session = agent.map(|agent| agent.life.session()).unwrap_or_default();

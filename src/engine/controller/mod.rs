@@ -9,9 +9,10 @@
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait is over; old tasks are forgotten |
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots, with the [`tools`] of each; [`adopt`] the runs that agents had before this start; [`leases`] which void runs are waited
-//! for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`sequencer`], around the
-//! [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The phases of a task stand in
+//! slots, with the [`tools`] of each, and [`looks`] for those that none has; [`adopt`] the runs that agents had before this start;
+//! [`leases`] which void runs are waited for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the
+//! [`sequencer`], around the [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The
+//! phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
 //!
@@ -33,6 +34,7 @@ mod family;
 mod gates;
 mod lanes;
 mod leases;
+mod looks;
 mod names;
 mod operators;
 mod parked;
@@ -80,7 +82,7 @@ pub struct Settings {
     pub waiting_max: usize,
     /// Bytes of the tasks that wait: `WAITING_BYTES_MAX`.
     pub waiting_bytes_max: usize,
-    /// Different combinations of gates and tags that tasks may wait with: `WAITING_NEEDS_MAX`.
+    /// Different combinations of gates, tags and exclusiveness that tasks may wait with: `WAITING_NEEDS_MAX`.
     pub needs_max: usize,
     /// Gates that may be known: `GATES_MAX`.
     pub gates_max: usize,
@@ -131,6 +133,8 @@ pub struct Controller {
     scans: scan::Scans,
     /// Parked queries.
     waits: waits::Waits,
+    /// The search for tools that no agent has.
+    looks: looks::Looks,
     timers: Timers<Timer>,
     /// What the deadline of the calendar was set for.
     planned: calendar::Plan,
@@ -147,10 +151,12 @@ impl Controller {
     pub fn new(settings: Settings, seed: u64) -> Self {
         use rand::RngExt as _;
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
+        // An agent reads it from JSON, where whole numbers are exact up to 2^53.
+        let controller_id = random.random::<u64>() >> 11;
         Self {
             settings,
-            // An agent reads it from JSON, where whole numbers are exact up to 2^53.
-            controller_id: random.random::<u64>() >> 11,
+            controller_id,
+            looks: looks::Looks::numbered_from(controller_id),
             random,
             last_id: TaskId::MIN,
             restored_max: TaskId::MIN,
@@ -232,6 +238,7 @@ impl Controller {
 
     /// What every event ends with: whoever can start does, and the calendar knows what comes next.
     fn settle(&mut self, now: Now) {
+        self.look_for_tools(now);
         self.dispatch(now);
         self.plan(now);
     }
@@ -271,6 +278,7 @@ impl Controller {
                 Timer::Scan => self.continue_scans(now),
                 Timer::Silence(agent) => self.silence(now, agent),
                 Timer::Lease(task) => self.end_lease(now, task),
+                Timer::Look => self.give_up_look(),
                 Timer::ApplyWait(agent) => self.unpark(&agent),
                 Timer::QueryWait(ticket) => self.answer_waiter(ticket),
                 Timer::RunTime(task) => self.kill(now, task, &KillCause::TimedOut),

@@ -8,7 +8,7 @@ use crate::protocol::request::{self, GateChange};
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{
-    AgentId, GateSettings, Holdup, Label, Labels, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState,
+    AgentId, GateSettings, Holdup, Label, Needs, Now, Phase, PhaseTimes, RoundEnd, TaskId, TaskRecord, TaskState,
     ToolName, Wall,
 };
 
@@ -113,8 +113,8 @@ impl Controller {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
         let sets = self.tasks.queue().sets();
-        let agents_with = |tags: &Labels, tool: Option<&ToolName>| {
-            self.agents.any_with(tags, |set| tool.is_none_or(|tool| sets.has(set, tool)))
+        let agents_with = |needs: &Needs, tool: Option<&ToolName>| {
+            self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
         let waits = record.phase() == Phase::Waiting;
         let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));

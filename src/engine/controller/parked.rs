@@ -3,30 +3,33 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool_sets::SetId;
-use crate::types::{AgentId, Labels};
+use crate::types::{AgentId, Needs, Offer};
 
-/// The agents that wait, longest first: by their tools, then by their tags. No map or set in it is empty.
+/// The agents that wait, longest first: by their tools, then by what they offer. No map or set in it is empty.
 #[derive(Debug, Default)]
-pub(super) struct Parked(BTreeMap<SetId, BTreeMap<Labels, BTreeSet<(u64, AgentId)>>>);
+pub(super) struct Parked(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
+
+/// An agent that can run a task: how much it offers, its number, and its id. The least of them gets the task.
+pub(super) type Suited<'a> = ((usize, bool), u64, &'a AgentId);
 
 impl Parked {
     /// Adds an agent with these tools and a number, which is greater than that of every agent that has waited longer.
-    pub(super) fn add(&mut self, (set, number): (SetId, u64), tags: &Labels, id: &AgentId) {
+    pub(super) fn add(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let lists = self.0.entry(set).or_default();
-        // Agents come and go with each task: the tags are copied only for the first one that has them.
-        match lists.get_mut(tags) {
-            Some(with_these) => with_these.insert((number, id.clone())),
-            None => lists.entry(tags.clone()).or_default().insert((number, id.clone())),
+        // Agents come and go with each task: the offer is copied only for the first one that makes it.
+        match lists.get_mut(offer) {
+            Some(with_this) => with_this.insert((number, id.clone())),
+            None => lists.entry(offer.clone()).or_default().insert((number, id.clone())),
         };
     }
 
     /// Removes an agent that was added with the same words.
-    pub(super) fn remove(&mut self, (set, number): (SetId, u64), tags: &Labels, id: &AgentId) {
+    pub(super) fn remove(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let Some(lists) = self.0.get_mut(&set) else { return };
-        let Some(with_these) = lists.get_mut(tags) else { return };
-        with_these.remove(&(number, id.clone()));
-        if with_these.is_empty() {
-            lists.remove(tags);
+        let Some(with_this) = lists.get_mut(offer) else { return };
+        with_this.remove(&(number, id.clone()));
+        if with_this.is_empty() {
+            lists.remove(offer);
         }
         if lists.is_empty() {
             self.0.remove(&set);
@@ -42,25 +45,24 @@ impl Parked {
         self.0.keys().copied()
     }
 
-    /// The agent with these tools that a task which requires these tags gets: of those with the fewest tags, the one that has
-    /// waited longest, so that special agents stay free for the tasks that need them. With how many tags it has, and its number.
-    pub(super) fn best(&self, set: SetId, tags: &Labels) -> Option<(usize, u64, &AgentId)> {
-        let suits = |(has, parked): (&Labels, &BTreeSet<(u64, AgentId)>)| {
-            tags.are_within(has).then(|| parked.first().map(|(number, _)| (has.len(), *number))).flatten()
-        };
-        let lists = self.0.get(&set)?;
-        let (count, number) = lists.iter().filter_map(suits).min()?;
-        let mut first = lists.values().filter_map(BTreeSet::first);
-        first.find(|(parked, _)| *parked == number).map(|(_, id)| (count, number, id))
+    /// The agent with these tools that a task with these needs gets: of those with the fewest tags, without leases if there are such,
+    /// the one that has waited longest, so that special agents stay free for the tasks that need them.
+    pub(super) fn best(&self, set: SetId, needs: &Needs) -> Option<Suited<'_>> {
+        let suited = self.0.get(&set)?.iter().filter(|(offer, _)| offer.meets(needs));
+        let first = suited.filter_map(|(offer, parked)| {
+            let (number, id) = parked.first()?;
+            Some(((offer.tags.len(), offer.leases), *number, id))
+        });
+        first.min()
     }
 
-    /// All of them, with tools, tags and number.
-    pub(super) fn all(&self) -> impl Iterator<Item = (SetId, &Labels, u64, &AgentId)> {
+    /// All of them, with tools, offer and number.
+    pub(super) fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
         assert!(self.0.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
-        let lists = self.0.iter().flat_map(|(set, lists)| lists.iter().map(move |(tags, list)| (*set, tags, list)));
-        lists.flat_map(|(set, tags, list)| {
-            assert!(!list.is_empty(), "the list of parked agents with {tags:?} is empty");
-            list.iter().map(move |(number, id)| (set, tags, *number, id))
+        let lists = self.0.iter().flat_map(|(set, lists)| lists.iter().map(move |(offer, list)| (*set, offer, list)));
+        lists.flat_map(|(set, offer, list)| {
+            assert!(!list.is_empty(), "the list of parked agents with {offer:?} is empty");
+            list.iter().map(move |(number, id)| (set, offer, *number, id))
         })
     }
 }

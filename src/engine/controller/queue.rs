@@ -6,7 +6,7 @@
 //! | delayed | its time has come: `__START_AFTER__`, the delay of a retry, a defer |
 //! | ready | an agent takes it; higher priority first, then the older one |
 //!
-//! Tasks with equal needs (gates and tags) stand in one line. A line is open while every one of its gates lets one more pass;
+//! Tasks with equal needs (gates, tags, a lease) stand in one line. A line is open while every one of its gates lets one more pass;
 //! of the open lines, the one with the best head comes first. So a task whose gate is closed holds up nobody who does not name
 //! that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an agent gets the best of the lanes that
 //! its set of tools serves: each set that is here has its own list of the open lines. Cost: O(log n) in the tasks, for each set
@@ -19,8 +19,9 @@ use std::sync::Arc;
 
 use super::gates::Gates;
 use super::lanes::{Lanes, Place};
+use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
-use crate::types::{AgentId, Holdup, Label, Labels, Needs, Now, TaskId, TaskRecord, TaskState, ToolName, Wall};
+use crate::types::{AgentId, Holdup, Label, Needs, Now, Offer, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
 /// The tasks with equal needs.
 #[derive(Debug, Default)]
@@ -45,6 +46,8 @@ pub(super) struct Queue {
     pub(super) gates: Gates,
     /// What agents have.
     sets: ToolSets,
+    /// Whether tasks may have come whose tool no agent has, since a look began.
+    may_seek: bool,
     len: usize,
     bytes: usize,
 }
@@ -121,8 +124,30 @@ impl Queue {
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &record.policy.needs;
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
+        self.may_seek |= !line.lanes.is_stocked(&record.tool);
         if line.lanes.insert(&record.tool, place(record)) {
             self.refresh(now, needs, Some(&record.tool));
+        }
+    }
+
+    /// Whether an agent that is here has the tool of this task, which waits.
+    pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
+        self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.is_stocked(&record.tool))
+    }
+
+    /// All agents are about to look for what they have. True when a task waits for that.
+    pub(super) fn begin_look(&mut self) -> bool {
+        if !std::mem::take(&mut self.may_seek) {
+            return false;
+        }
+        self.lines.values_mut().filter_map(|line| line.lanes.begin_look().then_some(())).count() > 0
+    }
+
+    /// They have: whoever gets a task whose tool none of them has found is the last one to look for it.
+    pub(super) fn end_look(&mut self, now: Now) {
+        let sought = self.lines.iter_mut().filter_map(|(needs, line)| line.lanes.end_look().then(|| Arc::clone(needs)));
+        for needs in sought.collect::<Vec<_>>() {
+            self.refresh(now, &needs, None);
         }
     }
 
@@ -219,6 +244,7 @@ impl Queue {
 
     /// The lanes that a set serves have changed.
     fn serve(&mut self, now: Now, set: SetId) {
+        self.may_seek = true;
         for line in self.lines.values_mut() {
             line.lanes.sets_have_changed(set, &self.sets);
         }
@@ -228,25 +254,25 @@ impl Queue {
         }
     }
 
-    /// The task that an agent with these tools and tags gets.
-    pub(super) fn best_for(&self, set: SetId, tags: &Labels) -> Option<TaskId> {
+    /// The task that an agent with these tools gets which offers this.
+    pub(super) fn best_for(&self, set: SetId, offer: &Offer) -> Option<TaskId> {
         let mut open = self.open.get(&set)?.iter();
-        open.find(|(_, needs)| needs.tags.are_within(tags)).map(|(place, _)| place.task)
+        open.find(|(_, needs)| offer.meets(needs)).map(|(place, _)| place.task)
     }
 
-    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those with the fewest tags, the
-    /// one that has been parked longest. `sets` are those with agents that wait.
+    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those that offer least, the one that
+    /// has been parked longest. `sets` are those with agents that wait.
     pub(super) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Labels) -> Option<(usize, u64, &'a AgentId)>,
+        agent_for: impl Fn(SetId, &Needs) -> Option<Suited<'a>>,
     ) -> Option<(TaskId, &'a AgentId)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
-            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, &needs.tags)?)))
+            open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs)?)))
         };
         // Each set that serves the best task of all has that for its own best one.
-        sets.filter_map(first_of).min().map(|(place, (_, _, agent))| (place.task, agent))
+        sets.filter_map(first_of).min().map(|(place, (.., agent))| (place.task, agent))
     }
 
     /// When the next delay is over.
@@ -267,18 +293,22 @@ impl Queue {
         if let Some((gate, verdict)) = self.gates.obstacle(now, &record.policy.needs) {
             return Holdup::Gate(gate, verdict);
         }
-        if !agents_with(&record.policy.needs.tags, None) {
+        let needs = &record.policy.needs;
+        if !agents_with(&Needs { exclusive: false, ..needs.clone() }, None) {
             return Holdup::NoSuchAgent;
+        }
+        if !agents_with(needs, None) {
+            return Holdup::NoLease;
         }
         if self.sets.with(&record.tool).next().is_none() {
             return Holdup::NoTool;
         }
-        if !agents_with(&record.policy.needs.tags, Some(&record.tool)) {
+        if !agents_with(needs, Some(&record.tool)) {
             return Holdup::ToolElsewhere;
         }
         // Whatever they require, as long as they could start: priority and age count across all lines.
-        let servers = self.lines.get(&record.policy.needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
-        let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(&needs.tags, None));
+        let servers = self.lines.get(needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
+        let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(needs, None));
         let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
         let before = rivals.take(BEFORE_MAX).count();
         Holdup::Agents { before, all_have_the_tool: servers.len() == self.sets.live().len() }
@@ -331,8 +361,8 @@ impl Queue {
     }
 }
 
-/// Says whether there is an agent that may get tasks and has these tags, and this tool.
-pub(super) type AgentsWith<'a> = &'a dyn Fn(&Labels, Option<&ToolName>) -> bool;
+/// Says whether there is an agent that may get tasks and meets these needs, and has this tool.
+pub(super) type AgentsWith<'a> = &'a dyn Fn(&Needs, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),

@@ -6,7 +6,7 @@
 //! | a task whose tool | is handed to | and if that agent reports -129 |
 //! |---|---|---|
 //! | an agent that is here has | such an agent; it waits while all of them are busy | it waits for the others in its next round |
-//! | no agent that is here has | any agent, which looks for the tool anew | it ends with -129, unless one has the tool by then |
+//! | no agent that is here has | any agent, when all have looked for the tool anew ([`super::looks`]) | it ends with -129, unless one has the tool by then |
 //!
 //! | an agent | has, as far as is known here |
 //! |---|---|
@@ -16,8 +16,9 @@
 //! | reports that a run has started | also the tool of that run |
 //! | is lost, or has left | nothing that counts; a lost one that is back has what it had |
 //!
-//! So no task is given twice to an agent that lacks its tool while another one has it, and there are at most as many rounds of
-//! that kind as there are agents. No budget of the task is spent on them.
+//! So no task is given twice to an agent that lacks its tool while another one has it, unless that agent tells of it again; and
+//! after [`TaskRecord::PAST_ROUNDS_MAX`] rounds of that kind it ends. No budget of the task is spent on them. If the last agent that had the tool reports -129, the others
+//! look anew before the task ends: what they have may be news.
 
 use std::sync::Arc;
 
@@ -26,7 +27,7 @@ use super::agent::{Slot, Tools};
 use super::report::reached;
 use super::transition::Again;
 use crate::protocol::request::{FromAgent, Report};
-use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, ToolSet};
+use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
 
 impl Controller {
     /// Takes in what an agent tells of its tools; the agent is here.
@@ -80,6 +81,7 @@ impl Controller {
         if let Some(tools) = agent.tools {
             self.tasks.queue_mut().part(now, tools.set);
         }
+        self.forget_look(id);
     }
 
     /// An agent leaves for good.
@@ -109,8 +111,8 @@ impl Controller {
         self.note_tool(now, task, true);
     }
 
-    /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has it:
-    /// then the task waits for that one, as soon as this one is done with it.
+    /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has it, or
+    /// may have it: then the task waits for that one, as soon as this one is done with it.
     pub(super) fn gives_back(&mut self, now: Now, report: &Report) -> bool {
         let missing = |result: &RunResult| result.exit_code == ExitCode::TOOL_MISSING;
         let Some(record) = self.tasks.get(report.task) else { return false };
@@ -118,9 +120,14 @@ impl Controller {
             return false;
         }
         let is_killed = record.kill.is_some();
+        // An agent may tell again and again what it does not find.
+        let tries = record.past.iter().filter(|past| past.end == RoundEnd::NoTool).count();
+        let is_tried = tries >= TaskRecord::PAST_ROUNDS_MAX;
         let tool = record.tool.clone();
+        let others_look = record.assignment().is_some_and(|run| self.others_look(&run.agent));
         self.note_tool(now, report.task, false);
-        if is_killed || self.tasks.queue().sets().with(&tool).next().is_none() {
+        let is_elsewhere = others_look || self.tasks.queue().sets().with(&tool).next().is_some();
+        if is_killed || is_tried || !is_elsewhere {
             return false;
         }
         if report.phase == Phase::Finished {
@@ -129,5 +136,11 @@ impl Controller {
             self.again(now, report.task, Again { at: now.wall, end, times, result, not_before: None });
         }
         true
+    }
+
+    /// Whether other agents than this one, which has not found its tool, may find it if they look for it anew.
+    fn others_look(&self, id: &AgentId) -> bool {
+        let is_last_resort = self.agents.get(id).is_some_and(|agent| agent.is_last_resort);
+        !is_last_resort && self.agents.that_look().any(|other| other != id)
     }
 }

@@ -1,13 +1,24 @@
-//! A run whose run.sh has ended, but not every process that it started: one of another user, such as a set-user-id program, which
-//! the agent may not signal.
+//! A process of a run that the agent may not signal, because it belongs to another user: what a run has left behind, such as a
+//! set-user-id program, or run.sh itself, by `exec sudo`.
+//!
+//! | it is | and the run |
+//! |---|---|
+//! | left behind by run.sh | has ended |
+//! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; what it ends with later is its result, if that was not reported yet |
 //!
 //! It holds the slot, because no task shall run beside what another one has left. The controller is told at once, with the report
 //! of ENDED, by whom. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported all the same, with the reason; the slot stays
 //! taken, without a task, until the process has ended or the agent stops.
 
+use std::time::Duration;
+
 use super::run::{Run, State, Taken};
-use super::{Effect, Slot, Timer};
+use super::{Effect, Exited, Slot, Timer};
 use crate::types::Now;
+
+/// From the last signal to run.sh, which some process of the run has withstood, to the verdict that it was run.sh. One that can be ended
+/// by SIGKILL is gone by then.
+const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Slot {
     /// A signal to the processes of the run was refused: `holders` says by which of them.
@@ -16,7 +27,13 @@ impl Slot {
         if !std::mem::replace(&mut run.refused, true) {
             log::warn!("task {}: {holders}", run.job.task);
         }
-        let State::Ended { result, .. } = &mut run.state else { return };
+        let is_last = run.ladder.is_some_and(|sent| sent >= self.settings.kill_count);
+        let State::Ended { result, .. } = &mut run.state else {
+            if run.state == State::Running && is_last {
+                self.timers.set(Timer::Hold, now.mono + LAST_PAUSE);
+            }
+            return;
+        };
         if result.error == holders {
             return;
         }
@@ -26,6 +43,18 @@ impl Slot {
             self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
         }
         self.report_soon(now);
+        if self.stopping {
+            self.stop_waiting();
+        }
+    }
+
+    /// run.sh goes on after the last signal, and this is what is known of it: the run counts as ended.
+    pub fn handle_unended(&mut self, now: Now, known: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        if run.state == State::Running {
+            run.unended = true;
+            self.handle_known(now, known);
+        }
     }
 
     /// Nothing is left of the run.

@@ -57,13 +57,18 @@ impl Link {
         self.controller.is_some()
     }
 
+    /// Nothing of what was said so far is sure to have been heard.
+    pub(super) const fn connected(&mut self) {
+        self.unanswered = 0;
+        self.controller = None;
+        self.applied = None;
+    }
+
     /// A heartbeat is about to be sent; true when the connection must be given up before.
-    pub(super) fn heartbeat(&mut self) -> bool {
+    pub(super) const fn heartbeat(&mut self) -> bool {
         let give_up = self.unanswered >= UNANSWERED_MAX;
         if give_up {
-            self.unanswered = 0;
-            self.controller = None;
-            self.applied = None;
+            self.connected();
         }
         self.unanswered += 1;
         give_up

@@ -4,14 +4,15 @@
 //! |---|---|
 //! | an answer of the controller | [`Slot::handle_answer`] |
 //! | something published | [`Slot::handle_published`] |
-//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_removed`] |
+//! | there is a connection, the first one or another one | [`Slot::handle_connected`] |
+//! | an effect has come out, well or badly | [`Slot::handle_prepared`], [`Slot::handle_spawned`], [`Slot::handle_tree`], [`Slot::handle_refused`], [`Slot::handle_unended`], [`Slot::handle_removed`] |
 //! | run.sh has ended | [`Slot::handle_exited`] |
-//! | the tools folder was looked at | [`Slot::handle_tools`] |
+//! | the tools folder was looked at | [`Slot::handle_tools`], [`Slot::handle_looked`] |
 //! | the agent is told to stop | [`Slot::handle_stop`] |
 //! | a deadline | [`Slot::handle_timeout`] |
 //!
 //! Who owns what: [`run`] the phases of the task and its kill ladder, [`link`] what has been said to the controller and what it
-//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`foreign`] what a run leaves that may not
+//! has confirmed, [`hold`] how long a run may go on while the controller is not heard, [`foreign`] what of a run may not
 //! be ended, [`tools`] what it knows of the tools, [`stop`] the way out. They meet here.
 //!
 //! Reports are states, not changes: each holds all that is known of the run, and is made only when nothing else is left to
@@ -102,12 +103,16 @@ pub enum Effect {
     Spawn,
     /// Signal everything that the run has started.
     Signal(Signal),
+    /// Read what run.sh, which may not be ended, has written so far; then [`Slot::handle_unended`].
+    Unended,
     /// Look whether run.sh has left processes behind; then [`Slot::handle_tree`].
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
     /// The run is held by a lease until then, or by none any more. Whoever guards the agent must know before the run starts.
     Lease(Option<Hold>),
+    /// Look at the tools folder, for the sake of the look of this number; then [`Slot::handle_looked`].
+    Look(u64),
     /// The agent is registered with its controller.
     Ready,
     /// The agent is done.
@@ -123,7 +128,7 @@ pub enum Timer {
     Ladder,
     /// What is left of the tree gets its next signal.
     Sweep,
-    /// A process that may not be signalled holds up the result for long enough.
+    /// A process that may not be signalled holds up the end of the run, or its result, for long enough.
     Hold,
     /// run.sh was busy and may be free by now.
     Respawn,
@@ -216,8 +221,11 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, beat, wanted, parked, tools } => {
+            ToAgent::Heard { controller, beat, wanted, parked, tools, look } => {
                 self.tools.heard(controller, tools);
+                if let Some(number) = look {
+                    self.look(number);
+                }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
                 if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
                     self.renew_lease(now, (task, round), sent);
@@ -259,6 +267,7 @@ impl Slot {
     pub fn handle_published(&mut self, now: Now, message: Published) {
         match message {
             Published::Inform => self.apply(now),
+            Published::Look(number) => self.look(number),
             Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
             Published::Kill(task, round) => {
                 self.early_kills.push_back((task, round));
@@ -267,6 +276,16 @@ impl Slot {
                 }
             }
         }
+    }
+
+    /// There is a connection, the first one or another one. What was said before may be lost, and whoever answers may be another
+    /// controller: it is told at once that the agent is here, and with its answer the rest is said again.
+    pub fn handle_connected(&mut self, now: Now) {
+        self.link.connected();
+        if self.timers.is_set(&Timer::Farewell) {
+            return self.effects.push_back(Effect::Send(FromAgent::Exit));
+        }
+        self.heartbeat(now);
     }
 
     fn heartbeat(&mut self, now: Now) {

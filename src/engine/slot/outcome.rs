@@ -1,6 +1,6 @@
 //! What effects say, and what comes back of them.
 
-use crate::types::{Defer, ExitCode, Mono, OutputBytes};
+use crate::types::{Defer, ExitCode, Mono, OutputBytes, RunResult};
 
 /// How long the run of an exclusive task may go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,25 @@ pub struct Exited {
     pub output_bytes: Option<OutputBytes>,
     /// What defer.info asks for, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
+}
+
+impl Exited {
+    /// The result of a run that ended like this, `by_itself` or by a signal of its agent.
+    pub(super) fn into_result(self, by_itself: bool) -> RunResult {
+        RunResult {
+            exit_code: self.exit_code,
+            error: String::new(),
+            report_tail: self.report_tail,
+            stdout_tail: self.stdout_tail,
+            stderr_tail: self.stderr_tail,
+            output_bytes: self.output_bytes,
+            cpu_seconds: self.cpu_seconds,
+            max_rss_kib: self.max_rss_kib,
+            reaped: 0,
+            by_itself,
+            defer: self.defer,
+        }
+    }
 }
 
 /// Why a run that is killed before it starts has not started.

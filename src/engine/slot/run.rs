@@ -5,7 +5,7 @@
 //! | Free | a job | Preparing |
 //! | Preparing | prepared | Starting, or Ended when it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended |
-//! | Running | run.sh has ended | Ended |
+//! | Running | run.sh has ended, or may not be ended ([`super::foreign`]) | Ended |
 //! | Ended | nothing is left of the tree | Removing |
 //! | Removing | the folder is gone | Finished |
 //! | Finished | reported, or nobody wants a report | Free, or Held |
@@ -47,12 +47,14 @@ pub(super) struct Taken {
     /// Since when run.sh runs.
     since: Option<Mono>,
     /// Signals sent so far, once the run is to be ended.
-    ladder: Option<u32>,
+    pub(super) ladder: Option<u32>,
     fate: Fate,
     /// Until when an exclusive run may go on; `None` for others, and when nothing is left of it.
     hold: Option<Hold>,
     /// Whether a process of it could not be signalled.
     pub(super) refused: bool,
+    /// Whether that is run.sh itself, which counts as ended and may still go on.
+    pub(super) unended: bool,
     /// Whether that process keeps the slot when the run is over.
     pub(super) held: bool,
 }
@@ -82,7 +84,9 @@ impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let run = Taken { job, state, times, since: None, ladder: None, fate, hold: None, refused: false, held: false };
+        let [refused, unended, held] = [false; 3];
+        let (since, ladder, hold) = (None, None, None);
+        let run = Taken { job, state, times, since, ladder, fate, hold, refused, unended, held };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -230,22 +234,15 @@ impl Slot {
     /// run.sh has ended; what it started may still be there.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        if run.state != State::Running {
-            return;
+        if run.state == State::Running || std::mem::take(&mut run.unended) {
+            self.handle_known(now, exited);
         }
-        let result = RunResult {
-            exit_code: exited.exit_code,
-            error: String::new(),
-            report_tail: exited.report_tail,
-            stdout_tail: exited.stdout_tail,
-            stderr_tail: exited.stderr_tail,
-            output_bytes: exited.output_bytes,
-            cpu_seconds: exited.cpu_seconds,
-            max_rss_kib: exited.max_rss_kib,
-            reaped: 0,
-            by_itself: run.ladder.is_none(),
-            defer: exited.defer,
-        };
+    }
+
+    /// The run is over, and this is what is known of run.sh.
+    pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
+        let Run::Taken(run) = &mut self.run else { return };
+        let result = exited.into_result(run.ladder.is_none());
         self.end(now, result);
     }
 
@@ -264,8 +261,9 @@ impl Slot {
             run.fate = Fate::GivenUp;
         }
         run.state = State::Ended { result, sweep: None };
-        self.timers.clear(&Timer::Ladder);
-        self.timers.clear(&Timer::Respawn);
+        for timer in [Timer::Ladder, Timer::Respawn, Timer::Hold, Timer::Sweep] {
+            self.timers.clear(&timer);
+        }
         self.report_soon(now);
         self.effects.push_back(Effect::CheckTree);
     }
@@ -394,6 +392,7 @@ impl Slot {
                 self.timers.set(Timer::Sweep, now.mono + interval);
             }
             (Timer::Hold, State::Ended { .. }) => self.give_up_waiting(),
+            (Timer::Hold, State::Running) => self.effects.push_back(Effect::Unended),
             _ => {}
         }
     }

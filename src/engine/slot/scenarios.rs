@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, beat: None }
+    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None }
 }
 
 fn job(number: u64) -> Job {
@@ -384,6 +384,88 @@ fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
     assert!(host.settle().contains(&Effect::Send(FromAgent::Exit)));
 }
 
+/// A run whose run.sh has become another user, after the last signal of its kill ladder.
+fn unended() -> Host {
+    let mut host = Host::running();
+    host.kill();
+    loop {
+        host.slot.handle_refused(host.now, "process 7 of user 0");
+        match host.next(INTERVAL) {
+            Some(Effect::Signal(_)) => {}
+            Some(Effect::Unended) => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    host.slot.handle_unended(host.now, exited(-9));
+    host.slot.handle_tree(host.now, true, 0);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    host
+}
+
+#[test]
+fn a_run_sh_that_may_not_be_ended_is_named_and_does_not_hold_up_the_end() {
+    let mut host = unended();
+    let reason = "process 7 of user 0".to_owned();
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, reason.clone(), false)), "at once");
+    let start = host.now.mono;
+    while !host.pass(INTERVAL).contains(&Effect::Remove) {
+        host.answer(heard(1));
+        host.slot.handle_tree(host.now, true, 0);
+        host.slot.handle_refused(host.now, &reason);
+    }
+    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
+    host.slot.handle_removed(host.now);
+    let effects = host.settle();
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(-9))]);
+    assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let task = job(1).task;
+    host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
+    host.slot.handle_tree(host.now, false, 1);
+    assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
+}
+
+#[test]
+fn a_run_sh_that_ends_by_itself_before_its_end_is_reported_has_its_own_exit_code() {
+    let mut host = unended();
+    host.settle();
+    let effects = host.end(3);
+    assert_eq!(reports(&effects), [(Phase::Finished, Some(3))]);
+    assert_eq!(told(&effects), Some((Phase::Finished, String::new(), true)));
+    host.slot.handle_exited(host.now, exited(4));
+    assert_eq!(host.settle(), [], "once");
+}
+
+/// The SIGKILL was refused by another process of the run.
+#[test]
+fn a_run_sh_that_ends_with_the_last_signal_has_ended_as_ever() {
+    let mut host = Host::running();
+    host.kill();
+    host.next(INTERVAL);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    while host.next(INTERVAL).is_some() {}
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
+}
+
+#[test]
+fn a_stopping_agent_does_not_wait_for_a_run_sh_that_it_may_not_end() {
+    let mut host = Host::running();
+    host.slot.handle_stop(host.now);
+    host.settle();
+    let mut signals = 0;
+    while host.next(INTERVAL) != Some(Effect::Unended) {
+        host.slot.handle_refused(host.now, "process 7 of user 0");
+        signals += 1;
+        assert!(signals <= 3, "it waits for what it may not end");
+    }
+    host.slot.handle_unended(host.now, exited(-9));
+    host.slot.handle_tree(host.now, true, 0);
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert!(host.settle().contains(&Effect::Remove));
+    host.slot.handle_removed(host.now);
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)]);
+}
+
 /// HAZARDS row P5.
 #[test]
 fn a_busy_run_sh_is_tried_again() {
@@ -409,9 +491,81 @@ fn a_silent_controller_is_given_up_and_found_again() {
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
-    let effects = host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, beat: None });
+    let effects =
+        host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None });
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
+}
+
+/// The controller was started again: whoever has a free slot gets a task right then, and not with the next heartbeat.
+#[test]
+fn an_agent_says_that_it_is_here_as_soon_as_it_is_connected() {
+    let mut host = Host::idle();
+    host.slot.handle_connected(host.now);
+    let effects = host.settle();
+    assert!(matches!(&effects[..], [heartbeat] if is_heartbeat(heartbeat)), "once for each connection: {effects:?}");
+    assert_eq!(host.answer(heard(2)), [apply()]);
+    let effects = host.pass(INTERVAL - Duration::from_millis(1));
+    assert_eq!(effects, [], "the next one is due an interval later");
+}
+
+#[test]
+fn what_was_not_confirmed_is_said_again_on_another_connection() {
+    let mut host = Host::running();
+    assert_eq!(reports(&host.end(7)), [(Phase::Finished, Some(7))]);
+    for controller in [1, 2] {
+        host.slot.handle_connected(host.now);
+        assert!(host.settle().iter().all(is_heartbeat));
+        assert_eq!(reports(&host.answer(heard(controller))), [(Phase::Finished, Some(7))]);
+    }
+    let mut host = Host::running();
+    host.slot.handle_connected(host.now);
+    host.settle();
+    assert_eq!(reports(&host.answer(heard(2))), [(Phase::Running, None)], "also of a run that goes on");
+}
+
+#[test]
+fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
+    let mut host = Host::running();
+    host.end(7);
+    host.slot.handle_stop(host.now);
+    host.slot.handle_connected(host.now);
+    host.settle();
+    assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(7))]);
+    let (task, round) = (job(1).task, Round(0));
+    let confirmed = ToAgent::Reported { task, round, finished: true, accepted: true };
+    assert_eq!(host.answer(confirmed), [Effect::Send(FromAgent::Exit)]);
+    host.slot.handle_connected(host.now);
+    assert_eq!(host.settle(), [Effect::Send(FromAgent::Exit)], "and nothing else");
+    assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
+}
+
+/// The controller asks, because no agent has the tool of a task: at once if all is answered, else with the next word.
+#[test]
+fn an_agent_looks_for_tools_when_it_is_asked() {
+    let list = |text: &str| ToolSet::parse(text).unwrap();
+    let told = |effects: &[Effect]| match effects {
+        [Effect::Send(FromAgent::Heartbeat(heartbeat))] => heartbeat.tools.clone().map(|told| (told.looked, told.set)),
+        other => panic!("{other:?}"),
+    };
+    let mut host = Host::starting();
+    host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
+    assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
+    let answer = |look| ToAgent::Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None };
+    host.answer(answer(None));
+    let mut host = host.with_a_run();
+    host.slot.handle_published(host.now, Published::Look(7));
+    assert_eq!(host.settle(), [Effect::Look(7)], "a busy one, too");
+    host.slot.handle_looked(host.now, 7, list("a"));
+    assert_eq!(told(&host.settle()), Some((Some(7), None)), "there is nothing new");
+    host.slot.handle_published(host.now, Published::Look(7));
+    assert_eq!(host.settle(), [], "it has looked");
+    host.slot.handle_published(host.now, Published::Look(8));
+    assert_eq!(host.settle(), [Effect::Look(8)]);
+    host.slot.handle_looked(host.now, 8, list("a,b"));
+    assert_eq!(host.settle(), [], "one heartbeat at a time");
+    assert_eq!(told(&host.answer(answer(None))), Some((Some(8), Some(list("a,b")))));
+    assert_eq!(host.answer(answer(Some(9))), [Effect::Look(9)], "also with an answer");
 }
 
 /// A result is said until it is confirmed.
@@ -452,7 +606,7 @@ fn an_apply_without_an_answer_is_repeated() {
 /// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, beat: None };
+    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None };
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -498,6 +652,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
             wanted: Some((job(1).task, Round(0), Wanted::Drop)),
             parked: true,
             tools: None,
+            look: None,
             beat: None,
         },
     ] {
@@ -519,7 +674,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     assert_eq!(reports(&host.end(0)), [], "nobody listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
     assert_eq!(
-        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, beat: None }),
+        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, look: None, beat: None }),
         [apply()]
     );
 }

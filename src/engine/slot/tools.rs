@@ -7,10 +7,11 @@
 //! | an answer has the number of the list | only the number from here on |
 //! | the first answer of another controller has not | the list, at once |
 //! | a run has not found its tool | the list under a new number, when the report of that run is confirmed |
+//! | the controller asks for a look | that the agent has looked, with the list if that has changed |
 //!
 //! The last row holds even if the list is the same: for the controller the tool is missing here until it is told of it again.
 
-use super::{Slot, Timer};
+use super::{Effect, Slot, Timer};
 use crate::protocol::request::ToldTools;
 use crate::types::{Now, ToolSet};
 
@@ -27,6 +28,9 @@ pub(super) struct Telling {
     confirmed: Option<u64>,
     /// Whether the list has to be told anew.
     is_doubted: bool,
+    /// The last look that the controller has asked for, and the last one that a heartbeat has told of.
+    looked: u64,
+    told_look: u64,
 }
 
 impl Telling {
@@ -40,6 +44,16 @@ impl Telling {
             self.set = Some(set);
             self.generation += 1;
         }
+    }
+
+    /// Whether an agent that tells has not looked yet for the sake of this look.
+    fn is_to_look(&self, number: u64) -> bool {
+        self.set.is_some() && self.looked != number
+    }
+
+    /// The agent has looked when it was asked to.
+    const fn looked(&mut self, number: u64) {
+        self.looked = number;
     }
 
     /// A run has not found its tool.
@@ -61,7 +75,8 @@ impl Telling {
         if set.is_some() {
             self.sent = Some(self.generation);
         }
-        Some(ToldTools { generation: Some(self.generation), set })
+        self.told_look = self.looked;
+        Some(ToldTools { generation: Some(self.generation), set, looked: Some(self.looked) })
     }
 
     /// A heartbeat is answered.
@@ -75,7 +90,8 @@ impl Telling {
 
     /// Whether there is news that no heartbeat has told.
     pub(super) fn is_news(&self) -> bool {
-        self.set.is_some() && self.sent != Some(self.generation) && self.confirmed != Some(self.generation)
+        let has_changed = self.sent != Some(self.generation) && self.confirmed != Some(self.generation);
+        self.set.is_some() && (has_changed || self.told_look != self.looked)
     }
 }
 
@@ -84,6 +100,19 @@ impl Slot {
     pub fn handle_tools(&mut self, now: Now, tools: ToolSet) -> bool {
         self.tools.update(tools);
         self.tell_tools(now)
+    }
+
+    /// The controller wants to know what is in the tools folder: no agent has the tool of a task.
+    pub(super) fn look(&mut self, number: u64) {
+        if self.tools.is_to_look(number) {
+            self.effects.push_back(Effect::Look(number));
+        }
+    }
+
+    /// The tools folder was looked at, for the sake of this look, and this is what the agent has.
+    pub fn handle_looked(&mut self, now: Now, number: u64, tools: ToolSet) {
+        self.tools.looked(number);
+        self.handle_tools(now, tools);
     }
 
     /// Tells what has changed of the tools, in a heartbeat out of turn; but one at a time, because a heartbeat without an answer

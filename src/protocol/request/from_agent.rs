@@ -63,6 +63,9 @@ pub struct ToldTools {
     pub generation: Option<u64>,
     /// The list, if it is told in this heartbeat.
     pub set: Option<ToolSet>,
+    /// The number of the last look that the agent was asked for; what it has told is from then, or later. `None` of an agent that
+    /// cannot be asked.
+    pub looked: Option<u64>,
 }
 
 /// What a heartbeat says for the sake of leases.
@@ -131,14 +134,14 @@ impl Reader {
     }
 
     fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
-        let generation = self.number(words::TOOLS_GENERATION)?;
+        let (generation, looked) = (self.number(words::TOOLS_GENERATION)?, self.number(words::LOOKED)?);
         let Some(value) = self.fields.get(words::TOOLS) else {
-            return Ok(generation.is_some().then_some(ToldTools { generation, set: None }));
+            return Ok(generation.is_some().then_some(ToldTools { generation, set: None, looked }));
         };
         let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
         let set =
             set.ok_or_else(|| bad(words::TOOLS, value, "names of tools with commas between them, or * for every one"))?;
-        Ok(Some(ToldTools { generation, set: Some(set) }))
+        Ok(Some(ToldTools { generation, set: Some(set), looked }))
     }
 
     fn beat(&self) -> Result<Option<Beat>, Refusal> {

@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use super::AgentError;
-use super::leftovers;
 use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOUT, failure};
+use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
 use crate::protocol::agent::Job;
@@ -24,14 +24,14 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
-use crate::shell::workspace::{Removed, Remover, Spares, TailLimit, TaskDir, Workspace};
-use crate::types::{Defer, ExitCode, Now, OutputBytes, Session, ToolName};
+use crate::shell::workspace::{Removed, Remover, Spares, Workspace};
+use crate::types::{ExitCode, Now, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
 const INLINE_REMOVALS: u32 = 256;
 
-const REPORT_LOG: &str = "report.log";
-const DEFER_INFO: &str = "defer.info";
+/// The exit code of a run.sh that has withstood every signal: that of the last one.
+const SIGKILL: i32 = -9;
 
 /// Everything that outlives a run, and the run itself.
 pub(super) struct Runner {
@@ -154,15 +154,26 @@ impl Runner {
                 slot.handle_spawned(clock::now_with_suspend(), outcome);
             }
             Effect::Signal(signal) => self.signal(now, signal, slot),
+            Effect::Unended => {
+                let exit = ChildExit { exit: ExitCode(SIGKILL), cpu_seconds: 0.0, max_rss_kib: 0 };
+                let known = self.known(&exit);
+                slot.handle_unended(now, known);
+            }
             Effect::CheckTree => {
-                let (left, reaped) = look_at_tree();
+                let known: Vec<Pid> = self.run_pid().into_iter().collect();
+                let (left, reaped) = look_at_tree(&known);
                 slot.handle_tree(now, left, reaped);
             }
             Effect::Remove => {
                 self.remove();
                 slot.handle_removed(clock::now_with_suspend());
             }
-            Effect::Send(_) | Effect::Reconnect | Effect::Ready | Effect::Lease(_) | Effect::Exit(_) => {
+            Effect::Send(_)
+            | Effect::Reconnect
+            | Effect::Ready
+            | Effect::Lease(_)
+            | Effect::Look(_)
+            | Effect::Exit(_) => {
                 unreachable!("{effect:?} does not concern the run")
             }
         }
@@ -282,27 +293,13 @@ impl Runner {
             }
         };
         started.child = None;
-        let report = TailLimit { bytes_max: self.config.report_keep_bytes, drop_partial_line: true };
-        let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
-        let tool = run.job.tool.as_str();
-        let tails = |dir: &TaskDir| {
-            let stdout = dir.output_tail(STDOUT, output(self.config.stdout_keep_bytes));
-            let stderr = dir.output_tail(STDERR, output(self.config.stderr_keep_bytes));
-            (dir.tail(&[tool], REPORT_LOG, report), stdout, stderr)
-        };
-        let (report, stdout, stderr) = run.folder.as_ref().map(|folder| tails(&folder.dir)).unwrap_or_default();
-        let exited = Exited {
-            exit_code: exit.exit,
-            cpu_seconds: exit.cpu_seconds,
-            max_rss_kib: exit.max_rss_kib,
-            output_bytes: Some(OutputBytes { report: report.bytes, stdout: stdout.bytes, stderr: stderr.bytes }),
-            report_tail: report.text,
-            stdout_tail: stdout.text,
-            stderr_tail: stderr.text,
-            defer: (exit.exit == ExitCode::DEFERRED).then(|| Box::new(defer(run))),
-        };
-        slot.handle_exited(now, exited);
+        slot.handle_exited(now, self.known(&exit));
         true
+    }
+
+    fn known(&self, exit: &ChildExit) -> Exited {
+        let run = self.run.as_ref().and_then(|run| Some((&run.job, &run.folder.as_ref()?.dir)));
+        ending::read(&self.config, exit, run)
     }
 
     /// A child has ended: run.sh, or an orphan that it left behind.
@@ -353,24 +350,14 @@ impl Runner {
     }
 }
 
-/// Whether anything is left of a run whose run.sh was reaped, and how many processes of it have ended since the last look.
-fn look_at_tree() -> (bool, u32) {
+/// Whether anything is left of a run whose run.sh was reaped, or is `known` to go on, and how many other processes of it have ended
+/// since the last look.
+fn look_at_tree(known: &[Pid]) -> (bool, u32) {
     if !process::any_left(&[]) {
         return (false, 0);
     }
-    let reaped = process::reap_orphans(&[]);
+    let reaped = process::reap_orphans(known);
     (process::any_left(&[]), reaped)
-}
-
-/// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
-fn defer(run: &Run) -> Defer {
-    let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
-    let text = run.folder.as_ref().map(|folder| folder.dir.tail(&[], DEFER_INFO, limit).text).unwrap_or_default();
-    let (defer, bad_lines) = info::defer(&text);
-    for line in bad_lines {
-        log::warn!("task {}: {DEFER_INFO}: {line}", run.job.task);
-    }
-    defer
 }
 
 /// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE

@@ -1,19 +1,19 @@
 //! Who is let in: listeners, and how many places there are.
 
-use std::collections::VecDeque;
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::crowd::{Crowds, Machine, machine};
+use slotmap::SlotMap;
+
 use super::peer::Peer;
 use super::reactor::{Endpoint, KEYS_KEY, PeerId};
-use super::refusals::Refusals;
 use super::stream::{Listener, Stream};
+use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, Guests, Place, Refusals};
 use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::Mono;
+use crate::types::{Mono, Neighbourhood};
 
 /// Connections taken in one turn, of each listener.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -23,20 +23,6 @@ const REST: Duration = Duration::from_millis(100);
 
 /// How often the keys are looked at without news of them: what happens on another machine is no news here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// The part of all places that is kept for the unix socket, and for the first connection of each address.
-const KEPT_SHARE: usize = 32;
-
-/// How many connections there may be, and what they may cost together.
-#[derive(Clone, Copy, Debug)]
-pub struct Places {
-    /// In all; descriptors beyond it are for other purposes.
-    pub connections_max: usize,
-    /// Of one IP address; all loopback addresses are one.
-    pub per_address_max: usize,
-    /// Bytes that all of them make us hold: half messages, and what waits for those who do not read.
-    pub held_bytes_max: usize,
-}
 
 /// What has become of connections.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,12 +37,9 @@ pub struct Counts {
 
 #[derive(Debug)]
 pub(super) struct Accepting {
-    places: Places,
     listeners: Vec<Listening>,
-    pub(super) crowds: Crowds,
+    pub(super) admission: Admission<PeerId>,
     pub(super) refusals: Refusals,
-    /// Connections in the order in which they came, as long as their handshake may be under way.
-    handshakes: VecDeque<PeerId>,
     resumes_at: Option<Mono>,
     /// Who may come in to the listeners with CURVE.
     keys: Option<KeyFolder>,
@@ -76,14 +59,12 @@ struct Listening {
 }
 
 impl Accepting {
-    pub(super) const fn new(places: Places) -> Self {
+    pub(super) fn new(limits: ConnectionLimits) -> Self {
         let counts = Counts { accepted: 0, refused: 0, cut: 0 };
         Self {
-            places,
             listeners: Vec::new(),
-            crowds: Crowds::new(),
-            refusals: Refusals::new(),
-            handshakes: VecDeque::new(),
+            admission: Admission::new(limits),
+            refusals: Refusals::default(),
             resumes_at: None,
             keys: None,
             keys_have_news: false,
@@ -125,21 +106,12 @@ impl Accepting {
         let keys = self.keys.as_ref().map(KeyFolder::keys);
         keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
     }
-
-    /// Connections that there may be for a newcomer of this machine to have a place.
-    fn places_for(&self, machine: Machine) -> usize {
-        let is_first = machine.is_none() || self.crowds.len(machine) == 0;
-        let kept = if is_first { 0 } else { self.places.connections_max / KEPT_SHARE };
-        self.places.connections_max - kept
-    }
 }
 
 impl Endpoint {
     /// Whether a connection more could be taken.
     pub(super) fn has_place(&mut self) -> bool {
-        self.peers.len() < self.accepting.places.connections_max
-            || self.oldest_handshake(None).is_some()
-            || self.longest_idle().is_some()
+        self.accepting.admission.has_place(self.now, &mut self.peers)
     }
 
     pub(super) fn accept(&mut self) {
@@ -207,61 +179,41 @@ impl Endpoint {
     /// Ends a connection whose key has been taken away.
     pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
-        let from = self.peers.get(id).map(Peer::place).unwrap_or_default();
+        let from = self.peers.get(id).map(Peer::origin).unwrap_or_default();
         log::info!("a connection {from} ends: its key {key} has been taken away");
         self.cut(id, &Cut::Unauthorised(key));
     }
 
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
-        let machine = machine(address);
-        if !self.make_place(machine) {
-            self.accepting.counts.refused += 1;
-            let count = self.accepting.crowds.len(machine);
-            log::debug!("a connection of {address:?} is refused: it has {count} already, and none of them gives way");
-            return;
+        match self.accepting.admission.decide(self.now, address.map(Neighbourhood::of), &mut self.peers) {
+            Decision::Admit => {}
+            Decision::ReplaceHandshake(oldest) => self.cut(oldest, &Cut::SlowHandshake),
+            Decision::ReplaceIdle(idle) => self.cut(idle, &Cut::Idle),
+            Decision::Refuse(count) => {
+                self.accepting.counts.refused += 1;
+                return log::debug!(
+                    "a connection of {address:?} is refused: it has {count} already, and none of them gives way"
+                );
+            }
         }
         let connection = Connection::accepted(self.now, self.accepting.listeners[tag].settings.clone(), rand::random());
         let peer = Peer::new(self.now, stream, connection, tag, address);
-        let standing = peer.standing;
         match self.insert(peer) {
             Ok(id) => {
-                self.accepting.crowds.join(machine, standing, id);
+                self.accepting.admission.join(id, &self.peers[id].place);
                 self.accepting.counts.accepted += 1;
-                self.accepting.handshakes.push_back(id);
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
         }
     }
+}
 
-    /// Sees to a place for a newcomer of this machine; false when none can be had.
-    fn make_place(&mut self, machine: Machine) -> bool {
-        let of_machine =
-            machine.is_some() && self.accepting.crowds.len(machine) >= self.accepting.places.per_address_max;
-        if !of_machine && self.peers.len() < self.accepting.places_for(machine) {
-            return true;
-        }
-        if let Some(oldest) = self.oldest_handshake(of_machine.then_some(machine)) {
-            self.cut(oldest, &Cut::SlowHandshake);
-            return true;
-        }
-        let idle = if of_machine { self.longest_idle_of(machine) } else { self.longest_idle() };
-        if let Some(idle) = idle {
-            self.cut(idle, &Cut::Idle);
-        }
-        idle.is_some()
+impl Guests<PeerId> for SlotMap<PeerId, Peer> {
+    fn place(&mut self, id: PeerId) -> Option<&mut Place> {
+        self.get_mut(id).map(|peer| &mut peer.place)
     }
 
-    /// The connection that has been longest in its handshake, of one machine or of all.
-    fn oldest_handshake(&mut self, machine: Option<Machine>) -> Option<PeerId> {
-        let in_handshake =
-            |endpoint: &Self, id: PeerId| endpoint.peers.get(id).is_some_and(|peer| peer.connection.peer().is_none());
-        while let Some(first) = self.accepting.handshakes.front().copied()
-            && !in_handshake(self, first)
-        {
-            self.accepting.handshakes.pop_front();
-        }
-        let matches =
-            |id: &PeerId| in_handshake(self, *id) && machine.is_none_or(|machine| self.peers[*id].machine == machine);
-        self.accepting.handshakes.iter().copied().find(matches)
+    fn count(&self) -> usize {
+        self.len()
     }
 }

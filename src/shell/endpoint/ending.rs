@@ -8,11 +8,14 @@ impl Endpoint {
     pub fn cut(&mut self, id: PeerId, cut: &Cut) {
         if let Some(peer) = self.peers.get_mut(id) {
             self.accepting.counts.cut += 1;
-            let from = peer.place();
+            let from = peer.origin();
             log::debug!("a peer {from} is cut: {cut}");
-            let at_the_door = self.accepting.listeners() > 0 && !peer.is_open;
-            if at_the_door && let Some(line) = self.accepting.refusals.turned_away(self.now, &from, cut) {
-                log::warn!("{line}");
+            let at_the_door = self.accepting.listeners() > 0 && !peer.place.is_open();
+            if at_the_door {
+                let line = format!("a connection {from} is refused: {cut}{}", remedy(cut));
+                if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
+                    log::warn!("{line}");
+                }
             }
             // If it does not take it now, it never gets it.
             let _ = peer.write(self.now);
@@ -23,7 +26,7 @@ impl Endpoint {
     /// From here on, a connection gives way to no newcomer.
     pub fn keep(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.is_kept = true;
+            peer.place.keep();
         }
     }
 
@@ -34,8 +37,8 @@ impl Endpoint {
 
     pub(super) fn remove(&mut self, id: PeerId, why: Option<Cut>) {
         let Some(mut peer) = self.peers.remove(id) else { return };
-        self.held.forget(&mut peer.share);
-        self.accepting.crowds.leave(peer.machine, peer.standing, id);
+        self.budget.forget(&mut peer.share);
+        self.accepting.admission.leave(id, &peer.place);
         if let Some(at) = peer.armed {
             self.timers.remove(&(at, id));
         }
@@ -84,5 +87,15 @@ impl Endpoint {
         for id in unread {
             self.arm(id);
         }
+    }
+}
+
+/// What may be wrong at the other side, for the most common mistakes.
+const fn remedy(cut: &Cut) -> &'static str {
+    match cut {
+        Cut::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR lets it in",
+        Cut::Keys(_) => "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller",
+        Cut::Mechanism { .. } => "; either both sides have the CURVE keys of the configuration, or neither",
+        _ => "",
     }
 }

@@ -1,25 +1,16 @@
-//! Connections that are made again whenever they are lost.
-//!
-//! | a line is | until | then |
-//! |---|---|---|
-//! | dialled | the handshake is done | open |
-//! | open | it is lost | dialled after the first pause |
-//! | resting | its pause, which doubles each time, is over | dialled |
+//! Connections that are made again whenever they are lost ([`Redial`]).
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use super::accept::Places;
 use super::address::Address;
 use super::denial::Denial;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
+use crate::engine::endpoint::{ConnectionLimits, Redial};
 use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
 use crate::shell::transport::SocketError;
 use crate::types::Mono;
-
-/// The pause before the second attempt to connect; it doubles with each further one.
-const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What the other side may cost, and how it is looked for.
 #[derive(Clone, Debug)]
@@ -42,31 +33,11 @@ pub(super) struct Lines {
     denial: Option<Denial>,
 }
 
-/// How often in a row the other side must close without an answer before that means something. One that is crowded does it, too.
-const UNANSWERED_MIN: u32 = 2;
-
 #[derive(Debug)]
 struct Line {
     address: Address,
     kind: Kind,
-    state: LineState,
-    pause: Duration,
-    /// Attempts in a row that ended without an answer to our first command.
-    unanswered: u32,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum LineState {
-    Resting { until: Mono },
-    Dialled(PeerId),
-    Open(PeerId),
-}
-
-impl Line {
-    fn rest(&mut self, now: Mono, longest: Duration) {
-        self.state = LineState::Resting { until: now + self.pause };
-        self.pause = (self.pause * 2).min(longest.max(FIRST_PAUSE));
-    }
+    redial: Redial<PeerId>,
 }
 
 impl Lines {
@@ -78,12 +49,12 @@ impl Lines {
         let now = clock::now().mono;
         let line = |(text, kind): &(&str, Kind)| {
             let address = Address::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
-            let state = LineState::Resting { until: now };
-            Ok(Line { address, kind: *kind, state, pause: FIRST_PAUSE, unanswered: 0 })
+            Ok(Line { address, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
         };
         let lines: Vec<Line> = targets.iter().map(line).collect::<Result<_, SocketError>>()?;
-        let places = Places { connections_max: lines.len(), per_address_max: lines.len(), held_bytes_max: usize::MAX };
-        let endpoint = Endpoint::new(places);
+        let limits =
+            ConnectionLimits { connections_max: lines.len(), per_address_max: lines.len(), held_bytes_max: usize::MAX };
+        let endpoint = Endpoint::new(limits);
         let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", targets[0].0, source))?;
         let mut all = Self { endpoint, lines, settings, denial: None };
         all.dial(now);
@@ -91,18 +62,14 @@ impl Lines {
     }
 
     fn dial(&mut self, now: Mono) {
-        for (tag, line) in self.lines.iter_mut().enumerate() {
-            let LineState::Resting { until } = line.state else { continue };
-            if until > now {
-                continue;
-            }
-            let LinkSettings { limits, security, reconnect_interval_max } = self.settings.clone();
+        for (tag, line) in self.lines.iter_mut().enumerate().filter(|(_, line)| line.redial.is_due(now)) {
+            let LinkSettings { limits, security, .. } = self.settings.clone();
             let settings = Settings { kind: line.kind, limits, security };
             match self.endpoint.connect(&line.address, settings, tag) {
-                Ok(peer) => line.state = LineState::Dialled(peer),
+                Ok(peer) => line.redial.handle_dialled(peer),
                 Err(error) => {
                     log::debug!("cannot connect to {}: {error}", line.address);
-                    line.rest(now, reconnect_interval_max);
+                    line.redial.handle_failed(now);
                 }
             }
         }
@@ -115,10 +82,7 @@ impl Lines {
         deadline: Option<Mono>,
         fds: &[BorrowedFd<'_>],
     ) -> (Vec<bool>, Vec<(Tag, Event)>) {
-        let dial_at = self.lines.iter().filter_map(|line| match line.state {
-            LineState::Resting { until } => Some(until),
-            LineState::Dialled(_) | LineState::Open(_) => None,
-        });
+        let dial_at = self.lines.iter().filter_map(|line| line.redial.poll_timeout());
         let ready = self.endpoint.wait(now, deadline.into_iter().chain(dial_at).min(), fds);
         let now = clock::now().mono;
         let mut events = Vec::new();
@@ -130,26 +94,20 @@ impl Lines {
     }
 
     fn take(&mut self, now: Mono, Arrival { peer, tag, what }: Arrival) -> Option<(Tag, Event)> {
-        let line = &mut self.lines[tag];
-        let is_ours = matches!(line.state, LineState::Dialled(of) | LineState::Open(of) if of == peer);
+        let redial = &mut self.lines[tag].redial;
         match what {
             // A connection that was given up before does not matter any more.
-            _ if !is_ours => None,
+            _ if redial.current() != Some(peer) => None,
             What::Closed(why) => {
-                let was_open = matches!(line.state, LineState::Open(_));
-                line.rest(now, self.settings.reconnect_interval_max);
-                line.unanswered = if why == Some(Cut::Unanswered) { line.unanswered + 1 } else { 0 };
-                let says_why = line.unanswered == 0 || line.unanswered >= UNANSWERED_MIN;
-                if let Some(cut) = why.filter(|_| says_why && !was_open) {
+                let says_why = redial.handle_closed(now, why == Some(Cut::Unanswered));
+                if let Some(cut) = why.filter(|_| says_why) {
                     self.denial = Denial::of(&cut, &self.settings.security).or(self.denial);
                 }
                 None
             }
             What::Event(event) => {
                 if let Event::Opened(_) = event {
-                    line.state = LineState::Open(peer);
-                    line.pause = FIRST_PAUSE;
-                    line.unanswered = 0;
+                    redial.handle_opened(peer);
                     self.denial = None;
                 }
                 Some((tag, event))
@@ -159,10 +117,7 @@ impl Lines {
 
     /// The peer of a line that is open.
     pub(super) fn open(&self, tag: Tag) -> Option<PeerId> {
-        match self.lines[tag].state {
-            LineState::Open(peer) => Some(peer),
-            LineState::Resting { .. } | LineState::Dialled(_) => None,
-        }
+        self.lines[tag].redial.open()
     }
 
     /// Why the other side turned us away, once for each attempt.
@@ -174,11 +129,9 @@ impl Lines {
     pub(super) fn redial(&mut self) {
         let now = clock::now().mono;
         for line in &mut self.lines {
-            if let LineState::Dialled(peer) | LineState::Open(peer) = line.state {
+            if let Some(peer) = line.redial.handle_given_up(now) {
                 self.endpoint.close(peer);
             }
-            line.state = LineState::Resting { until: now };
-            line.pause = FIRST_PAUSE;
         }
         self.dial(now);
     }

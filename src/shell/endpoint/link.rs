@@ -22,6 +22,8 @@ pub struct OwnLink {
     waiting: VecDeque<Vec<u8>>,
     answers: VecDeque<Vec<u8>>,
     broadcasts: VecDeque<Vec<u8>>,
+    /// Whether requests have got a connection since that was asked for.
+    has_connected: bool,
 }
 
 impl OwnLink {
@@ -56,6 +58,7 @@ impl OwnLink {
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
             broadcasts: VecDeque::new(),
+            has_connected: false,
         })
     }
 
@@ -63,6 +66,7 @@ impl OwnLink {
         match event {
             Event::Opened(_) if tag == BROADCASTS => self.subscribe(),
             Event::Opened(_) => {
+                self.has_connected = true;
                 for body in std::mem::take(&mut self.waiting) {
                     self.send(body);
                 }
@@ -92,6 +96,14 @@ impl Link for OwnLink {
             self.take(tag, event);
         }
         ready
+    }
+
+    fn is_connected(&self) -> bool {
+        self.lines.open(REQUESTS).is_some()
+    }
+
+    fn take_connected(&mut self) -> bool {
+        std::mem::take(&mut self.has_connected)
     }
 
     fn send(&mut self, body: Vec<u8>) {

@@ -11,7 +11,7 @@
 //!
 //! | danger | answer |
 //! |---|---|
-//! | more connections than descriptors | at `connections_max` the oldest handshake makes room, else who has been silent the longest at the address with the most connections ([`crowd`]); if all must stay, nobody is accepted until somebody leaves, and the listener is not asked meanwhile |
+//! | more connections than descriptors | at `connections_max` the oldest handshake makes room, else who has been silent the longest at the address with the most connections ([`Admission`](crate::engine::endpoint::Admission)); if all must stay, nobody is accepted until somebody leaves, and the listener is not asked meanwhile |
 //! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, then its longest silent connection, else the newcomer. The last places are for the unix socket, and for addresses without a connection |
 //! | a peer that sends without end | one chunk of it, then the others have their turn |
 //! | many peers, each within its limits | `held_bytes_max` of all together: who has stood still the longest is cut |
@@ -26,22 +26,19 @@
 
 mod accept;
 mod address;
-mod crowd;
 mod denial;
 mod ending;
-mod held;
 mod lines;
 mod link;
 mod peer;
 mod poller;
 mod ports;
 mod reactor;
-mod refusals;
 mod requester;
 mod sending;
 mod stream;
 
-pub use accept::{Counts, Places};
+pub use accept::Counts;
 pub use address::{Address, BadAddress};
 pub use denial::Denial;
 pub use lines::LinkSettings;

@@ -3,12 +3,11 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::crowd::{Machine, Standing, machine};
-use super::held::Share;
 use super::reactor::Tag;
 use super::stream::Stream;
+use crate::engine::endpoint::{Place, Share};
 use crate::engine::zmtp::{Connection, Event};
-use crate::types::Mono;
+use crate::types::{Mono, Neighbourhood};
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -17,18 +16,8 @@ pub(super) struct Peer {
     pub(super) tag: Tag,
     /// Of its machine, if it came in by a listener.
     pub(super) address: Option<IpAddr>,
-    /// The machine whose connections it is counted among.
-    pub(super) machine: Machine,
-    /// Its place in the order in which they give way.
-    pub(super) standing: Standing,
-    /// The handshake was done.
-    pub(super) is_open: bool,
-    /// When it came, or said something that its owner has seen.
-    pub(super) heard: Mono,
-    /// Messages of it without an answer so far.
-    pub(super) owed: u32,
-    /// Its owner says that it gives way to no newcomer.
-    pub(super) is_kept: bool,
+    /// Its place among all connections, and whether it gives way.
+    pub(super) place: Place,
     /// Stands in the list of those to be read.
     pub(super) is_ready: bool,
     /// Stands in the list of those to be written to.
@@ -61,12 +50,7 @@ pub(super) enum Chunk {
 impl Peer {
     pub(super) fn new(now: Mono, stream: Stream, connection: Connection, tag: Tag, address: Option<IpAddr>) -> Self {
         Self {
-            machine: machine(address),
-            standing: (connection.subscribes(), now),
-            is_open: false,
-            heard: now,
-            owed: 0,
-            is_kept: false,
+            place: Place::new(now, address.map(Neighbourhood::of), connection.subscribes()),
             is_ready: false,
             is_unsent: false,
             write_by: None,
@@ -84,16 +68,15 @@ impl Peer {
 
     /// Notes that it has said something.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
-        self.heard = now;
         match event {
-            Event::Opened(_) => self.is_open = true,
-            Event::Message(_) => self.owed = self.owed.saturating_add(1),
-            Event::Subscribed(_) | Event::Cancelled(_) => {}
+            Event::Opened(_) => self.place.opened(now, self.connection.subscribes()),
+            Event::Message(_) => self.place.heard(now, true),
+            Event::Subscribed(_) | Event::Cancelled(_) => self.place.heard(now, false),
         }
     }
 
     /// Where it comes from, for a log.
-    pub(super) fn place(&self) -> String {
+    pub(super) fn origin(&self) -> String {
         self.address.map_or_else(|| "of this machine's socket".to_owned(), |ip| format!("of {ip}"))
     }
 

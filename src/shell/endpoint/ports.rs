@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use slotmap::SecondaryMap;
 
-use super::accept::Places;
 use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, What};
+use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
@@ -21,9 +21,6 @@ const LINGER: Duration = Duration::from_secs(1);
 /// A subscription is all that a subscriber has to say, and a short one.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
 
-/// The part of all subscriptions that one peer may have.
-const SUBSCRIPTIONS_SHARE: usize = 10;
-
 /// Stands for an endpoint that there is not.
 const CLOSED: &str = "off";
 
@@ -35,7 +32,7 @@ pub struct PortSettings {
     /// How they are let in.
     pub security: Security,
     /// All of them.
-    pub places: Places,
+    pub places: ConnectionLimits,
     /// A socket in the file system that takes requests as well; one for broadcasts stands beside it.
     pub local: Option<Address>,
     /// Whether it is only for those who would else come by the other address: then it need not be made where the file system or the
@@ -54,8 +51,7 @@ pub struct OwnPorts {
     /// What comes in at each listener, by its tag.
     kinds: Vec<Kind>,
     subscribers: SecondaryMap<PeerId, Subscriptions>,
-    subscriptions: usize,
-    subscriptions_max: usize,
+    quota: SubscriptionQuota,
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
     /// Peers of requests that have gone, and whose owner has not been told.
@@ -126,8 +122,7 @@ impl OwnPorts {
             broadcasts: broadcasts.or(local_broadcasts).unwrap_or_else(|| CLOSED.to_owned()),
             kinds,
             subscribers: SecondaryMap::new(),
-            subscriptions: 0,
-            subscriptions_max: settings.subscriptions_max,
+            quota: SubscriptionQuota::new(settings.subscriptions_max),
             watchable,
             closed: VecDeque::new(),
             watchers: 0,
@@ -161,9 +156,7 @@ impl OwnPorts {
     }
 
     fn subscribe(&mut self, peer: PeerId, prefix: Vec<u8>) {
-        let left = self.subscriptions_max - self.subscriptions;
-        let asked = self.subscribers.get(peer).map_or(0, Subscriptions::len);
-        let max = (self.subscriptions_max / SUBSCRIPTIONS_SHARE).max(1).min(asked + left);
+        let max = self.quota.allowed(self.subscribers.get(peer).map_or(0, Subscriptions::len));
         if self.subscribers.get(peer).is_none() {
             self.subscribers.insert(peer, Subscriptions::default());
         }
@@ -182,7 +175,7 @@ impl OwnPorts {
         let (len, watches) = counts(asked);
         change(asked);
         let (len_after, watches_after) = counts(asked);
-        self.subscriptions = self.subscriptions - len + len_after;
+        self.quota.changed(len, len_after);
         self.watchers = self.watchers - watches + watches_after;
     }
 }

@@ -7,12 +7,12 @@ use std::os::fd::BorrowedFd;
 
 use slotmap::{Key as _, KeyData, SlotMap};
 
-use super::accept::{Accepting, Counts, Places};
+use super::accept::{Accepting, Counts};
 use super::address::Address;
-use super::held::Held;
 use super::peer::{Chunk, Peer};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
+use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
 use crate::engine::zmtp::{Connection, Cut, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
@@ -86,7 +86,7 @@ pub struct Endpoint {
     pub(super) now: Mono,
     pub(super) peers: SlotMap<PeerId, Peer>,
     pub(super) accepting: Accepting,
-    pub(super) held: Held,
+    pub(super) budget: BufferBudget<PeerId>,
     pub(super) ready: VecDeque<PeerId>,
     pub(super) unsent: Vec<PeerId>,
     pub(super) timers: BTreeSet<(Mono, PeerId)>,
@@ -104,13 +104,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// When descriptors have run out.
-    pub fn new(places: Places) -> io::Result<Self> {
+    pub fn new(limits: ConnectionLimits) -> io::Result<Self> {
         Ok(Self {
             poller: Poller::new()?,
             now: clock::now().mono,
             peers: SlotMap::with_key(),
-            held: Held::new(places.held_bytes_max),
-            accepting: Accepting::new(places),
+            budget: BufferBudget::new(limits.held_bytes_max),
+            accepting: Accepting::new(limits),
             ready: VecDeque::new(),
             unsent: Vec::new(),
             timers: BTreeSet::new(),
@@ -191,6 +191,36 @@ impl Endpoint {
         ready
     }
 
+    /// Counts what a peer makes us hold.
+    ///
+    /// | a peer | is counted | stands still |
+    /// |---|---|---|
+    /// | has half a message here | yes | from its first byte, or from the message before |
+    /// | takes nothing of what waits for it | yes | from the last byte that it took |
+    /// | has something to be written in this turn | yes | no: [`Self::flush`] comes first |
+    pub(super) fn count(&mut self, id: PeerId) {
+        if let Some(peer) = self.peers.get_mut(id) {
+            let (bytes, waiting) = (peer.connection.held(), peer.connection.output().len());
+            let is_still = bytes > waiting || (peer.is_blocked && waiting > 0);
+            self.budget.count(id, &mut peer.share, bytes, is_still);
+        }
+    }
+
+    /// Counts it when it may have become more, and makes room.
+    pub(super) fn note_held(&mut self, id: PeerId) {
+        self.count(id);
+        if self.budget.is_over() {
+            self.flush();
+        }
+    }
+
+    /// Cuts who has stood still the longest, until there is room.
+    pub(super) fn make_room(&mut self) {
+        while let Some(oldest) = self.budget.longest_still() {
+            self.cut(oldest, &Cut::Crowded);
+        }
+    }
+
     fn has_work(&mut self) -> bool {
         let can_accept = self.accepting.has_callers(self.now) && self.has_place();
         can_accept || self.reading.is_some() || !self.ready.is_empty() || !self.closed.is_empty()
@@ -247,7 +277,7 @@ impl Endpoint {
                 Ok(Some(event)) => {
                     let tag = peer.tag;
                     self.events_left -= 1;
-                    self.held.moved(&mut peer.share);
+                    self.budget.moved(&mut peer.share);
                     peer.note(self.now, &event);
                     self.reading = Some((id, rest));
                     self.mark_unsent(id);

@@ -76,7 +76,7 @@ impl Endpoint {
             }
         }
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.owed = peer.owed.saturating_sub(1);
+            peer.place.answered();
         }
         self.note_held(id);
         Ok(true)
@@ -133,7 +133,7 @@ impl Endpoint {
             return self.remove(id, why);
         }
         if peer.connection.output().len() < waiting {
-            self.held.moved(&mut peer.share);
+            self.budget.moved(&mut peer.share);
         }
         if peer.is_held_back && !(peer.connection.is_clogged() && peer.is_blocked) {
             peer.is_held_back = false;

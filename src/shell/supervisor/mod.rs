@@ -5,7 +5,7 @@
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`plan`] | decides: whom to start, when again, how to stop |
+//! | [`engine::supervisor`](crate::engine::supervisor) | decides whom to start and stop, and when |
 //! | [`turn`] | waits for events, tells them to the plan, does what it says |
 //! | [`child`] | one process: its start, its lines, its end |
 //! | [`service`] | `service.json`: what runs here, for `down` and for clients |
@@ -16,7 +16,6 @@
 mod child;
 mod guest;
 mod launch;
-pub mod plan;
 mod service;
 mod stop;
 mod turn;

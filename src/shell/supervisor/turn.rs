@@ -13,10 +13,10 @@ use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
 use super::guest::{GuestFolder, GuestLock};
-use super::plan::{Effect, Plan, Role, Times};
 use super::service::{self, Report, Service};
 use super::{LOCK, lease_of, stop_max};
 use crate::config::Config;
+use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
 use crate::shell::limits::raise_descriptor_limit;
 use crate::shell::lock::{LockError, StateLock};
@@ -202,7 +202,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
 
     /// Sleeps until something happens or is due.
     fn wait(&self) {
-        let due = self.plan.poll_timeout().map(|due| due.since(clock::now().mono));
+        let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
         // Rounded up: to wake before the deadline is to wake twice.
         let timeout = due.map_or(PollTimeout::NONE, |due| {
             PollTimeout::try_from(due + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | at the start | the agent tells what it has before it asks for a task |
 //! | when a name has come or gone | the kernel says so ([`super::notice`]), but at most once in [`PAUSE`] |
-//! | with each heartbeat | one `stat`: a network file system, or a folder that was not there, gives no notice |
+//! | with each heartbeat | one `stat`: a network file system, or a folder that was renamed away, gives no notice |
+//! | when the controller asks | no agent has told of the tool of a task |
 //! | when a run has not found a tool that the list has | the list must be wrong |
 
 use std::fs::{self, File};
@@ -40,7 +41,7 @@ pub struct ToolsFolder {
     seen: Result<Stamp, io::ErrorKind>,
     /// Whether this process takes [`notice::SIGNAL`].
     is_noticed: bool,
-    /// The folder that gives notice, as long as it is that of the path.
+    /// The folder that gives notice, as long as it is that of the path, or the nearest one above it that is there.
     watched: Option<File>,
     set: ToolSet,
     /// The tools that runs have not found, where those that are there are too many to tell.
@@ -101,6 +102,13 @@ impl ToolsFolder {
         self.look(now, forced)
     }
 
+    /// Looks at the folder whatever is due. The names are read even if nothing seems to have changed, because a link may lead to
+    /// something by now; but, as often as somebody may ask, not more than once in [`PAUSE`].
+    pub fn look_anew(&mut self, now: Now) {
+        let forced = self.noticed || now.mono >= self.looked + PAUSE;
+        self.look(now, forced);
+    }
+
     /// When the next look is due, if a notice has asked for one.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
@@ -115,13 +123,16 @@ impl ToolsFolder {
 
     fn look(&mut self, now: Now, forced: bool) -> bool {
         (self.noticed, self.looked) = (false, now.mono);
-        let stamp = self.stamp(now);
+        let mut stamp = self.stamp(now);
         let is_known = matches!((&stamp, &self.seen), (Ok(now), Ok(seen)) if now == seen && seen.is_settled);
         if is_known && !forced {
             return false;
         }
-        // Before the names are read, so that none can come unnoticed in between.
-        self.watch(stamp.as_ref().ok().copied());
+        // Before the names are read, so that none can come unnoticed in between; nor can the folder itself.
+        self.watch();
+        if stamp.is_err() {
+            stamp = self.stamp(now).inspect(|_| self.watch());
+        }
         let read = stamp.and_then(|stamp| Ok((stamp, self.read()?)));
         let (seen, set) = match read {
             Ok((stamp, set)) => {
@@ -154,24 +165,25 @@ impl ToolsFolder {
         Ok(Stamp { device: metadata.dev(), inode: metadata.ino(), changed, is_settled })
     }
 
-    fn watch(&mut self, stamp: Option<Stamp>) {
-        let same = |file: &File| {
-            let of = file.metadata().ok().map(|metadata| (metadata.dev(), metadata.ino()));
-            of.is_some() && of == stamp.map(|stamp| (stamp.device, stamp.inode))
-        };
-        if !self.is_noticed || self.watched.as_ref().is_some_and(same) {
+    /// Has notice given of the names in the folder; of one that is not there, by the folder in which it, or its parent, has to come.
+    fn watch(&mut self) {
+        let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
+        let dir =
+            self.dir.ancestors().find_map(|dir| Some((dir, fs::metadata(dir).ok().filter(fs::Metadata::is_dir)?)));
+        let Some((dir, metadata)) = dir.filter(|_| self.is_noticed) else { return };
+        let wanted = identity(metadata);
+        let same = |file: &File| file.metadata().is_ok_and(|metadata| identity(metadata) == wanted);
+        if self.watched.as_ref().is_some_and(same) {
             return;
         }
         let open = || {
             let flags = (OFlags::DIRECTORY | OFlags::CLOEXEC).bits();
-            let folder = fs::OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(&self.dir)?;
+            let folder = fs::OpenOptions::new().read(true).custom_flags(flags.cast_signed()).open(dir)?;
             notice::request(folder.as_fd())?;
             Ok::<_, io::Error>(folder)
         };
-        self.watched = stamp.and_then(|_| {
-            let opened = open();
-            opened.inspect_err(|error| log::debug!("{} gives no notice: {error}", self.dir.display())).ok()
-        });
+        let opened = open();
+        self.watched = opened.inspect_err(|error| log::debug!("{} gives no notice: {error}", dir.display())).ok();
     }
 
     fn read(&self) -> io::Result<ToolSet> {

@@ -15,8 +15,8 @@ class SimpleAgent:
         self.news.subscribe(subscribe)
         self.news.connect(service.pub)
 
-    def heartbeat(self, status="FREE"):
-        return self.client.accepted("AGENT/HEARTBEAT", __AGENT_ID__=self.id, __AGENT_STATUS__=status)
+    def heartbeat(self, status="FREE", **fields):
+        return self.client.accepted("AGENT/HEARTBEAT", __AGENT_ID__=self.id, __AGENT_STATUS__=status, **fields)
 
     def apply(self, **fields):
         return self.client.ask("TASK/INTERNAL/APPLY", __AGENT_ID__=self.id, **fields)

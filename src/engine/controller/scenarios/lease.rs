@@ -13,7 +13,8 @@ fn exclusive() -> Fields {
 }
 
 fn heartbeat(run: Option<(TaskId, Round)>) -> Heartbeat {
-    Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() }
+    let beat = Some(Beat { number: 1, kill_budget: None });
+    Heartbeat { busy: run.is_some(), run, beat, ..Heartbeat::default() }
 }
 
 impl World {
@@ -21,8 +22,19 @@ impl World {
     fn exclusive_at_a_silent_agent() -> (Self, TaskId) {
         let mut world = Self::new();
         let task = world.submitted(&exclusive());
+        world.can_hold_leases("a");
         world.runs("a", task, Round(0));
         (world, task)
+    }
+
+    fn can_hold_leases(&mut self, agent: &str) {
+        let _ = self.say(agent, FromAgent::Heartbeat(heartbeat(None)));
+    }
+
+    /// An agent that can hold leases asks for a task.
+    fn asks(&mut self, agent: &str) -> Option<(TaskId, Round)> {
+        self.can_hold_leases(agent);
+        self.apply(agent)
     }
 
     /// Whether the end of a task is told as unconfirmed: in the answer to a query, and in the push.
@@ -52,9 +64,9 @@ fn the_next_round_waits_for_the_lease() {
     let why = world.why(task);
     assert!(why.contains("lease") && why.contains("agent a is not heard"), "{why}");
     world.pass(BUDGET - MOMENT);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
     assert_eq!(world.record(task).counts.losses, 1);
 }
 
@@ -64,7 +76,7 @@ fn a_task_that_is_not_exclusive_does_not_wait() {
     let task = world.task();
     world.runs("a", task, Round(0));
     world.pass(LOSS);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 /// Its configuration may differ from that of the controller.
@@ -77,9 +89,9 @@ fn an_agent_says_how_long_it_needs() {
     assert!(matches!(answer, Answer::Now(Reply::Heartbeat { beat: Some(7), .. })), "{answer:?}");
     world.runs("a", task, Round(0));
     world.pass(LOSS + Duration::from_secs(60) - MOMENT);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 #[test]
@@ -87,9 +99,9 @@ fn an_agent_that_has_ended_its_run_is_not_waited_for() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.pass(LOSS);
     assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop), "its lease is over");
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     assert_eq!(world.ends("a", task, Round(0), result(ExitCode::LEASE_OVER.0)), None);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
     let record = world.record(task);
     assert_eq!((record.counts.losses, record.counts.fails), (1, 0), "it was no failure of the tool");
 }
@@ -100,7 +112,7 @@ fn a_run_that_was_given_up_before_its_agent_was_lost_is_a_loss() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     assert_eq!(world.ends("a", task, Round(0), result(ExitCode::LEASE_OVER.0)), None);
     assert_eq!(world.record(task).counts.losses, 1);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 #[test]
@@ -120,9 +132,9 @@ fn to_ask_for_a_task_proves_nothing() {
     assert_eq!(world.apply("a"), None);
     assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
     world.pass(LOSS + BUDGET - MOMENT);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 #[test]
@@ -132,12 +144,12 @@ fn what_proves_that_a_session_is_over() {
         let (mut world, task) = World::exclusive_at_a_silent_agent();
         world.pass(silence);
         world.replaced("a", 2, 1);
-        assert_eq!(world.apply("b"), Some((task, Round(1))), "the process before it is known to be gone");
+        assert_eq!(world.asks("b"), Some((task, Round(1))), "the process before it is known to be gone");
 
         let (mut world, task) = World::exclusive_at_a_silent_agent();
         world.pass(silence);
         let _ = world.say("a", FromAgent::Exit);
-        assert_eq!(world.apply("b"), Some((task, Round(1))), "it has said good-bye");
+        assert_eq!(world.asks("b"), Some((task, Round(1))), "it has said good-bye");
     }
 }
 
@@ -148,7 +160,7 @@ fn another_agent_of_the_name_proves_nothing() {
     world.pass(LOSS);
     world.replaced("a", 3, 2);
     let _ = world.say_as("a", 3, FromAgent::Exit);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     let report = |session, world: &mut World| {
         let (phase, times) = (Phase::Finished, PhaseTimes::default());
         let report =
@@ -158,7 +170,7 @@ fn another_agent_of_the_name_proves_nothing() {
     let answer = report(4, &mut world);
     assert!(matches!(&answer, Answer::Now(Reply::Reported { refusal: Some(_), .. })), "{answer:?}");
     world.pass(BUDGET);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 #[test]
@@ -221,7 +233,7 @@ fn a_loss_stays_unconfirmed_until_the_next_run() {
     world.runs("a", task, Round(0));
     world.pass(LOSS);
     // The next agent never gets it.
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
     world.controller.handle_undelivered(world.now, task, Round(1));
     world.settle();
     world.restart();
@@ -239,9 +251,9 @@ fn a_new_controller_waits_for_a_whole_lease() {
     world.settings.kill_budget = Duration::ZERO;
     world.restart();
     world.pass(LOSS + BUDGET - MOMENT);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 }
 
 #[test]
@@ -257,20 +269,21 @@ fn a_new_controller_goes_on_with_the_session_that_holds_the_lease() {
     world.restart();
     assert_eq!(world.apply("a"), None);
     world.pass(LOSS + BUDGET - MOMENT);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
 
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.restart();
     world.replaced("a", 2, 1);
-    assert_eq!(world.apply("a2"), Some((task, Round(1))), "the process is known to be gone");
+    assert_eq!(world.asks("a2"), Some((task, Round(1))), "the process is known to be gone");
 }
 
 /// A controller that dies must not leave a run that its successor does not know of.
 #[test]
 fn an_exclusive_task_is_handed_out_after_its_commit() {
     let mut world = World::new();
+    world.can_hold_leases("a");
     for (fields, claim) in [(exclusive(), Claim::Promise), (Fields::new(), Claim::Nothing)] {
         let task = world.submitted(&fields);
         let (_, answer) = world.say("a", FromAgent::Apply(None));
@@ -292,9 +305,73 @@ fn a_new_controller_waits_for_a_run_that_was_given_up_before() {
     world.restart();
     assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Wanted::Run));
     world.pass_with(LOSS + BUDGET - MOMENT, &[("a", Some((other, Round(0))))]);
-    assert_eq!(world.apply("b"), None);
+    assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
-    assert_eq!(world.apply("b"), Some((task, Round(1))));
+    assert_eq!(world.asks("b"), Some((task, Round(1))));
     assert_eq!(world.ends("a", other, Round(0), result(0)), None);
     assert_eq!(world.outcome(other), Outcome::Succeeded);
+}
+
+/// An agent of an earlier version, or a simple one: nothing would end its run in time.
+#[test]
+fn an_agent_that_cannot_hold_a_lease_gets_no_exclusive_task() {
+    let mut world = World::new();
+    world.beat("old", None);
+    let parked = world.park("old");
+    let task = world.submitted(&exclusive());
+    assert_eq!(world.replies, []);
+    let why = world.why(task);
+    assert!(why.contains("no agent here can hold a lease") && why.contains("upgrade"), "{why}");
+    let (plain, next) = (world.task(), world.task());
+    assert!(
+        matches!(&world.replies[..], [(ticket, Reply::Assigned(record))] if (*ticket, record.id) == (parked, plain))
+    );
+    world.report("old", plain, Round(0), Phase::Finished);
+    assert_eq!(world.apply("old"), Some((next, Round(0))), "it holds up no other task");
+    world.report("old", next, Round(0), Phase::Finished);
+    assert_eq!(world.apply("old"), None);
+    assert_eq!(world.asks("new"), Some((task, Round(0))));
+    let second = world.submitted(&exclusive());
+    let why = world.why(second);
+    assert!(why.contains("it is the next one; all agents that could run it are busy"), "{why}");
+}
+
+#[test]
+fn an_agent_that_is_upgraded_while_it_waits_gets_the_task_at_once() {
+    let mut world = World::new();
+    let ticket = world.park("a");
+    let task = world.submitted(&exclusive());
+    assert_eq!(world.replies, []);
+    world.can_hold_leases("a");
+    assert!(matches!(&world.replies[..], [(to, Reply::Assigned(record))] if (*to, record.id) == (ticket, task)));
+    world.report("a", task, Round(0), Phase::Finished);
+    world.beat("a", None);
+    world.submitted(&exclusive());
+    assert_eq!(world.apply("a"), None, "what it says last counts");
+}
+
+/// Which agents can is no reason to leave the others idle.
+#[test]
+fn a_task_that_needs_no_lease_goes_to_an_agent_that_cannot_hold_one_if_there_is_a_choice() {
+    let mut world = World::new();
+    world.can_hold_leases("new");
+    let new = world.park("new");
+    world.beat("old", None);
+    let old = world.park("old");
+    let (plain, exclusive) = (world.task(), world.submitted(&exclusive()));
+    let got: Vec<_> = std::mem::take(&mut world.replies).into_iter().map(|(ticket, _)| ticket).collect();
+    assert_eq!(got, [old, new], "{plain} and {exclusive}");
+}
+
+#[test]
+fn tags_and_a_lease_have_to_be_in_one_place() {
+    let mut world = World::new();
+    world.tagged("old", "gpu");
+    world.can_hold_leases("new");
+    let task = world.submitted(&exclusive().with(words::TAGS, "gpu"));
+    assert_eq!([world.apply("old"), world.apply("new")], [None, None]);
+    let why = world.why(task);
+    assert!(why.contains("no agent here with the tags gpu can hold a lease"), "{why}");
+    let none = world.submitted(&exclusive().with(words::TAGS, "arm"));
+    assert!(world.why(none).contains("no agent has the tags arm"), "{}", world.why(none));
 }

@@ -9,7 +9,7 @@ impl World {
     /// An agent with a free slot tells this list of tools under a number; the number that the controller knows then.
     fn tells(&mut self, agent: &str, generation: u64, tools: Option<&str>) -> Option<u64> {
         let set = tools.map(|text| ToolSet::parse(text).unwrap());
-        let told = Some(ToldTools { generation: Some(generation), set });
+        let told = Some(ToldTools { generation: Some(generation), set, looked: None });
         let heartbeat = Heartbeat { tools: told, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat { tools, .. }) => tools,
@@ -30,6 +30,39 @@ impl World {
     fn misses(&mut self, agent: &str, task: TaskId, round: u32) {
         let result = RunResult::of(ExitCode::TOOL_MISSING, "there is no /tools/x.tar.gz".to_owned());
         assert_eq!(self.ends(agent, task, Round(round), result), None);
+    }
+
+    /// An agent that looks when it is asked tells of its last look, and of its tools; which look it is asked for in the answer.
+    fn has_looked(&mut self, agent: &str, looked: u64, tools: &str) -> Option<u64> {
+        let set = Some(ToolSet::parse(tools).unwrap());
+        let tools = Some(ToldTools { generation: None, set, looked: Some(looked) });
+        match self.say(agent, FromAgent::Heartbeat(Heartbeat { tools, ..Heartbeat::default() })).1 {
+            Answer::Now(Reply::Heartbeat { look, .. }) => look,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    /// Agents that look when they are asked, and have no tools.
+    fn with_lookers<const N: usize>(agents: [&str; N]) -> (Self, [Ticket; N]) {
+        let mut world = Self::new();
+        let tickets = agents.map(|agent| {
+            world.has_looked(agent, 0, "");
+            world.park(agent)
+        });
+        (world, tickets)
+    }
+
+    /// The looks that were asked for since the last call.
+    fn looks(&mut self) -> Vec<u64> {
+        let published = std::mem::take(&mut self.published);
+        let number = |message| if let Published::Look(number) = message { Some(number) } else { None };
+        published.into_iter().filter_map(number).collect()
+    }
+
+    fn look(&mut self) -> u64 {
+        let looks = self.looks();
+        assert_eq!(looks.len(), 1, "{looks:?}");
+        looks[0]
     }
 
     fn assigned(&mut self) -> Vec<(Ticket, TaskId)> {
@@ -234,7 +267,7 @@ fn a_tool_and_tags_have_to_be_in_one_place() {
     let mut world = World::new();
     world.tells("a", 1, Some("x"));
     let gpu = Labels::parse("gpu").unwrap();
-    let tools = Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()) });
+    let tools = Some(ToldTools { generation: Some(1), set: Some(ToolSet::parse("y").unwrap()), looked: None });
     let heartbeat = Heartbeat { tags: gpu, tools, ..Heartbeat::default() };
     let _ = world.say("b", FromAgent::Heartbeat(heartbeat));
     let task = world.submitted(&Fields::new().with(words::OPERATION, "x").with(words::TAGS, "gpu"));
@@ -287,4 +320,183 @@ fn sets_that_come_and_go_leave_every_task_where_it_can_be_run() {
         assert_eq!(world.apply("a"), Some((task, Round(0))));
         world.report("a", task, Round(0), Phase::Finished);
     }
+}
+
+/// A tool may come to a folder together with its task: no other agent knows, and its own has not told yet.
+#[test]
+fn every_agent_looks_before_a_task_ends_for_its_tool() {
+    let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
+    let task = world.of("x");
+    assert_eq!(world.assigned(), []);
+    let look = world.look();
+    assert_eq!(world.has_looked("a", look, ""), None);
+    assert_eq!(world.assigned(), [], "b may have it");
+    assert_eq!(world.has_looked("b", look, "x"), None);
+    assert_eq!(world.assigned(), [(b, task)]);
+    let missing = world.of("y");
+    let look = world.look();
+    world.has_looked("a", look, "");
+    world.has_looked("b", look, "x");
+    assert_eq!(world.assigned(), [(a, missing)]);
+    world.misses("a", missing, 0);
+    assert_eq!(world.told_phases(), [Phase::Preparing, Phase::Ended, Phase::Finished], "in its first round");
+}
+
+#[test]
+fn a_busy_agent_looks_too_and_does_not_hold_up_the_end() {
+    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
+    world.tells("a", 1, Some("z"));
+    world.has_looked("a", 0, "z");
+    let long = world.of("z");
+    assert_eq!(world.report("a", long, Round(0), Phase::Running), None);
+    world.assigned();
+    let task = world.of("x");
+    let look = world.look();
+    world.has_looked("b", look, "");
+    assert_eq!(world.assigned(), []);
+    world.has_looked("a", look, "z");
+    assert_eq!(world.assigned(), [(b, task)]);
+    world.misses("b", task, 0);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+}
+
+/// Such an agent hears of the task when it is submitted, and asks in vain as long as the look goes on.
+#[test]
+fn agents_that_do_not_park_hear_of_the_end_of_a_look() {
+    let mut world = World::new();
+    world.tells("simple", 1, Some(""));
+    world.has_looked("a", 0, "z");
+    let long = world.of("z");
+    world.runs("a", long, Round(0));
+    let task = world.of("x");
+    assert_eq!(world.apply("simple"), None);
+    let look = world.look();
+    let tools = Some(ToldTools { generation: None, set: Some(ToolSet::parse("z").unwrap()), looked: Some(look) });
+    let heartbeat = Heartbeat { busy: true, run: Some((long, Round(0))), tools, ..Heartbeat::default() };
+    let _ = world.say("a", FromAgent::Heartbeat(heartbeat));
+    assert_eq!(world.published, [Published::Inform]);
+    assert_eq!(world.apply("simple"), Some((task, Round(0))));
+}
+
+#[test]
+fn tasks_that_come_during_a_look_wait_for_the_next_one() {
+    let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
+    let first = world.of("x");
+    let look = world.look();
+    world.has_looked("a", look, "");
+    let second = world.of("y");
+    let third = world.of("x");
+    assert!(world.looks().is_empty(), "one at a time");
+    world.has_looked("b", look, "");
+    assert_eq!(world.assigned(), [(a, first)]);
+    let next = world.look();
+    assert_ne!(next, look);
+    world.has_looked("a", next, "y");
+    world.has_looked("b", next, "");
+    assert_eq!(world.assigned(), [(b, third)]);
+    world.misses("b", third, 0);
+    world.misses("a", first, 0);
+    assert_eq!(world.apply("b"), None, "a has what the second one needs");
+    assert_eq!(world.apply("a"), Some((second, Round(0))));
+}
+
+/// Agents of earlier versions cannot be asked, lost ones do not answer, and one alone looks when it gets the task.
+#[test]
+fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
+    let (mut world, [a]) = World::with_lookers(["a"]);
+    let task = world.of("x");
+    assert_eq!((world.assigned(), world.looks()), (vec![(a, task)], vec![]), "one agent");
+    world.misses("a", task, 0);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+
+    let mut world = World::new();
+    let old = world.parks_with("old", "");
+    let other = world.parks_with("older", "");
+    let task = world.of("x");
+    assert_eq!((world.assigned(), world.looks()), (vec![(old, task)], vec![]), "{other:?} cannot be asked, either");
+    world.misses("old", task, 0);
+    assert_eq!(world.outcome(task), Outcome::Failed);
+
+    let (mut world, _) = World::with_lookers(["a", "b"]);
+    world.pass(INTERVAL);
+    let task = world.of("x");
+    let look = world.look();
+    world.has_looked("b", look, "");
+    assert_eq!(world.apply("b"), None);
+    world.pass(INTERVAL);
+    assert_eq!(world.apply("b"), Some((task, Round(0))), "a is lost");
+
+    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
+    let task = world.of("x");
+    let look = world.look();
+    world.has_looked("b", look, "");
+    let _ = world.say("a", FromAgent::Exit);
+    assert_eq!(world.assigned(), [(b, task)], "a has left");
+}
+
+/// A broadcast may be lost; and whoever is heard and never looks holds up nothing for long.
+#[test]
+fn a_look_is_asked_for_again_and_given_up_in_time() {
+    let (mut world, _) = World::with_lookers(["a", "b"]);
+    let task = world.of("x");
+    let look = world.look();
+    assert_eq!(world.has_looked("a", 0, ""), Some(look), "with the answer to a heartbeat");
+    assert_eq!(world.has_looked("a", look, ""), None);
+    world.pass(INTERVAL);
+    assert_eq!([world.has_looked("a", look, ""), world.has_looked("b", 0, "")], [None, Some(look)]);
+    world.pass(INTERVAL - Duration::from_millis(1));
+    assert_eq!(world.apply("a"), None);
+    world.pass(Duration::from_millis(1));
+    assert_eq!(world.apply("a"), Some((task, Round(0))));
+}
+
+/// The last agent that had the tool has it no more. The others may have got it meanwhile.
+#[test]
+fn the_others_look_when_a_tool_vanishes_from_the_last_agent() {
+    let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
+    world.has_looked("a", 0, "x");
+    let task = world.of("x");
+    assert!(world.looks().is_empty());
+    world.assigned();
+    world.misses("a", task, 0);
+    assert_eq!(world.phase(task), Phase::Waiting);
+    let look = world.look();
+    world.has_looked("a", look, "");
+    world.has_looked("b", look, "x");
+    assert_eq!(world.assigned(), [(b, task)]);
+    world.report("b", task, Round(1), Phase::Finished);
+    assert_eq!(world.outcome(task), Outcome::Succeeded);
+}
+
+/// Two agents that tell of what they do not find would hand a task to and fro without end.
+#[test]
+fn a_task_does_not_go_to_and_fro_without_end() {
+    let (mut world, _) = World::with_lookers(["a", "b"]);
+    let task = world.of("x");
+    for round in 0..=u32::try_from(TaskRecord::PAST_ROUNDS_MAX).unwrap() {
+        world.has_looked("a", 0, "x");
+        world.has_looked("b", 0, "x");
+        if world.record(task).phase() == Phase::Waiting {
+            assert_eq!(world.apply("a"), Some((task, Round(round))));
+        }
+        let with = world.record(task).assignment().unwrap().agent.clone();
+        world.misses(with.as_str(), task, round);
+    }
+    assert_eq!(world.outcome(task), Outcome::Failed);
+}
+
+/// The next life of the controller counts anew: what was said to the one before is no answer.
+#[test]
+fn a_look_for_another_controller_does_not_count() {
+    let (mut world, _) = World::with_lookers(["a", "b"]);
+    world.of("x");
+    let before = world.look();
+    world.restart();
+    world.has_looked("a", before, "");
+    world.has_looked("b", before, "");
+    assert!(world.apply("a").is_some());
+    world.of("y");
+    let look = world.look();
+    assert_ne!(look, before);
+    assert_eq!(world.has_looked("b", before, ""), Some(look));
 }

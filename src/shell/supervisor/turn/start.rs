@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use super::Options;
 use crate::config::{Config, NetworkSection};
+use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
 use crate::shell::supervisor::child::ChildProcess;
-use crate::shell::supervisor::plan::Role;
 use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;

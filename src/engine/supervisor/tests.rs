@@ -54,7 +54,7 @@ impl World {
     /// Lets time pass, with all that is due meanwhile.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
-        while let Some(due) = self.plan.poll_timeout().filter(|due| *due <= end) {
+        while let Some((due, _)) = self.plan.poll_timeout().filter(|(due, _)| *due <= end) {
             self.now = self.now.max(due);
             self.plan.handle_timeout(self.now);
             self.plan.sanity_check();
@@ -69,7 +69,7 @@ impl World {
     /// How long it takes until the agent starts again.
     fn pause(&mut self) -> Duration {
         self.ended_cleanly(Role::Agent(1));
-        let until = self.plan.poll_timeout().unwrap();
+        let (until, _) = self.plan.poll_timeout().unwrap();
         let pause = until.since(self.now);
         self.pass(pause);
         assert_eq!(self.effects(), [Effect::EndOrphans, Effect::Start(Role::Agent(1))]);
@@ -264,7 +264,7 @@ fn an_agent_that_outlives_its_lease_is_killed() {
     world.plan.handle_lease(Role::Agent(2), Some(first));
     world.plan.handle_lease(Role::Agent(1), Some(second));
     world.plan.handle_lease(Role::Agent(2), None);
-    assert_eq!(world.plan.poll_timeout(), Some(second));
+    assert_eq!(world.plan.poll_timeout(), Some((second, Timer::Lease(Role::Agent(1)))));
     world.pass(SECOND * 2 - Duration::from_millis(1));
     assert_eq!(world.effects(), []);
     world.pass(Duration::from_millis(1));

@@ -1,7 +1,12 @@
-//! What a supervisor decides: whom to start, when to start again, how to stop. Values in, values out; [`super::turn`] does it.
+//! The supervisor of a service: which process is started when, started again after how long, and stopped in which order.
 //!
-//! Call `handle_*` for what has happened, then [`Plan::poll_effect`] until it is empty, then sleep until
-//! [`Plan::poll_timeout`] at the latest and call [`Plan::handle_timeout`].
+//! | stage | begins | ends |
+//! |---|---|---|
+//! | starting: the controller first, then all agents | with [`Plan::new`] | when all are ready, or one has ended, or the time is over |
+//! | serving: a process that ends is started again, after a pause | when all are ready | with [`Plan::handle_stop`] |
+//! | stopping: the agents first, then the controller | then, or when the start has failed | when nothing is left |
+//!
+//! Nothing is started while processes that a dead one has left behind may live.
 
 mod slot;
 mod stop;
@@ -57,6 +62,21 @@ pub enum Effect {
     Announce,
     /// Leave: nothing is left. With a reason if the start failed.
     Quit(Option<String>),
+}
+
+/// Why the engine wants to be called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Timer {
+    /// The time for the whole service to come up is over.
+    Start,
+    /// The time for processes to end by themselves is over.
+    Stop,
+    /// Processes that a dead one has left behind are signalled again, or given up.
+    Orphans,
+    /// The pause before this process is started again is over.
+    Restart(Role),
+    /// The lease of the run of this agent is over.
+    Lease(Role),
 }
 
 /// Times that a plan keeps to.
@@ -209,20 +229,22 @@ impl Plan {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due.
+    /// When [`Self::handle_timeout`] is due, and why.
     #[must_use]
-    pub fn poll_timeout(&self) -> Option<Mono> {
+    pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
         let stage = match &self.stage {
-            Stage::Starting { until } => Some(*until),
-            Stage::Stopping(stop) => stop.until(),
+            Stage::Starting { until } => Some((*until, Timer::Start)),
+            Stage::Stopping(stop) => stop.until().map(|until| (until, Timer::Stop)),
             Stage::Serving | Stage::Gone => None,
         };
+        let restart = |(role, slot): (&Role, &Slot)| Some((slot.pause_until()?, Timer::Restart(*role)));
         let next = match &self.orphans {
-            Some(orphans) => Some(orphans.again.min(orphans.give_up)),
+            Some(orphans) => Some((orphans.again.min(orphans.give_up), Timer::Orphans)),
             // What is due starts when the orphans are gone.
-            None => self.slots.values().filter_map(Slot::pause_until).min(),
+            None => self.slots.iter().filter_map(restart).min(),
         };
-        let lease = self.slots.values().filter_map(Slot::lease).min();
+        let lease = |(role, slot): (&Role, &Slot)| Some((slot.lease()?, Timer::Lease(*role)));
+        let lease = self.slots.iter().filter_map(lease).min();
         stage.into_iter().chain(next).chain(lease).min()
     }
 
@@ -287,9 +309,11 @@ impl Plan {
         self.effects.push_back(Effect::Quit(self.failure.take()));
     }
 
-    /// Every invariant.
-    #[cfg(test)]
-    fn sanity_check(&self) {
+    /// Checks every invariant.
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn sanity_check(&self) {
         let running = |role| self.slots.get(role).is_some_and(Slot::is_running);
         if matches!(self.stage, Stage::Gone) {
             assert!(!self.slots.keys().any(running), "gone, but something runs: {self:?}");

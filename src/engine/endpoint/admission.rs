@@ -1,0 +1,320 @@
+//! Places for connections, and who gives way to a newcomer when there is none.
+//!
+//! | all places are taken | gives way |
+//! |---|---|
+//! | a handshake is under way | the oldest one |
+//! | else | of the machine with the most connections, the one that has been silent the longest |
+//! | the same of one machine, which may have so many only | the same, of that machine |
+//!
+//! A connection that is owed an answer, as a parked query is, and one by which an agent speaks never give way. Of a machine,
+//! subscribers come last: silence is all that is expected of them. While there are places, no connection gives way, however
+//! silent. The last places are for the unix socket, and for the first connection of each machine.
+
+use std::collections::VecDeque;
+
+use super::crowds::{Crowds, Machine, Standing};
+use crate::types::Mono;
+
+/// The part of all places that is kept for the unix socket, and for the first connection of each machine.
+const KEPT_SHARE: usize = 32;
+
+/// Connections that are looked at for one place. Those that may stay go behind the others, so that a later look begins with others.
+const LOOKS_MAX: usize = 16;
+
+/// How many connections there may be, and what they may cost together.
+#[derive(Clone, Copy, Debug)]
+pub struct ConnectionLimits {
+    /// Connections in all; descriptors beyond it are for other purposes.
+    pub connections_max: usize,
+    /// Connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
+    pub per_address_max: usize,
+    /// Bytes that all of them make us hold: half messages, and what peers that do not read are owed.
+    pub held_bytes_max: usize,
+}
+
+/// What the rules know of one connection.
+#[derive(Debug)]
+pub struct Place {
+    machine: Machine,
+    /// Where it stands among the connections of its machine.
+    standing: Standing,
+    is_open: bool,
+    /// When it came, or said something that its owner has seen.
+    heard: Mono,
+    /// Messages of it without an answer.
+    owed: u32,
+    is_kept: bool,
+    subscribes: bool,
+}
+
+impl Place {
+    /// Of a connection that has just come from this machine, or by the unix socket.
+    #[must_use]
+    pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
+        let standing = (subscribes, now);
+        Self { machine, standing, is_open: false, heard: now, owed: 0, is_kept: false, subscribes }
+    }
+
+    /// The handshake is done.
+    pub const fn opened(&mut self, now: Mono, subscribes: bool) {
+        (self.is_open, self.heard, self.subscribes) = (true, now, subscribes);
+    }
+
+    /// It has said something, which may be a message that is answered.
+    pub fn heard(&mut self, now: Mono, is_message: bool) {
+        self.heard = now;
+        self.owed = self.owed.saturating_add(u32::from(is_message));
+    }
+
+    /// One of its messages is answered.
+    pub const fn answered(&mut self) {
+        self.owed = self.owed.saturating_sub(1);
+    }
+
+    /// From here on it gives way to no newcomer.
+    pub const fn keep(&mut self) {
+        self.is_kept = true;
+    }
+
+    /// Whether the handshake was done.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        self.is_open
+    }
+}
+
+/// All connections of an endpoint, as the rules see them.
+pub trait Guests<K> {
+    /// What the rules know of one that is there.
+    fn place(&mut self, id: K) -> Option<&mut Place>;
+
+    /// How many there are.
+    fn count(&self) -> usize;
+}
+
+/// What becomes of a newcomer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decision<K> {
+    /// It has a place.
+    Admit,
+    /// It has the place of this one, which has been in its handshake for too long.
+    ReplaceHandshake(K),
+    /// It has the place of this one, which has been silent for too long.
+    ReplaceIdle(K),
+    /// It has none: its machine has so many connections, and none of them gives way.
+    Refuse(usize),
+}
+
+/// Who is there. See the [module](self).
+#[derive(Debug)]
+pub struct Admission<K> {
+    limits: ConnectionLimits,
+    crowds: Crowds<K>,
+    /// Connections in the order in which they came, as long as their handshake may be under way.
+    handshakes: VecDeque<K>,
+}
+
+impl<K: Copy + Ord> Admission<K> {
+    /// Nobody is there.
+    #[must_use]
+    pub const fn new(limits: ConnectionLimits) -> Self {
+        Self { limits, crowds: Crowds::new(), handshakes: VecDeque::new() }
+    }
+
+    /// Whether a newcomer of some machine would have a place: while none has, the others need not be asked in.
+    pub fn has_place(&mut self, now: Mono, guests: &mut impl Guests<K>) -> bool {
+        guests.count() < self.limits.connections_max
+            || self.oldest_handshake(None, guests).is_some()
+            || self.longest_idle(now, guests).is_some()
+    }
+
+    /// What becomes of a newcomer from this machine. Whoever it replaces is to be removed first.
+    pub fn decide(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Decision<K> {
+        let count = self.crowds.len(machine);
+        let is_crowd = machine.is_some() && count >= self.limits.per_address_max;
+        if !is_crowd && guests.count() < self.places_for(machine) {
+            return Decision::Admit;
+        }
+        if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), guests) {
+            return Decision::ReplaceHandshake(oldest);
+        }
+        let idle = if is_crowd { self.longest_idle_of(now, machine, guests) } else { self.longest_idle(now, guests) };
+        idle.map_or(Decision::Refuse(count), Decision::ReplaceIdle)
+    }
+
+    /// A newcomer has taken its place.
+    pub fn join(&mut self, id: K, place: &Place) {
+        self.crowds.join(place.machine, place.standing, id);
+        self.handshakes.push_back(id);
+    }
+
+    /// A connection is gone.
+    pub fn leave(&mut self, id: K, place: &Place) {
+        self.crowds.leave(place.machine, place.standing, id);
+    }
+
+    /// Connections that there may be for a newcomer of this machine to have a place.
+    fn places_for(&self, machine: Machine) -> usize {
+        let is_first = machine.is_none() || self.crowds.len(machine) == 0;
+        let kept = if is_first { 0 } else { self.limits.connections_max / KEPT_SHARE };
+        self.limits.connections_max - kept
+    }
+
+    /// The connection that has been longest in its handshake, of one machine or of all.
+    fn oldest_handshake(&mut self, machine: Option<Machine>, guests: &mut impl Guests<K>) -> Option<K> {
+        let mut in_handshake = |id: K| guests.place(id).filter(|place| !place.is_open).map(|place| place.machine);
+        while let Some(first) = self.handshakes.front().copied()
+            && in_handshake(first).is_none()
+        {
+            self.handshakes.pop_front();
+        }
+        let mut matches = |id: K| in_handshake(id).is_some_and(|of| machine.is_none_or(|machine| of == machine));
+        self.handshakes.iter().copied().find(|id| matches(*id))
+    }
+
+    /// The connection that gives way to a newcomer when all places are taken.
+    fn longest_idle(&mut self, now: Mono, guests: &mut impl Guests<K>) -> Option<K> {
+        self.crowds.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, guests))
+    }
+
+    /// The same among the connections of one machine.
+    fn longest_idle_of(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Option<K> {
+        [false, true].into_iter().find_map(|subscribes| {
+            for _ in 0..LOOKS_MAX {
+                let (standing, id) = self.crowds.first(machine, subscribes)?;
+                let place = guests.place(id)?;
+                let stays = place.is_kept || place.owed > 0;
+                let moved = (place.subscribes, if stays { now } else { place.heard });
+                if moved == standing {
+                    return (!stays).then_some(id);
+                }
+                place.standing = moved;
+                self.crowds.leave(machine, standing, id);
+                self.crowds.join(machine, moved, id);
+            }
+            None
+        })
+    }
+
+    /// Checks that every connection stands where it says, once.
+    ///
+    /// # Panics
+    /// When one does not.
+    pub fn sanity_check(&self, guests: &mut impl Guests<K>) {
+        for (machine, standing, id) in self.crowds.iter() {
+            let place = guests.place(id).map(|place| (place.machine, place.standing));
+            assert_eq!(place, Some((machine, standing)), "a connection stands elsewhere");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use super::*;
+    use crate::types::Neighbourhood;
+
+    type World = BTreeMap<u32, Place>;
+
+    impl Guests<u32> for World {
+        fn place(&mut self, id: u32) -> Option<&mut Place> {
+            self.get_mut(&id)
+        }
+
+        fn count(&self) -> usize {
+            self.len()
+        }
+    }
+
+    fn at(seconds: u64) -> Mono {
+        Mono::from_nanos(seconds * 1_000_000_000)
+    }
+
+    fn ip(last: u8) -> Machine {
+        Some(Neighbourhood::of([10, 0, 0, last].into()))
+    }
+
+    fn admission(connections_max: usize, per_address_max: usize) -> Admission<u32> {
+        Admission::new(ConnectionLimits { connections_max, per_address_max, held_bytes_max: 0 })
+    }
+
+    fn join(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
+        let mut place = Place::new(at(id.into()), machine, false);
+        if is_open {
+            place.opened(at(id.into()), false);
+        }
+        admission.join(id, &place);
+        world.insert(id, place);
+        admission.sanity_check(world);
+    }
+
+    #[test]
+    fn the_oldest_handshake_gives_way_before_anybody_who_is_in() {
+        let (mut admission, mut world) = (admission(3, 9), World::new());
+        join(&mut admission, &mut world, 1, ip(1), true);
+        join(&mut admission, &mut world, 2, ip(2), false);
+        assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::Admit);
+        join(&mut admission, &mut world, 3, ip(3), false);
+        assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(2));
+        world.get_mut(&2).unwrap().opened(at(9), false);
+        assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(3));
+        world.get_mut(&3).unwrap().opened(at(9), false);
+        assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceIdle(1));
+    }
+
+    #[test]
+    fn the_largest_crowd_loses_its_longest_silent_connection() {
+        let (mut admission, mut world) = (admission(4, 9), World::new());
+        join(&mut admission, &mut world, 1, ip(1), true);
+        for id in 2..=4 {
+            join(&mut admission, &mut world, id, ip(2), true);
+        }
+        assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
+        world.get_mut(&2).unwrap().heard(at(8), false);
+        assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(3));
+        world.get_mut(&3).unwrap().heard(at(8), true);
+        assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(4), "the other is owed an answer");
+        world.get_mut(&3).unwrap().answered();
+        world.get_mut(&4).unwrap().keep();
+        assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
+        admission.sanity_check(&mut world);
+    }
+
+    #[test]
+    fn nobody_gives_way_who_is_kept_and_a_newcomer_is_refused_then() {
+        let (mut admission, mut world) = (admission(64, 2), World::new());
+        for id in 1..=2 {
+            join(&mut admission, &mut world, id, ip(1), true);
+            world.get_mut(&id).unwrap().keep();
+        }
+        assert_eq!(admission.decide(at(9), ip(1), &mut world), Decision::Refuse(2));
+        assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::Admit, "another machine");
+        assert!(admission.has_place(at(9), &mut world));
+    }
+
+    #[test]
+    fn the_last_places_are_for_machines_without_a_connection() {
+        let (mut admission, mut world) = (admission(64, 64), World::new());
+        for id in 1..=62 {
+            assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::Admit, "{id}");
+            join(&mut admission, &mut world, id, ip(1), true);
+        }
+        assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::ReplaceIdle(1));
+        assert_eq!(admission.decide(at(99), ip(2), &mut world), Decision::Admit);
+        assert_eq!(admission.decide(at(99), None, &mut world), Decision::Admit, "the unix socket");
+    }
+
+    #[test]
+    fn subscribers_come_last() {
+        let (mut admission, mut world) = (admission(2, 9), World::new());
+        let mut place = Place::new(at(1), ip(1), true);
+        place.opened(at(1), true);
+        admission.join(1, &place);
+        world.insert(1, place);
+        join(&mut admission, &mut world, 2, ip(1), true);
+        assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(2));
+        world.get_mut(&2).unwrap().keep();
+        assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(1));
+    }
+}

@@ -1,0 +1,96 @@
+//! The memory that all connections together make us hold: messages that are not complete, and answers that are not taken.
+//!
+//! Each connection has limits of its own; a thousand of them at their limits are still too many. Beyond the limit of all, the one
+//! that has stood still the longest is cut: it has neither completed a message nor taken a byte since. Not the one that holds the
+//! most, for that may be an honest client with a large message, which is complete in a moment; and no connection is left unread
+//! instead, for then half messages could keep all others out.
+
+use std::collections::BTreeMap;
+
+/// The sum, and the connections that stand still, oldest first.
+#[derive(Debug)]
+pub struct BufferBudget<K> {
+    bytes: usize,
+    bytes_max: usize,
+    standing: BTreeMap<u64, K>,
+    next: u64,
+}
+
+/// One connection's part of it.
+#[derive(Debug, Default)]
+pub struct Share {
+    bytes: usize,
+    /// Its place in the order.
+    since: Option<u64>,
+}
+
+impl<K: Copy> BufferBudget<K> {
+    /// Of an endpoint without connections.
+    #[must_use]
+    pub const fn new(bytes_max: usize) -> Self {
+        Self { bytes: 0, bytes_max, standing: BTreeMap::new(), next: 0 }
+    }
+
+    /// Whether somebody must be cut, unless writing makes room.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.bytes > self.bytes_max
+    }
+
+    /// The connection to be cut for that.
+    #[must_use]
+    pub fn longest_still(&self) -> Option<K> {
+        self.standing.first_key_value().filter(|_| self.is_over()).map(|(_, id)| *id)
+    }
+
+    /// A connection has moved: whatever it holds from here on is younger than that of the others.
+    pub fn moved(&mut self, share: &mut Share) {
+        if let Some(since) = share.since.take() {
+            self.standing.remove(&since);
+        }
+    }
+
+    /// A connection holds so many bytes, and stands still with them, or is about to be written to.
+    pub fn count(&mut self, id: K, share: &mut Share, bytes: usize, is_still: bool) {
+        self.bytes = self.bytes - share.bytes + bytes;
+        share.bytes = bytes;
+        if !is_still {
+            self.moved(share);
+        } else if share.since.is_none() {
+            share.since = Some(self.next);
+            self.standing.insert(self.next, id);
+            self.next += 1;
+        }
+    }
+
+    /// A connection is gone.
+    pub fn forget(&mut self, share: &mut Share) {
+        self.moved(share);
+        self.bytes -= std::mem::take(&mut share.bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_one_that_has_stood_still_the_longest_is_cut() {
+        let mut budget = BufferBudget::new(100);
+        let [mut a, mut b, mut c] = [Share::default(), Share::default(), Share::default()];
+        budget.count('a', &mut a, 30, true);
+        budget.count('b', &mut b, 30, true);
+        budget.count('c', &mut c, 40, false);
+        assert_eq!(budget.longest_still(), None, "there is room");
+        budget.count('c', &mut c, 50, false);
+        assert_eq!(budget.longest_still(), Some('a'));
+        budget.moved(&mut a);
+        budget.count('a', &mut a, 31, true);
+        assert_eq!(budget.longest_still(), Some('b'), "the first one has moved");
+        budget.forget(&mut b);
+        assert!(!budget.is_over());
+        budget.count('c', &mut c, 500, false);
+        budget.forget(&mut a);
+        assert_eq!(budget.longest_still(), None, "what is about to be written is nobody's fault yet");
+    }
+}
