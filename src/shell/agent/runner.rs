@@ -19,8 +19,8 @@ use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::clock;
 use crate::shell::process::{
-    self, Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RecordFile, RunRecord, RunningChild, SpawnError,
-    SpawnPlan, TaskRun, Tree,
+    self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
+    SpawnError, SpawnPlan, TaskRun,
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
@@ -54,6 +54,7 @@ pub(super) struct Runner {
     /// After this time since the boot, no run may start.
     not_after: Option<Duration>,
     run: Option<Run>,
+    processes: RunProcesses,
     /// The tool that the last run has not found.
     missed: Option<ToolName>,
 }
@@ -62,14 +63,6 @@ struct Run {
     job: Job,
     stop: Arc<AtomicBool>,
     folder: Option<Prepared>,
-    started: Option<Started>,
-}
-
-/// A run.sh that was started.
-struct Started {
-    /// `None` once it has been reaped.
-    child: Option<RunningChild>,
-    tree: Tree,
 }
 
 impl Runner {
@@ -121,6 +114,7 @@ impl Runner {
             brand: Brand::fresh(),
             not_after: None,
             run: None,
+            processes: RunProcesses::none(),
             missed: None,
         })
     }
@@ -160,8 +154,7 @@ impl Runner {
                 slot.handle_unended(now, known);
             }
             Effect::CheckTree => {
-                let known: Vec<Pid> = self.run_pid().into_iter().collect();
-                let (left, reaped) = look_at_tree(&known);
+                let Rest { left, reaped } = self.processes.look();
                 slot.handle_tree(now, left, reaped);
             }
             Effect::Remove => {
@@ -189,7 +182,7 @@ impl Runner {
             Ok(()) => self.preparer.begin(&job, &stop, self.spares.as_mut().map(|spares| (spares, &self.remover))),
             Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
         };
-        self.run = Some(Run { job, stop, folder: None, started: None });
+        self.run = Some(Run { job, stop, folder: None });
         if let Some(outcome) = outcome {
             self.take(outcome, slot);
         }
@@ -220,7 +213,7 @@ impl Runner {
 
     fn spawn(&mut self) -> Result<(), SpawnFailure> {
         let failed = |error: &dyn std::fmt::Display| SpawnFailure::Failed(failure(error));
-        let Some(Run { job, folder: Some(Prepared { dir, .. }), started, .. }) = &mut self.run else {
+        let Some(Run { job, folder: Some(Prepared { dir, .. }), .. }) = &self.run else {
             return Err(failed(&"there is no work folder"));
         };
         let mut environment = self.environment.clone();
@@ -247,9 +240,9 @@ impl Runner {
             error => failed(&error),
         })?;
         let id = child.id();
-        *started = Some(Started { tree: Tree::of(id), child: Some(child) });
-        let record = self.run.as_ref().map(|run| self.record_of(&run.job, Some(id)));
-        if let Some(Err(error)) = record.map(|record| self.record.write(&record)) {
+        self.processes = RunProcesses::of(child);
+        let record = self.record_of(job, Some(id));
+        if let Err(error) = self.record.write(&record) {
             // The run is still known by its mark.
             log::error!("{error}");
         }
@@ -266,35 +259,11 @@ impl Runner {
     }
 
     fn signal(&self, now: Now, signal: Signal, slot: &mut Slot) {
-        let Some(started) = self.run.as_ref().and_then(|run| run.started.as_ref()) else { return };
-        let signalled = match signal {
-            Signal::Terminate => started.tree.terminate(&[]),
-            Signal::Kill => started.tree.kill(&[]),
-        };
-        log::debug!("{signal:?}: {signalled:?}");
-        if signalled.refused > 0
+        if self.processes.signal(signal).refused > 0
             && let Some(holders) = process::foreign_processes(&[])
         {
             slot.handle_refused(now, &holders);
         }
-    }
-
-    /// Whether run.sh has ended just now.
-    fn collect(&mut self, now: Now, slot: &mut Slot) -> bool {
-        let Some(run) = &mut self.run else { return false };
-        let Some(started) = &mut run.started else { return false };
-        let exit = match started.child.as_mut().map(RunningChild::try_wait) {
-            None | Some(Ok(None)) => return false,
-            Some(Ok(Some(exit))) => exit,
-            Some(Err(error)) => {
-                // Its exit code is lost. It must not look like a success.
-                log::error!("the end of run.sh cannot be read: {error}");
-                ChildExit { exit: ExitCode::PREPARE_FAILED, cpu_seconds: 0.0, max_rss_kib: 0 }
-            }
-        };
-        started.child = None;
-        slot.handle_exited(now, self.known(&exit));
-        true
     }
 
     fn known(&self, exit: &ChildExit) -> Exited {
@@ -304,21 +273,12 @@ impl Runner {
 
     /// A child has ended: run.sh, or an orphan that it left behind.
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
-        // run.sh before the orphans: its exit is known before anything is said of what it left behind.
-        if self.collect(now, slot) {
-            // The engine asks next what it has left.
-            return;
+        match self.processes.reap() {
+            Some(ChildEnd::Root(exit)) => slot.handle_exited(now, self.known(&exit)),
+            // Also without a run: something of the last one may have been left.
+            Some(ChildEnd::Rest(Rest { left, reaped })) => slot.handle_tree(now, left, reaped),
+            None => {}
         }
-        let known: Vec<Pid> = self.run_pid().into_iter().collect();
-        let reaped = process::reap_orphans(&known);
-        // Also without a run: something of the last one may have been left.
-        if known.is_empty() {
-            slot.handle_tree(now, process::any_left(&[]), reaped);
-        }
-    }
-
-    fn run_pid(&self) -> Option<Pid> {
-        Some(self.run.as_ref()?.started.as_ref()?.child.as_ref()?.id().pid)
     }
 
     /// Does what can wait until nothing else is to be done.
@@ -330,6 +290,8 @@ impl Runner {
 
     fn remove(&mut self) {
         let Some(run) = self.run.take() else { return };
+        // A run.sh that could not be ended may go on: from here on it is one of those that the run has left.
+        self.processes = RunProcesses::none();
         if let Some(Prepared { dir, rest }) = run.folder {
             if let Some(rest) = rest {
                 self.remover.take(rest);
@@ -348,16 +310,6 @@ impl Runner {
             log::error!("{error}");
         }
     }
-}
-
-/// Whether anything is left of a run whose run.sh was reaped, or is `known` to go on, and how many other processes of it have ended
-/// since the last look.
-fn look_at_tree(known: &[Pid]) -> (bool, u32) {
-    if !process::any_left(&[]) {
-        return (false, 0);
-    }
-    let reaped = process::reap_orphans(known);
-    (process::any_left(&[]), reaped)
 }
 
 /// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE
