@@ -89,6 +89,11 @@ impl<E> RunMachine<E> {
         self.signals > 0
     }
 
+    /// Whether the root lives although it has got every signal of the ladder.
+    pub(crate) const fn is_at_the_end(&self) -> bool {
+        self.end.is_none() && self.is_signalled() && self.due.is_none()
+    }
+
     /// Begins to end the root; once begun, it goes on by itself.
     pub(crate) fn end(&mut self, now: Now, terms: &Terms) -> Step {
         if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.climb(now, terms) }

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use super::run::{Run, State, Taken};
 use super::{Effect, Exited, Slot, Timer};
+use crate::engine::run::RunMachine;
 use crate::types::Now;
 
 /// From the last signal to run.sh, which some process of the run has withstood, to the verdict that it was run.sh. One that can be ended
@@ -27,9 +28,10 @@ impl Slot {
         if !std::mem::replace(&mut run.refused, true) {
             log::warn!("task {}: {holders}", run.job.task);
         }
-        let is_last = run.ladder.is_some_and(|sent| sent >= self.settings.kill_count);
-        let State::Ended { result, .. } = &mut run.state else {
-            if run.state == State::Running && is_last {
+        let State::Run(machine) = &mut run.state else { return };
+        let is_at_the_end = machine.is_at_the_end();
+        let Some(result) = &mut machine.end else {
+            if is_at_the_end {
                 self.timers.set(Timer::Hold, now.mono + LAST_PAUSE);
             }
             return;
@@ -51,7 +53,7 @@ impl Slot {
     /// run.sh goes on after the last signal, and this is what is known of it: the run counts as ended.
     pub fn handle_unended(&mut self, now: Now, known: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        if run.state == State::Running {
+        if run.is_running() {
             run.unended = true;
             self.handle_known(now, known);
         }
@@ -68,7 +70,7 @@ impl Slot {
             }
             Run::Taken(run) if run.refused => {
                 run.held = false;
-                if let State::Ended { result, .. } = &mut run.state {
+                if let State::Run(RunMachine { end: Some(result), .. }) = &mut run.state {
                     result.error.clear();
                 }
                 self.timers.clear(&Timer::Hold);
@@ -80,13 +82,13 @@ impl Slot {
     /// The result is not held back any longer.
     pub(super) fn give_up_waiting(&mut self) {
         let Run::Taken(run) = &mut self.run else { return };
-        let Taken { state: State::Ended { result, .. }, job, .. } = &**run else { return };
+        let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
         log::warn!("task {}: {}; this agent takes no task until it has ended", job.task, result.error);
         let result = result.clone();
         run.state = State::Removing { result };
         run.held = !self.stopping;
         self.timers.clear(&Timer::Hold);
-        self.timers.clear(&Timer::Sweep);
+        self.timers.clear(&Timer::Signal);
         self.effects.push_back(Effect::Remove);
     }
 

@@ -124,10 +124,8 @@ pub enum Effect {
 pub enum Timer {
     /// A heartbeat is due.
     Heartbeat,
-    /// The next signal of the kill ladder is due.
-    Ladder,
-    /// What is left of the tree gets its next signal.
-    Sweep,
+    /// The next signal to a run that is to end, or to what it has left, is due.
+    Signal,
     /// A process that may not be signalled holds up the end of the run, or its result, for long enough.
     Hold,
     /// run.sh was busy and may be free by now.
@@ -208,7 +206,7 @@ impl Slot {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Heartbeat => self.heartbeat(now),
-                Timer::Ladder | Timer::Sweep | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
+                Timer::Signal | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.
                 Timer::Slack => {}
                 Timer::Lease => self.end_lease(now),

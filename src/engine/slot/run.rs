@@ -1,10 +1,10 @@
-//! The phases of one run, from the job to the clean slot, with the kill ladder.
+//! The phases of one run, from the job to the clean slot.
 //!
 //! | state | event | next state |
 //! |---|---|---|
 //! | Free | a job | Preparing |
 //! | Preparing | prepared | Starting, or Ended when it failed or is to be killed |
-//! | Starting | started; did not start | Running; Ended |
+//! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
 //! | Running | run.sh has ended, or may not be ended ([`super::foreign`]) | Ended |
 //! | Ended | nothing is left of the tree | Removing |
 //! | Removing | the folder is gone | Finished |
@@ -13,8 +13,9 @@
 
 use std::time::Duration;
 
-use super::{Effect, Exited, Failure, Hold, Signal, Slot, SpawnFailure, Timer};
+use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
 use super::{hold::lease_over, outcome::killed_preparing};
+use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::agent::Job;
 use crate::protocol::request::Report;
 use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
@@ -24,10 +25,8 @@ use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, Tas
 const RESPAWN_DELAY: Duration = Duration::from_millis(2);
 const RESPAWNS_MAX: u32 = 5;
 
-/// Between two looks at a tree that SIGKILL has not emptied yet.
-const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-
-/// The same when some of it may not be signalled: its end is told by SIGCHLD, and each look is a scan of `/proc`.
+/// Between two looks at what is left of a run, when some of it may not be signalled: its end is told by SIGCHLD, and each look is a
+/// scan of `/proc`.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -46,8 +45,8 @@ pub(super) struct Taken {
     times: PhaseTimes,
     /// Since when run.sh runs.
     since: Option<Mono>,
-    /// Signals sent so far, once the run is to be ended.
-    pub(super) ladder: Option<u32>,
+    /// Whether it is to end, or was when it ended.
+    killed: bool,
     fate: Fate,
     /// Until when an exclusive run may go on; `None` for others, and when nothing is left of it.
     hold: Option<Hold>,
@@ -73,20 +72,26 @@ pub(super) enum Fate {
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
     Preparing,
-    Starting { tries: u32 },
-    Running,
-    Ended { result: RunResult, sweep: Option<Signal> },
-    Removing { result: RunResult },
-    Finished { result: RunResult },
+    Starting {
+        tries: u32,
+    },
+    /// run.sh runs, or has ended and may have left something behind.
+    Run(RunMachine<RunResult>),
+    Removing {
+        result: RunResult,
+    },
+    Finished {
+        result: RunResult,
+    },
 }
 
 impl Run {
     pub(super) fn start(&mut self, now: Now, job: Job) {
         let times = PhaseTimes { prepare: Some(now.wall), ..PhaseTimes::default() };
         let (state, fate) = (State::Preparing, Fate::Reported);
-        let [refused, unended, held] = [false; 3];
-        let (since, ladder, hold) = (None, None, None);
-        let run = Taken { job, state, times, since, ladder, fate, hold, refused, unended, held };
+        let [killed, refused, unended, held] = [false; 4];
+        let (since, hold) = (None, None);
+        let run = Taken { job, state, times, since, killed, fate, hold, refused, unended, held };
         *self = Self::Taken(Box::new(run));
     }
 
@@ -156,9 +161,8 @@ impl Run {
 
     /// Whether its result is known.
     pub(super) fn has_ended(&self) -> bool {
-        let ended =
-            |run: &Taken| matches!(run.state, State::Ended { .. } | State::Removing { .. } | State::Finished { .. });
-        self.taken().is_some_and(ended)
+        let is_before = |run: &Taken| matches!(run.state, State::Preparing | State::Starting { .. });
+        self.taken().is_some_and(|run| !is_before(run) && !run.is_running())
     }
 
     /// It gives way to a stop: unless its result is known already, another agent will run the task.
@@ -176,14 +180,23 @@ impl Run {
             State::Finished { .. } if run.fate == Fate::GivenUp => (Phase::Finished, Some(lease_over())),
             _ if run.fate == Fate::GivenUp => return None,
             State::Preparing | State::Starting { .. } => (Phase::Preparing, None),
-            State::Running => (Phase::Running, None),
-            State::Ended { result, .. } | State::Removing { result } => (Phase::Ended, Some(result.clone())),
+            State::Run(RunMachine { end: None, .. }) => (Phase::Running, None),
+            State::Run(RunMachine { end: Some(result), .. }) | State::Removing { result } => {
+                (Phase::Ended, Some(result.clone()))
+            }
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
         // Of a run that has ended, nobody has to end it in time.
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
         Some(Report { task, round, phase, times: run.times, ran, result, wait: None })
+    }
+}
+
+impl Taken {
+    /// Whether run.sh runs.
+    pub(super) const fn is_running(&self) -> bool {
+        matches!(self.state, State::Run(RunMachine { end: None, .. }))
     }
 }
 
@@ -196,7 +209,7 @@ impl Slot {
         }
         match outcome {
             Err(failure) => self.end_without_run(now, failure),
-            Ok(()) if run.ladder.is_some() => self.end_without_run(now, killed_preparing()),
+            Ok(()) if run.killed => self.end_without_run(now, killed_preparing()),
             Ok(()) => {
                 run.state = State::Starting { tries: 0 };
                 self.effects.push_back(Effect::Spawn);
@@ -210,13 +223,13 @@ impl Slot {
         let State::Starting { tries } = &mut run.state else { return };
         match outcome {
             Ok(()) => {
-                run.state = State::Running;
+                run.state = State::Run(RunMachine::started());
                 run.times.run = Some(now.wall);
                 run.since = Some(now.mono);
-                let is_to_end = run.ladder.is_some();
+                let killed = run.killed;
                 self.report_soon(now);
-                if is_to_end {
-                    self.next_rung(now);
+                if killed {
+                    self.step(now, |machine, terms| machine.end(now, terms));
                 }
             }
             Err(SpawnFailure::Busy) if *tries < RESPAWNS_MAX => {
@@ -234,7 +247,7 @@ impl Slot {
     /// run.sh has ended; what it started may still be there.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        if run.state == State::Running || std::mem::take(&mut run.unended) {
+        if run.is_running() || std::mem::take(&mut run.unended) {
             self.handle_known(now, exited);
         }
     }
@@ -242,7 +255,7 @@ impl Slot {
     /// The run is over, and this is what is known of run.sh.
     pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
-        let result = exited.into_result(run.ladder.is_none());
+        let result = exited.into_result(!run.killed);
         self.end(now, result);
     }
 
@@ -260,8 +273,8 @@ impl Slot {
             // The guard has ended it, or it was not started any more: that is no failure of the tool.
             run.fate = Fate::GivenUp;
         }
-        run.state = State::Ended { result, sweep: None };
-        for timer in [Timer::Ladder, Timer::Respawn, Timer::Hold, Timer::Sweep] {
+        run.state = State::Run(RunMachine::ended(result));
+        for timer in [Timer::Signal, Timer::Respawn, Timer::Hold] {
             self.timers.clear(&timer);
         }
         self.report_soon(now);
@@ -274,29 +287,42 @@ impl Slot {
         if !left {
             self.let_go(now);
         }
-        let is_late = self.is_late(now);
         let Run::Taken(run) = &mut self.run else { return };
-        let killed = run.ladder.is_some();
-        let State::Ended { result, sweep } = &mut run.state else { return };
-        if killed || sweep.is_some() {
+        if let State::Run(machine) = &mut run.state
+            && (run.killed || machine.is_signalled())
+            && let Some(result) = &mut machine.end
+        {
             result.reaped = result.reaped.saturating_add(reaped);
         }
-        if !left {
-            let result = result.clone();
-            run.state = State::Removing { result };
-            self.timers.clear(&Timer::Sweep);
-            self.release_lease();
-            self.effects.push_back(Effect::Remove);
-        } else if sweep.is_none() {
-            let (signal, pause) = match is_late {
-                true => (Signal::Kill, SWEEP_INTERVAL),
-                false => (Signal::Terminate, self.settings.straggler_grace),
-            };
-            *sweep = Some(signal);
-            // A killed run has had its SIGTERM, but a process that was born since has not.
-            log::debug!("the run has left processes behind (killed: {killed})");
-            self.effects.push_back(Effect::Signal(signal));
-            self.timers.set(Timer::Sweep, now.mono + pause);
+        self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
+    }
+
+    /// Does what the processes of the run need after an event.
+    fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
+        let is_late = self.is_late(now);
+        let Run::Taken(run) = &mut self.run else { return };
+        let State::Run(machine) = &mut run.state else { return };
+        let terms = Terms {
+            is_polite: !is_late,
+            kill_interval: self.settings.kill_interval,
+            kills_max: Some(self.settings.kill_count),
+            grace: self.settings.straggler_grace,
+            sweep_interval: if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL },
+            sweeps_max: None,
+        };
+        let step = event(machine, &terms);
+        self.timers.put(Timer::Signal, machine.due());
+        match step {
+            Step::Wait => {}
+            Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
+            Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
+            Step::Over { .. } => {
+                if let Some(result) = machine.end.take() {
+                    run.state = State::Removing { result };
+                }
+                self.release_lease();
+                self.effects.push_back(Effect::Remove);
+            }
         }
     }
 
@@ -341,58 +367,27 @@ impl Slot {
 
     /// Begins to end the run; once begun, it goes on by itself.
     pub(super) fn kill(&mut self, now: Now) {
+        let ended = self.run.has_ended();
         let Run::Taken(run) = &mut self.run else { return };
-        if run.ladder.is_some() {
+        if ended || std::mem::replace(&mut run.killed, true) {
             return;
         }
         match run.state {
-            State::Preparing => {
-                run.ladder = Some(0);
-                self.effects.push_back(Effect::AbortPrepare);
+            State::Preparing => self.effects.push_back(Effect::AbortPrepare),
+            State::Starting { .. } if self.timers.is_set(&Timer::Respawn) => {
+                self.end_without_run(now, killed_preparing());
             }
-            State::Starting { .. } => {
-                run.ladder = Some(0);
-                if self.timers.is_set(&Timer::Respawn) {
-                    self.end_without_run(now, killed_preparing());
-                }
-            }
-            State::Running => {
-                run.ladder = Some(0);
-                self.next_rung(now);
-            }
-            State::Ended { .. } | State::Removing { .. } | State::Finished { .. } => {}
-        }
-    }
-
-    /// SIGTERM first, SIGKILL from then on, at most `AGENT_KILL_COUNT` signals (document, section 4.3). The last one is SIGKILL,
-    /// also when it is the only one: nothing may outlive the ladder.
-    fn next_rung(&mut self, now: Now) {
-        let is_late = self.is_late(now);
-        let Run::Taken(run) = &mut self.run else { return };
-        let Some(sent) = &mut run.ladder else { return };
-        *sent += 1;
-        let is_polite = *sent == 1 && *sent < self.settings.kill_count && !is_late;
-        let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
-        self.effects.push_back(Effect::Signal(signal));
-        if *sent < self.settings.kill_count {
-            self.timers.set(Timer::Ladder, now.mono + self.settings.kill_interval);
+            _ => self.step(now, |machine, terms| machine.end(now, terms)),
         }
     }
 
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
         let Run::Taken(run) = &mut self.run else { return };
         match (timer, &mut run.state) {
-            (Timer::Ladder, State::Running) => self.next_rung(now),
+            (Timer::Signal, State::Run(_)) => self.step(now, |machine, terms| machine.handle_timeout(now, terms)),
             (Timer::Respawn, State::Starting { .. }) => self.effects.push_back(Effect::Spawn),
-            (Timer::Sweep, State::Ended { sweep, .. }) => {
-                *sweep = Some(Signal::Kill);
-                self.effects.push_back(Effect::Signal(Signal::Kill));
-                self.effects.push_back(Effect::CheckTree);
-                let interval = if run.refused { REFUSED_INTERVAL } else { SWEEP_INTERVAL };
-                self.timers.set(Timer::Sweep, now.mono + interval);
-            }
-            (Timer::Hold, State::Ended { .. }) => self.give_up_waiting(),
-            (Timer::Hold, State::Running) => self.effects.push_back(Effect::Unended),
+            (Timer::Hold, State::Run(RunMachine { end: None, .. })) => self.effects.push_back(Effect::Unended),
+            (Timer::Hold, State::Run(_)) => self.give_up_waiting(),
             _ => {}
         }
     }
