@@ -17,9 +17,9 @@ mod time;
 mod tool;
 mod tool_set;
 
-pub(crate) use address::Host;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
+pub(crate) use address::{Host, split_tcp};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Pace};
