@@ -22,7 +22,7 @@ Exit codes:
     4    the controller refused; stderr has the code and the sentence
     5    no such task
   124    the time of a wait is over, or that of the task was
-  run and wait exit as the task did: its code, 124 if it TIMED_OUT, or 128 + n if signal n ended it";
+  run and wait exit as the task did: its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
