@@ -5,6 +5,7 @@ pub mod clock;
 pub mod controller;
 pub mod curve_keys;
 pub mod endpoint;
+mod file_stamp;
 pub mod guard;
 pub mod hosted;
 pub mod limits;
