@@ -27,7 +27,7 @@ use std::path::Path;
 pub use error::{ConfigError, Origin};
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
-pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
+pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
@@ -36,6 +36,7 @@ pub use sections::{
 };
 pub use sources::{InForce, Sources};
 
+use network::is_loopback;
 use reader::Reader;
 
 /// Every key with its unit, its default and the reason for it: the file that is built into the program.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
-use super::network::{Exposure, is_loopback};
+use super::network::Exposure;
 use super::{LocalSocket, NetworkSection, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
@@ -46,7 +46,7 @@ fn insecure(config: &Config) -> Option<String> {
 fn open_prompts(config: &Config) -> Option<String> {
     let prompt = &config.prompt;
     let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
-    (!is_loopback(prompt.bind) && !is_guarded).then(|| {
+    (prompt.is_open() && !is_guarded).then(|| {
         format!(
             "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
              are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \

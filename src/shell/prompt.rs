@@ -29,7 +29,6 @@ use super::clock;
 use super::file_stamp::{self, FileStamp};
 use super::lock::StateLock;
 use super::signals::Signals;
-use crate::config::is_loopback;
 use crate::engine::master::{Connection, Effect, Master, Totals};
 use crate::types::{Mono, Now, Origin};
 
@@ -123,9 +122,6 @@ impl PromptMaster {
     /// # Errors
     /// [`PromptError::System`], when it cannot wait for events.
     pub fn run(mut self, mut signals: Option<Signals>) -> Result<End, PromptError> {
-        if !is_loopback(self.address.ip()) {
-            log::warn!("the prompt master listens on {}, which other machines may reach", self.address);
-        }
         log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());
         if let Some(signals) = &signals {
             self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
