@@ -27,7 +27,7 @@ pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
 pub use origin::{Neighbourhood, Origin};
-pub use policy::{Counts, Policy};
+pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use task::{
