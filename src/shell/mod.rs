@@ -1,6 +1,7 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
+mod bell;
 pub mod clock;
 pub mod controller;
 pub mod curve_keys;
@@ -18,6 +19,7 @@ pub mod prompt_create;
 pub mod prompt_status;
 pub mod prompt_worker;
 pub mod push;
+mod readable;
 pub mod removal;
 mod rename;
 pub mod signals;

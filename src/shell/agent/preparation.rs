@@ -10,11 +10,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
 use crate::engine::slot::Failure;
 use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::shell::bell::Bell;
 use crate::shell::tools::{ToolCache, ToolError};
 use crate::shell::workspace::{Remover, Spares, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
@@ -103,25 +102,25 @@ pub(super) struct Preparer {
     preparation: Arc<Preparation>,
     jobs: Sender<(Job, Arc<AtomicBool>)>,
     outcomes: Receiver<Outcome>,
-    wake: Arc<EventFd>,
+    wake: Bell,
 }
 
 impl Preparer {
     /// # Errors
     /// When the thread or its descriptor cannot be made.
     pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
-        let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?);
+        let wake = Bell::new()?;
         let preparation = Arc::new(preparation);
         let (jobs, work) = channel::<(Job, Arc<AtomicBool>)>();
         let (done, outcomes) = channel();
-        let (its_preparation, its_wake) = (Arc::clone(&preparation), Arc::clone(&wake));
+        let (its_preparation, its_wake) = (Arc::clone(&preparation), wake.clone());
         std::thread::Builder::new().name("prepare".to_owned()).spawn(move || {
             // Ends when the agent does: then nobody is left to send jobs.
             for (job, stop) in work {
                 if done.send(its_preparation.prepare(&job, &stop)).is_err() {
                     return;
                 }
-                let _ = its_wake.write(1);
+                its_wake.ring();
             }
         })?;
         Ok(Self { preparation, jobs, outcomes, wake })
@@ -152,7 +151,7 @@ impl Preparer {
 
     /// What the thread has come to since the last call.
     pub(super) fn outcomes(&self) -> Vec<Outcome> {
-        let _ = self.wake.read();
+        self.wake.silence();
         self.outcomes.try_iter().collect()
     }
 }

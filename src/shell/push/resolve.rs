@@ -7,12 +7,10 @@ use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
+use crate::shell::bell::Bell;
 use crate::types::AddressPolicy;
 use crate::types::Mono;
 
@@ -53,7 +51,7 @@ pub(super) struct Resolver {
     questions: SyncSender<String>,
     answers: Receiver<Answer>,
     /// Counts the answers that were not taken over so far.
-    ready: Arc<EventFd>,
+    ready: Bell,
     cache: HashMap<String, Cached>,
     policy: AddressPolicy,
 }
@@ -61,18 +59,18 @@ pub(super) struct Resolver {
 impl Resolver {
     /// Starts the thread. It ends when the resolver is dropped and the lookup of the moment, if any, has returned.
     pub(super) fn start(policy: AddressPolicy) -> io::Result<Self> {
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_SEMAPHORE;
-        let ready = Arc::new(EventFd::from_flags(flags)?);
+        let ready = Bell::counting()?;
         let (questions, incoming) = mpsc::sync_channel::<String>(QUESTIONS_MAX);
         let (outgoing, answers) = mpsc::channel();
-        let bell = Arc::clone(&ready);
+        let bell = ready.clone();
         std::thread::Builder::new().name("push-resolve".into()).spawn(move || {
             for name in incoming {
                 let ips = look_up(&name);
-                // The counter holds far more answers than there are places for questions.
-                if outgoing.send(Answer { name, ips }).is_err() || bell.write(1).is_err() {
+                if outgoing.send(Answer { name, ips }).is_err() {
                     return;
                 }
+                // The counter holds far more answers than there are places for questions.
+                bell.ring();
             }
         })?;
         Ok(Self { questions, answers, ready, cache: HashMap::new(), policy })
@@ -103,7 +101,9 @@ impl Resolver {
 
     /// Takes over one answer and names the host that it is for.
     pub(super) fn poll_answer(&mut self, now: Mono) -> Option<String> {
-        self.ready.read().ok()?;
+        if !self.ready.silence() {
+            return None;
+        }
         let Answer { name, ips } = self.answers.try_recv().ok()?;
         let ttl = if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         self.cache.insert(name.clone(), Cached { answer: Some(ips), until: Some(now + ttl) });
@@ -135,9 +135,8 @@ fn look_up(name: &str) -> Vec<IpAddr> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
     use super::*;
+    use crate::shell::readable;
 
     fn resolver(allow: &[&str]) -> Resolver {
         let policy =
@@ -147,7 +146,7 @@ mod tests {
 
     /// Blocks until the thread has answered.
     fn answered(resolver: &mut Resolver, now: Mono) -> String {
-        poll(&mut [PollFd::new(resolver.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+        assert!(readable::is_readable(&*resolver, None));
         resolver.poll_answer(now).unwrap()
     }
 

@@ -2,14 +2,12 @@
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
-
 use super::{CommitError, Store};
 use crate::engine::controller::Record;
+use crate::shell::bell::Bell;
 
 /// What has become of the records of [`Writer::commit`].
 pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
@@ -20,7 +18,7 @@ pub struct Writer {
     /// `None` once the thread has been told to end.
     commits: Option<Sender<Vec<Record>>>,
     outcomes: Receiver<Outcome>,
-    done: Arc<EventFd>,
+    done: Bell,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -30,17 +28,17 @@ impl Writer {
     /// # Errors
     /// When descriptors or threads have run out.
     pub fn start(mut store: Store) -> io::Result<Self> {
-        let done = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?);
+        let done = Bell::new()?;
         let (commits, incoming) = mpsc::channel::<Vec<Record>>();
         let (outgoing, outcomes) = mpsc::channel();
-        let bell = Bell(Arc::clone(&done));
+        let bell = RungAtTheEnd(done.clone());
         let thread = std::thread::Builder::new().name("store".into()).spawn(move || {
             for records in incoming {
                 let outcome = store.commit(&records).map_err(|error| (error, records));
                 if outgoing.send(outcome).is_err() {
                     return;
                 }
-                bell.ring();
+                bell.0.ring();
                 store.keep_log_short();
             }
         })?;
@@ -57,8 +55,7 @@ impl Writer {
 
     /// What the oldest commit has come to, once that is known.
     pub fn poll_outcome(&self) -> Option<Outcome> {
-        // It fails when there was nothing to be told.
-        let _ = self.done.read();
+        self.done.silence();
         match self.outcomes.try_recv() {
             Ok(outcome) => Some(outcome),
             Err(mpsc::TryRecvError::Empty) => None,
@@ -68,18 +65,11 @@ impl Writer {
 }
 
 /// Wakes whoever waits for an outcome, also by the end of the thread.
-struct Bell(Arc<EventFd>);
+struct RungAtTheEnd(Bell);
 
-impl Bell {
-    fn ring(&self) {
-        // It fails when the counter is full; then it is readable anyway.
-        let _ = self.0.write(1);
-    }
-}
-
-impl Drop for Bell {
+impl Drop for RungAtTheEnd {
     fn drop(&mut self) {
-        self.ring();
+        self.0.ring();
     }
 }
 

@@ -189,7 +189,7 @@ impl Drop for GuestFolder {
     fn drop(&mut self) {
         let named = self.0.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GUEST_PREFIX));
         let own = fs::symlink_metadata(&self.0)
-            .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
+            .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
         if named && own {
             // What stays belongs to a tool that ran as another user, or is mounted there. The run names it.
             let _ = removal::remove_and_unmount(&self.0);
