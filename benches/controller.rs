@@ -67,7 +67,7 @@ impl World {
     fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let now = self.now();
         self.tickets += 1;
-        let ticket = Ticket { connection: ConnectionId(0), number: self.tickets };
+        let ticket = Ticket { connection: ConnectionId::default(), number: self.tickets };
         let (kind, message) = request::parse(body, &self.rules).expect("a good message");
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),

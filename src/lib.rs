@@ -53,8 +53,8 @@
 //! A turn of the controller is: one wait; everything that is ready through the engine; its effects. A task is handed to an
 //! agent at once. Records go to the store ([`shell::store::Writer`]), which commits on a thread of its own, those of several
 //! turns together while it is busy. What rests on them, the answer to a submit or the push of FINISHED, leaves in the turn
-//! that learns of the commit: [`engine::controller::Effect::claim`] says what that is, and
-//! [`engine::controller::Ledger`] when. Pushes leave in the same loop; whatever their addresses do, a turn does a bounded slice of
+//! that learns of the commit: [`engine::controller::Claim`] says what that is, and
+//! [`engine::controller::Sequencer`] when. Pushes leave in the same loop; whatever their addresses do, a turn does a bounded slice of
 //! them ([`shell::push`]).
 //!
 //! # Who may say what of a task

@@ -50,7 +50,11 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         false => Some(GuardPlan::new(Session::program()?, session.config_file())),
     };
     agent::run(config, &name, guard).map_err(|error| {
-        let exit = if let AgentError::Denied { .. } = error { exit::REFUSED } else { exit::FAILED };
+        let exit = match &error {
+            AgentError::Denied { .. } => exit::REFUSED,
+            AgentError::Socket(error) if error.is_about_keys() => exit::USAGE,
+            _ => exit::FAILED,
+        };
         Failure { exit, ..logged(error) }
     })?;
     Ok(0)

@@ -1,8 +1,8 @@
 //! `llts controller`: a controller in the foreground, until SIGTERM or Ctrl-C.
 
 use super::Session;
-use super::exit::Failure;
-use crate::shell::controller;
+use super::exit::{self, Failure};
+use crate::shell::controller::{self, ControllerError};
 use crate::shell::lock::StateLock;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
@@ -16,7 +16,10 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
     }
-    controller::run(config).map_err(logged)?;
+    controller::run(config).map_err(|error| {
+        let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
+        Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(error) }
+    })?;
     Ok(0)
 }
 

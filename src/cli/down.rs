@@ -1,15 +1,31 @@
-//! `llts down`: stop what `up` has started, and wait until nothing is left of it.
+//! `llts down`: stop what `up` has started, and wait until nothing is left of it; end what killed hosted runs have left, too.
+
+use std::path::Path;
 
 use serde_json::json;
 
 use super::Session;
-use super::exit::Failure;
+use super::exit::{FAILED, Failure};
 use super::output::note;
-use crate::shell::supervisor::{Stopped, stop};
+use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
 
 /// That nothing runs is what was asked for: no failure.
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
-    let stopped = stop(&session.config).map_err(Failure::failed)?;
+    let stopped = stop(&session.config);
+    // They are none of this service, and its end need not have succeeded.
+    let abandoned = end_abandoned(&session.config);
+    for Abandoned { folder, ended } in &abandoned {
+        let sentence = of_abandoned(folder, ended.as_ref());
+        match ended {
+            Ok(_) if !session.out.is_json() => session.out.line(sentence),
+            Ok(_) | Err(_) => note(&sentence),
+        }
+    }
+    show(session, stopped.map_err(Failure::failed)?, &abandoned);
+    Ok(if abandoned.iter().all(|one| one.ended.is_ok()) { 0 } else { FAILED })
+}
+
+fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     let state_dir = session.config.paths.state_dir.display();
     let is_nothing = stopped == Stopped::default();
     let sentence = match stopped {
@@ -23,11 +39,25 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         }
     };
     if session.out.is_json() {
-        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor }));
+        let abandoned: Vec<_> = abandoned
+            .iter()
+            .map(|Abandoned { folder, ended }| json!({ "folder": folder, "ended": ended.as_ref().ok(), "error": ended.as_ref().err() }))
+            .collect();
+        session.out.value(&json!({ "stopped": !is_nothing, "pid": stopped.supervisor, "abandoned": abandoned }));
     } else if is_nothing {
         note(&sentence);
     } else {
         session.out.line(sentence);
     }
-    Ok(0)
+}
+
+/// What became of a hosted service whose command, guard and supervisor were killed.
+pub(super) fn of_abandoned(folder: &Path, ended: Result<&u32, &String>) -> String {
+    let folder = folder.display();
+    match ended {
+        Ok(ended) => format!(
+            "a hosted service had lost its supervisor and its guard; ended {ended} processes of it and removed {folder}"
+        ),
+        Err(why) => format!("cannot end what a hosted service has left in {folder}: {why}"),
+    }
 }

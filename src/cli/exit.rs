@@ -43,6 +43,7 @@ impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let exit = match &error {
             ClientError::BadEndpoint { .. } => USAGE,
+            ClientError::Transport(error) if error.is_about_keys() => USAGE,
             ClientError::NoController { .. } => NO_CONTROLLER,
             ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
             ClientError::Reply(ReplyError::Refused { .. }) | ClientError::Denied { .. } => REFUSED,

@@ -10,7 +10,7 @@ use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
-use crate::shell::supervisor;
+use crate::shell::supervisor::{self, GuestLock};
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {
@@ -28,6 +28,8 @@ pub(super) struct GuardArgs {
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is no process", args.pid)))?;
     let process = ProcessId { pid, start_time: args.start_time };
+    // Held when the guarded process goes on, and by what this process detaches into.
+    let _keeper = args.guest.as_deref().map(GuestLock::join).transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next one of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
@@ -39,7 +41,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     if guard::watch(process, std::io::stdin(), end_below) == Watched::Died {
         match &args.guest {
             None => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
-            Some(folder) => supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?,
+            Some(folder) => drop(supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?),
         }
     }
     Ok(0)

@@ -50,7 +50,8 @@ use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
-use crate::shell::supervisor;
+use crate::shell::supervisor::{self, Abandoned};
+use crate::shell::transport;
 
 use args::{Arguments, Command, Global};
 use exit::Failure;
@@ -74,6 +75,18 @@ impl Session {
     /// This program, for processes that are it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
+    }
+
+    /// A service is not started with keys that its parts would refuse.
+    fn check_keys(&self) -> Result<(), Failure> {
+        transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// Ends what hosted runs have left whose keepers were killed, and says so.
+    fn end_abandoned(&self) {
+        for Abandoned { folder, ended } in supervisor::end_abandoned(&self.config) {
+            note(&down::of_abandoned(&folder, ended.as_ref()));
+        }
     }
 
     fn config_file(&self) -> Option<PathBuf> {

@@ -15,7 +15,7 @@ use crate::client::{Client, Waited};
 use crate::config::Transport;
 use crate::config::nearest::nearest;
 use crate::protocol::client::{AgentRow, Selector, Submission, TaskView};
-use crate::shell::hosted::{Host, HostPlan, Way};
+use crate::shell::hosted::{Host, HostLeft, HostPlan, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
 use crate::types::{ExitCode, ToolName, ToolSet};
@@ -43,7 +43,11 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
             let result = run_at(session, &mut signals, &host.up().controller, &submission);
             // Who leaves at once leaves the end of the service to its supervisor.
             if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
-                host.end(&mut signals).unwrap_or_else(|error| note(&error.to_string()));
+                match host.end(&mut signals) {
+                    Ok(()) => {}
+                    Err(HostLeft::Keepers(_)) => session.end_abandoned(),
+                    Err(error) => note(&error.to_string()),
+                }
             }
             result
         }
@@ -64,6 +68,8 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
 }
 
 fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
+    session.check_keys()?;
+    session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));

@@ -28,6 +28,8 @@ fn agents() -> RangedU64ValueParser<u16> {
 
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    session.check_keys()?;
+    session.end_abandoned();
     let launch = Launch {
         program: Session::program()?,
         config: session.config_file(),
@@ -45,6 +47,9 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut table = Table::pairs();
     table.row(["controller", &service.controller]);
     table.row(["publisher", &service.publisher]);
+    if let Some(http) = &service.http {
+        table.row(["http", http]);
+    }
     table.row(["agents", &service.agents.to_string()]);
     session.out.table(&table);
     Ok(0)

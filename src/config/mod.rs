@@ -8,6 +8,7 @@
 //! cannot be built.
 
 mod error;
+mod http;
 mod layers;
 mod log;
 pub(crate) mod nearest;
@@ -25,9 +26,10 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
+pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
-pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport};
+pub use network::{CurveClientFiles, CurveServerFiles, Exposure, LocalSocket, NetworkSection, Transport, is_loopback};
 pub use prompt::{PromptSection, Secret};
 pub use prompt_worker::PromptWorkerSection;
 pub use sections::{
@@ -36,7 +38,6 @@ pub use sections::{
 };
 pub use sources::{InForce, Sources};
 
-use network::is_loopback;
 use reader::Reader;
 
 /// Every key with its unit, its default and the reason for it: the file that is built into the program.
@@ -71,6 +72,8 @@ pub struct Config {
     pub log: LogSection,
     /// What holds for a submit that does not say otherwise.
     pub task_defaults: TaskDefaults,
+    /// The HTTP door of the controller.
+    pub http: HttpSection,
     /// The prompt master.
     pub prompt: PromptSection,
     /// The prompt worker.
@@ -138,6 +141,7 @@ impl Config {
             paths: PathsSection::read(&mut reader)?,
             log: LogSection::read(&mut reader)?,
             task_defaults: TaskDefaults::read(&mut reader)?,
+            http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
         };

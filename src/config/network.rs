@@ -45,7 +45,8 @@ pub enum Exposure {
 }
 
 /// Whether only this machine reaches an address; an IPv4 address may be written as an IPv6 one.
-pub(super) const fn is_loopback(ip: IpAddr) -> bool {
+#[must_use]
+pub const fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 

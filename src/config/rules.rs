@@ -20,6 +20,7 @@ const TEXT_BYTES_PER_BYTE: usize = 3;
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let found = insecure(config)
         .or_else(|| open_prompts(config))
+        .or_else(|| open_http(config))
         .or_else(|| curve(config))
         .or_else(|| local(config))
         .or_else(|| no_way_in(config))
@@ -52,6 +53,18 @@ fn open_prompts(config: &Config) -> Option<String> {
              are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
              everybody on that network is trusted",
             prompt.bind
+        )
+    })
+}
+
+fn open_http(config: &Config) -> Option<String> {
+    let http = &config.http;
+    let is_open = http.enabled && http.is_open() && http.token_file.is_none();
+    is_open.then(|| {
+        format!(
+            "http.BIND is {}, which other machines may reach, and no token is named that they must show; name one in \
+             http.TOKEN_FILE, or use a loopback address such as 127.0.0.1",
+            http.address.ip()
         )
     })
 }

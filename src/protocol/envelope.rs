@@ -5,6 +5,12 @@
 pub struct ReplyTo(Vec<Vec<u8>>);
 
 impl ReplyTo {
+    /// That of a request which has not come by ZMTP: its door gets this frame back.
+    #[must_use]
+    pub fn of(frame: Vec<u8>) -> Self {
+        Self(vec![frame])
+    }
+
     /// The frame that names the peer at our own ROUTER.
     #[must_use]
     pub fn peer(&self) -> &[u8] {

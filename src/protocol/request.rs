@@ -196,6 +196,21 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
     Ok((kind, message))
 }
 
+/// Whether a request of this `__TYPE__` is a question that changes nothing. A kind that is unknown might.
+#[must_use]
+pub fn only_asks(kind: &str) -> bool {
+    [
+        kind::TASK_QUERY,
+        kind::TASK_STATISTIC,
+        kind::TASK_DETAILS,
+        kind::TASK_EXPLAIN,
+        kind::AGENT_QUERY,
+        kind::AGENT_DETAILS,
+        kind::GATE_QUERY,
+    ]
+    .contains(&kind)
+}
+
 fn known_kind(value: &Scalar) -> Option<&'static str> {
     let text = value.as_text()?;
     KINDS.into_iter().find(|known| *known == text)

@@ -1,24 +1,25 @@
 //! The controller's process: sockets around the engine.
 //!
-//! A turn is one wait, then everything that is ready goes through the engine, then its effects: what needs no promise leaves
-//! at once, the records go to the store, and the promises leave in the turn that learns of the commit (design, section 4). The
-//! addresses that are pushed to have a slice of each turn ([`super::push`]).
+//! A turn is one wait; then everything that is ready goes to the [`Sequencer`], and its departures to the sockets, the store
+//! and the addresses that are pushed to, which have a slice of each turn ([`super::push`]). What leaves when is decided there
+//! (design, section 4).
 
-mod connection;
 mod error;
 mod settings;
 
-use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
+use std::sync::Arc;
 
 use nix::sys::signal::Signal;
 
-use connection::connection;
 pub use error::ControllerError;
 
 use super::clock;
+use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
+use super::http::Http;
 use super::lock::StateLock;
+use super::metrics::Metrics;
 use super::prompt::Hosted;
 use super::push::Pusher;
 use super::signals::Signals;
@@ -26,19 +27,15 @@ use super::store::{CommitError, Store, Writer};
 use super::transport::{self, Ports};
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
-use crate::engine::controller::{
-    Answer, Claim, Controller, Effect, Ledger, Promises, Record, Ticket, UNHURRIED, claim_of_reply,
-};
-use crate::protocol::envelope::{self, Received, ReplyTo};
+use crate::engine::controller::{Controller, Departure, Route, Sequencer};
 use crate::protocol::publish;
-use crate::protocol::reply::{self, PageBytes, Reply};
+use crate::protocol::reply::{self, PageBytes};
 use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
-use crate::protocol::{Code, Refusal};
-use crate::types::{Mono, Now, TaskRecord};
+use crate::types::{Mono, Now};
 
-/// Messages of one turn: many share a commit, and no flood keeps a deadline waiting for long.
-const MESSAGES_PER_TURN: usize = 256;
+/// Requests of one turn by each door: many share a commit, and no flood keeps a deadline waiting for long.
+const REQUESTS_PER_TURN: usize = 256;
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
 ///
@@ -57,20 +54,22 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let pusher = Pusher::start(settings::push(config, &rules, transport::push_keys(config)?))?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
-    let engine = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
+    let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
-    announce(config, &*ports, prompts.as_ref())?;
+    let metrics = Arc::new(Metrics::new(&pusher.waited()));
+    let http = config.http.enabled.then(|| Http::start(config, rules.limits, &metrics)).transpose()?;
+    announce(config, &*ports, http.as_ref(), prompts.as_ref())?;
+    let others = http.map(|http| Box::new(http) as Box<dyn Door>).into_iter().collect();
     let mut service = Service {
-        engine,
-        ports,
+        sequencer: Sequencer::new(controller),
+        doors: Doors::new(ZmtpDoor::new(ports), others),
         pusher,
-        ledger: Ledger::default(),
         writer: Writer::start(store)?,
         rules,
         page_bytes,
-        routes: BTreeMap::new(),
-        tickets: 0,
+        metrics,
+        commit_began: Mono::from_nanos(0),
         dropped: 0,
     };
     let served = service.serve(&mut signals);
@@ -81,7 +80,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std::io::Result<()> {
+fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&Hosted>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
@@ -89,48 +88,27 @@ fn announce(config: &Config, ports: &dyn Ports, prompts: Option<&Hosted>) -> std
     for warning in trust::warnings(config) {
         log::warn!("{warning}");
     }
-    log::info!("controller ready: rep {requests} pub {broadcasts}");
+    let http = http.map_or_else(String::new, |http| format!(" http http://{}", http.address()));
+    let ready = format!("controller ready: rep {requests} pub {broadcasts}{http}");
+    log::info!("{ready}");
     let mut out = std::io::stdout();
-    writeln!(out, "llts controller ready: rep {requests} pub {broadcasts}")?;
+    writeln!(out, "llts {ready}")?;
     if let Some(prompts) = prompts {
         writeln!(out, "{prompts}")?;
     }
     out.flush()
 }
 
-/// What leaves only after the commit of its turn.
-#[derive(Debug)]
-enum Promise {
-    Reply(ReplyTo, &'static str, Reply),
-    /// An answer that a store in trouble does not hold up.
-    View(ReplyTo, &'static str, Reply),
-    /// Whoever gets it does not wait for it.
-    Confirmation(ReplyTo, &'static str, Reply),
-    /// Written to its address by then.
-    Push(Mono, Box<TaskRecord>),
-    PushAgain(Box<TaskRecord>),
-}
-
-/// What a turn has come to, beside its promises.
-#[derive(Debug, Default)]
-struct Decided {
-    records: Vec<Record>,
-    /// Each by when it is to be written to its address.
-    pushes: Vec<(Mono, Box<TaskRecord>)>,
-}
-
 struct Service {
-    engine: Controller,
-    ports: Box<dyn Ports>,
+    sequencer: Sequencer<Address>,
+    doors: Doors,
     pusher: Pusher,
-    ledger: Ledger<Promise>,
     writer: Writer,
     rules: Rules,
     page_bytes: PageBytes,
-    /// Where the answers to parked requests go, and of which kind they are.
-    routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
-    tickets: u64,
-    /// Frames that nobody could be answered for, and answers that nobody took.
+    metrics: Arc<Metrics>,
+    commit_began: Mono,
+    /// Replies that could not be sent.
     dropped: u64,
 }
 
@@ -138,225 +116,49 @@ impl Service {
     fn serve(&mut self, signals: &mut Signals) -> Result<(), ControllerError> {
         loop {
             let before = clock::now().mono;
-            let engine_deadline = self.engine.poll_timeout().map(|(at, _)| at);
-            let deadlines = engine_deadline.into_iter().chain(self.ledger.poll_timeout());
-            let deadline = deadlines.chain(self.pusher.poll_timeout(before)).min();
+            let deadline = self.sequencer.poll_timeout().map(|(at, _)| at);
+            let deadline = deadline.into_iter().chain(self.pusher.poll_timeout(before)).min();
             let fds = [signals.as_fd(), self.pusher.as_fd(), self.writer.as_fd()];
-            let ready = self.ports.wait(before, deadline, &fds);
+            let [signalled, pushes_ready, store_ready] = self.doors.wait(before, deadline, fds);
             let now = clock::now();
-            let mut promises = Promises::default();
-            self.receive(now, &mut promises);
-            self.pusher.turn(now.mono, ready[1]);
+            self.receive(now);
+            self.pusher.turn(now.mono, pushes_ready);
             self.acknowledge(now);
-            if ready[2] {
-                self.settle(now)?;
+            if store_ready {
+                self.take_outcome(now)?;
             }
-            self.engine.handle_timeout(now);
-            self.finish_turn(now, promises);
-            if ready[0]
-                && let Some(signal) = signals.read().first()
-            {
+            self.sequencer.handle_timeout(now);
+            self.depart(now);
+            if signalled && let Some(signal) = signals.read().first() {
                 log::info!("{signal}: stopping");
                 return Ok(());
             }
         }
     }
 
-    fn receive(&mut self, now: Now, promises: &mut Promises<Promise>) {
-        for _ in 0..MESSAGES_PER_TURN {
-            let Some(frames) = self.ports.receive() else { break };
-            match envelope::open(frames) {
-                Received::Request(reply_to, body) => self.handle(now, reply_to, &body, promises),
-                Received::ExtraFrames(reply_to) => {
-                    let refusal =
-                        Refusal::new(Code::NotJson, "the message has more than one frame; send one JSON object");
-                    self.answer(now, reply_to, kind::ERROR, refusal.into(), promises);
+    fn receive(&mut self, now: Now) {
+        for door in self.doors.numbers() {
+            for _ in 0..REQUESTS_PER_TURN {
+                let Some(request) = self.doors.receive(door) else { break };
+                self.take(now, request);
+            }
+        }
+        while let Some(connection) = self.doors.poll_closed() {
+            self.sequencer.handle_disconnected(connection);
+        }
+    }
+
+    fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
+        let read =
+            |body: Vec<u8>| request::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
+        match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
+            Ok((kind, message)) => {
+                if let Message::Agent(..) = message {
+                    self.doors.keep(&to);
                 }
-                Received::Drop => self.dropped += 1,
+                self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
-        }
-        while let Some(peer) = self.ports.poll_closed() {
-            for ticket in self.engine.handle_disconnected(connection(&peer)) {
-                self.routes.remove(&ticket);
-            }
-        }
-    }
-
-    fn handle(&mut self, now: Now, reply_to: ReplyTo, body: &[u8], promises: &mut Promises<Promise>) {
-        let (kind, message) = match request::parse(body, &self.rules) {
-            Ok(parsed) => parsed,
-            Err(refused) => return self.answer(now, reply_to, refused.kind, refused.refusal.into(), promises),
-        };
-        self.tickets += 1;
-        let ticket = Ticket { connection: connection(reply_to.peer()), number: self.tickets };
-        let answer = match message {
-            Message::Client(request) => self.engine.handle_request(now, ticket, request),
-            Message::Agent(sender, message) => {
-                self.ports.keep(reply_to.peer());
-                self.engine.handle_agent(now, ticket, &sender, message)
-            }
-        };
-        match answer {
-            Answer::Now(reply) => self.answer(now, reply_to, kind, reply, promises),
-            Answer::Later => {
-                self.routes.insert(ticket, (reply_to, kind));
-            }
-            Answer::NowAndLater(reply) => {
-                self.routes.insert(ticket, (reply_to.clone(), kind::TASK_APPLY));
-                // The agent goes on with the next task; that the end of the last one is stored, it can learn later.
-                promises.add(now.mono + UNHURRIED, Promise::Confirmation(reply_to, kind, reply));
-            }
-        }
-    }
-
-    fn answer(&mut self, now: Now, to: ReplyTo, kind: &'static str, reply: Reply, promises: &mut Promises<Promise>) {
-        self.answer_with(now, claim_of_reply(&reply), (to, kind), reply, promises);
-    }
-
-    fn answer_with(
-        &mut self,
-        now: Now,
-        claim: Claim,
-        (to, kind): (ReplyTo, &'static str),
-        reply: Reply,
-        promises: &mut Promises<Promise>,
-    ) {
-        match claim {
-            _ if !claim.waits(self.ledger.is_in_trouble()) => self.send(now, to, kind, &reply),
-            Claim::View => promises.add(now.mono, Promise::View(to, kind, reply)),
-            Claim::Promise | Claim::Nothing => promises.add(now.mono, Promise::Reply(to, kind, reply)),
-        }
-    }
-
-    fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) {
-        let body = reply::encode(kind, reply, self.page_bytes);
-        let Err(why) = self.ports.send(to.frames(body)) else { return };
-        self.dropped += 1;
-        if let Reply::Assigned(record) = reply {
-            log::debug!("task {} did not reach its agent: {why:?}", record.id);
-            self.engine.handle_undelivered(now, record.id, record.round);
-        }
-    }
-
-    /// Does what the engine has decided; then nothing of this turn is left, but for the commit.
-    fn finish_turn(&mut self, now: Now, mut promises: Promises<Promise>) {
-        loop {
-            let Decided { records, pushes } = self.apply_effects(now, &mut promises);
-            let is_over = records.is_empty() && pushes.is_empty() && promises.is_empty();
-            let kept = self.ledger.handle_turn(now.mono, records, std::mem::take(&mut promises));
-            // First the agents, which stand still until they have their tasks; then the disk, which goes on by itself.
-            self.ports.flush();
-            if let Some(records) = self.ledger.poll_commit(now.mono) {
-                self.writer.commit(records);
-            }
-            for (by, record) in pushes {
-                self.push(now, by, &record);
-            }
-            self.keep(now, kept);
-            if is_over {
-                break;
-            }
-            // Once more: a promise that met no peer is news for the engine.
-        }
-        self.ports.flush();
-        self.pusher.flush(now.mono);
-    }
-
-    /// Takes what a commit has come to.
-    ///
-    /// # Errors
-    /// When nobody can say what the disk holds.
-    fn settle(&mut self, now: Now) -> Result<(), ControllerError> {
-        match self.writer.poll_outcome() {
-            None => {}
-            Some(Ok(())) => {
-                let kept = self.ledger.handle_stored();
-                self.engine.handle_committed(kept.newest);
-                if kept.recovered {
-                    log::info!("the store can be written again");
-                    self.engine.handle_store(None);
-                }
-                self.keep(now, kept.promises);
-            }
-            Some(Err((CommitError::Later(why), records))) => {
-                if let Some(promises) = self.ledger.handle_trouble(now.mono, records) {
-                    log::error!("the store cannot be written: {why}; submits are refused until it can");
-                    self.refuse_unstored(now, &why.to_string(), promises);
-                    self.engine.handle_store(Some(why.to_string()));
-                }
-            }
-            Some(Err((fatal, _))) => return Err(fatal.into()),
-        }
-        Ok(())
-    }
-
-    fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Decided {
-        let mut decided = Decided::default();
-        while let Some(effect) = self.engine.poll_effect() {
-            let claim = effect.claim();
-            match effect {
-                Effect::Record(record) => decided.records.push(record),
-                Effect::Publish(message) => self.ports.publish(publish::encode(&message)),
-                Effect::Push(record) => {
-                    let by = now.mono + record.slack();
-                    if claim.waits(self.ledger.is_in_trouble()) {
-                        promises.add(by, Promise::Push(by, record));
-                    } else {
-                        decided.pushes.push((by, record));
-                    }
-                }
-                Effect::PushAgain(record) => promises.add(now.mono, Promise::PushAgain(record)),
-                Effect::Reply(ticket, reply) => {
-                    let Some(route) = self.routes.remove(&ticket) else { continue };
-                    self.answer_with(now, claim, route, reply, promises);
-                }
-            }
-        }
-        decided
-    }
-
-    /// What was promised rests on the disk.
-    fn keep(&mut self, now: Now, promises: Vec<Promise>) {
-        for promise in promises {
-            match promise {
-                Promise::Reply(to, kind, reply) | Promise::View(to, kind, reply) => self.send(now, to, kind, &reply),
-                Promise::Confirmation(to, kind, reply) => {
-                    let body = reply::encode(kind, &reply, self.page_bytes);
-                    self.dropped += u64::from(self.ports.send_within(UNHURRIED, to.frames(body)).is_err());
-                }
-                Promise::Push(by, record) => self.push(now, by, &record),
-                Promise::PushAgain(record) => self.push_to_address(now, now.mono, &record),
-            }
-        }
-    }
-
-    /// Submits that could not be stored are refused as if they had never come; other promises wait for the store. Who has only
-    /// looked at a task does not.
-    fn refuse_unstored(&mut self, now: Now, why: &str, promises: Vec<Promise>) {
-        for promise in promises {
-            match promise {
-                Promise::Reply(to, kind, Reply::Submitted { task, duplicate, .. })
-                    if self.engine.handle_unstored(now, task, duplicate) =>
-                {
-                    let message = format!("the task cannot be stored ({why}); submit it again later");
-                    self.send(now, to, kind, &Refusal::new(Code::LimitReached, message).into());
-                }
-                Promise::View(to, kind, reply) => self.send(now, to, kind, &reply),
-                promise => self.ledger.hold(promise),
-            }
-        }
-    }
-
-    fn push(&mut self, now: Now, by: Mono, record: &TaskRecord) {
-        if self.ports.is_watched() {
-            self.ports.publish(publish::encode_status(record));
-        }
-        self.push_to_address(now, by, record);
-    }
-
-    fn push_to_address(&mut self, now: Now, by: Mono, record: &TaskRecord) {
-        if let Some(address) = &record.address {
-            self.pusher.push_by(now.mono, by, address, publish::encode_status(record));
+            Err((kind, refusal)) => self.sequencer.handle_refused(now, Route { to, kind }, refusal),
         }
     }
 
@@ -364,28 +166,89 @@ impl Service {
     fn acknowledge(&mut self, now: Now) {
         while let Some(received) = self.pusher.poll_acknowledgement() {
             if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
-                self.engine.handle_acknowledgement(now, task, pushes, &received.from);
+                self.sequencer.handle_acknowledgement(now, task, pushes, &received.from);
             }
         }
     }
 
-    /// Answers whoever waits for an answer, stores what is decided, and delivers what has been pushed.
+    /// Takes the outcome of a commit.
+    ///
+    /// # Errors
+    /// When nobody can say what the disk holds.
+    fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
+        let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
+        self.metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
+        match outcome {
+            Ok(()) => {
+                let recovered = self.sequencer.handle_stored();
+                if recovered {
+                    log::info!("the store can be written again");
+                }
+            }
+            Err((CommitError::Later(why), records)) => {
+                let is_new = self.sequencer.handle_trouble(now, &why.to_string(), records);
+                if is_new {
+                    log::error!("the store cannot be written: {why}; submits are refused until it can");
+                }
+            }
+            Err((fatal, _)) => return Err(fatal.into()),
+        }
+        Ok(())
+    }
+
+    /// Ends a turn.
+    fn depart(&mut self, now: Now) {
+        while let Some(departure) = self.sequencer.poll_departure(now) {
+            match departure {
+                Departure::Reply { route: Route { to, kind }, reply, delay_max } => {
+                    let body = reply::encode(kind, &reply, self.page_bytes);
+                    if let Err(why) = self.doors.send(to, body, delay_max) {
+                        log::debug!("an answer to {kind} was not sent: {why:?}");
+                        self.dropped += 1;
+                        self.sequencer.handle_undelivered(now, &reply);
+                    }
+                }
+                Departure::Publish(message) => self.doors.publish(&publish::encode(&message)),
+                Departure::Flush => self.doors.flush(),
+                Departure::Commit(records) => {
+                    self.commit_began = now.mono;
+                    self.writer.commit(records);
+                }
+                Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
+                Departure::PushAgain(record) => {
+                    if let Some(address) = &record.address {
+                        self.pusher.push_by(now.mono, now.mono, address, publish::encode_status(&record));
+                    }
+                }
+            }
+        }
+        self.doors.flush();
+        self.pusher.flush(now.mono);
+        self.metrics.measured(self.doors.connections(), self.pusher.counts().dropped());
+    }
+
+    fn push(&mut self, now: Now, by: Mono, change: Change<'_>) {
+        self.doors.show(&change);
+        if let Some(address) = &change.record.address {
+            self.pusher.push_by(now.mono, by, address, change.into_message());
+        }
+    }
+
+    /// Answers every parked request, stores what is decided, and delivers what has been pushed.
     fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
-        self.engine.handle_stop();
-        self.ledger.close();
-        let mut promises = Promises::default();
-        self.receive(now, &mut promises);
-        self.finish_turn(now, promises);
-        while !self.ledger.is_at_rest() {
-            self.ports.wait(clock::now().mono, None, &[self.writer.as_fd()]);
+        self.sequencer.handle_stop();
+        self.receive(now);
+        self.depart(now);
+        while !self.sequencer.is_at_rest() {
+            let [_] = self.doors.wait(clock::now().mono, None, [self.writer.as_fd()]);
             let now = clock::now();
-            self.settle(now)?;
-            self.finish_turn(now, Promises::default());
+            self.take_outcome(now)?;
+            self.depart(now);
         }
         let counts = self.pusher.stop();
-        self.ports.close();
-        log::info!("controller stopped; {} messages dropped; pushes: {counts:?}", self.dropped);
+        self.doors.close();
+        log::info!("controller stopped; {} replies were not sent; pushes: {counts:?}", self.dropped);
         Ok(())
     }
 }

@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use zeroize::Zeroizing;
 
+use super::trust::quoted;
 use crate::config::{CurveClientFiles, CurveServerFiles};
 use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, PublicKey};
 
@@ -31,8 +32,16 @@ pub enum KeyError {
         /// Why.
         source: io::Error,
     },
+    /// There is no such file.
+    #[error("there is no key file {}; {remedy}", .path.display())]
+    Missing {
+        /// Where it should be.
+        path: PathBuf,
+        /// How one gets there.
+        remedy: String,
+    },
     /// It is readable for others than its owner.
-    #[error("{} holds a secret key and others may read it (mode {mode:03o}); say chmod 600 {}", .path.display(), .path.display())]
+    #[error("{} holds a secret key and others may read it (mode {mode:03o}); say `chmod 600 {}`", .path.display(), quoted(path))]
     Open {
         /// Which.
         path: PathBuf,
@@ -40,7 +49,7 @@ pub enum KeyError {
         mode: u32,
     },
     /// Others than its owner may put another key in its place.
-    #[error("others may write {} (mode {mode:03o}) and put keys of their own there; say chmod go-w {}", .path.display(), .path.display())]
+    #[error("others may write {} (mode {mode:03o}) and put keys of their own there; say `chmod go-w {}`", .path.display(), quoted(path))]
     Writable {
         /// The file, or the folder of keys.
         path: PathBuf,
@@ -48,7 +57,7 @@ pub enum KeyError {
         mode: u32,
     },
     /// It belongs to somebody who is neither the user of this process nor root.
-    #[error("{} belongs to the user {owner}, who may put keys of his own there; say chown {} {}", .path.display(), rustix::process::geteuid().as_raw(), .path.display())]
+    #[error("{} belongs to the user {owner}, who may put keys of his own there; say `chown {} {}`", .path.display(), rustix::process::geteuid().as_raw(), quoted(path))]
     Foreign {
         /// The file, or the folder of keys.
         path: PathBuf,
@@ -82,13 +91,25 @@ pub enum KeyError {
     Nobody(PathBuf),
 }
 
+impl KeyError {
+    /// The same, and what is to be done if the file is not there.
+    fn with_remedy(self, remedy: impl FnOnce() -> String) -> Self {
+        match self {
+            Self::Read { path, source } if source.kind() == io::ErrorKind::NotFound => {
+                Self::Missing { path, remedy: remedy() }
+            }
+            other => other,
+        }
+    }
+}
+
 /// Reads the pair of a controller.
 ///
 /// # Errors
 /// [`KeyError`], when its file is not as it should be.
 pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
     let path = &files.secret_key;
-    let (text, metadata) = read(path)?;
+    let (text, metadata) = read_secret(path)?;
     check_owner(path, &metadata)?;
     secret(path, &text, &metadata)
 }
@@ -98,8 +119,10 @@ pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
 /// # Errors
 /// [`KeyError`], for the first file that is not as it should be.
 pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
-    let (text, metadata) = read(&files.secret_key)?;
-    Ok(ClientKeys { pair: secret(&files.secret_key, &text, &metadata)?, server: public(&files.server_key)? })
+    let (text, metadata) = read_secret(&files.secret_key)?;
+    let pair = secret(&files.secret_key, &text, &metadata)?;
+    let copy = || "copy the public key of the controller there, or name another file".to_owned();
+    Ok(ClientKeys { pair, server: public(&files.server_key).map_err(|error| error.with_remedy(copy))? })
 }
 
 /// What the name of a file with a secret key has behind it in that of the public one.
@@ -147,6 +170,11 @@ pub fn public(path: &Path) -> Result<PublicKey, KeyError> {
     let (text, metadata) = read(path)?;
     check_writers(path, &metadata)?;
     PublicKey::parse(text.trim_end()).map_err(|why| KeyError::NoKey { path: path.to_owned(), why })
+}
+
+fn read_secret(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
+    let make = || format!("make a pair with `llts keys new {}`, or name another file", quoted(path));
+    read(path).map_err(|error| error.with_remedy(make))
 }
 
 /// The text of a key file, which does not stay in memory.
@@ -205,7 +233,11 @@ mod tests {
         let files = CurveServerFiles { secret_key: secret_key.clone(), authorised_keys: authorised_keys.clone() };
         let says = || KeyFolder::open(&files).map(|_| String::new()).unwrap_or_else(|error| error.to_string());
 
-        assert!(says().starts_with("cannot read the key file") && says().contains("secret"), "{}", says());
+        assert!(
+            says().starts_with("there is no key file") && says().contains("secret; make a pair with `llts keys new /"),
+            "{}",
+            says()
+        );
         put(&secret_key, &ours.secret_text(), 0o640);
         assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
         put(&secret_key, "not a key", 0o600);

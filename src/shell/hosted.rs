@@ -1,7 +1,8 @@
 //! A service for the time of one command, with everything that it writes in a folder of its own.
 //!
 //! It cannot outlive us: the supervisor ends when our end of its standard input is closed, also by a SIGKILL. Should the
-//! supervisor be killed too, our guard ends what both have left.
+//! supervisor be killed too, our guard ends what both have left. When all three were killed, the next such command does, or
+//! `llts up`, or `llts down`.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -13,7 +14,9 @@ use super::endpoint::Address;
 use super::guard::{Guard, GuardError, GuardPlan};
 use super::removal;
 use super::signals::Signals;
-use super::supervisor::{GUEST_PREFIX, Launch, LaunchError, Launched, Service};
+use super::supervisor::{
+    GUEST_LOG, GUEST_PREFIX, GUEST_STATE, GUEST_WORK, GuestLock, Launch, LaunchError, Launched, Service,
+};
 
 /// The socket of the controller, in the folder of the service.
 const SOCKET: &str = "socket";
@@ -57,13 +60,19 @@ pub enum HostError {
     Launch(#[from] LaunchError),
 }
 
-/// The folder of a hosted service that could not be removed.
+/// Why something of a hosted service is left.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
-    .0.display()
-)]
-pub struct FolderLeft(PathBuf);
+pub enum HostLeft {
+    /// Its folder could not be removed.
+    #[error(
+        "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
+        .0.display()
+    )]
+    Folder(PathBuf),
+    /// Its supervisor was killed, and so was the guard that would end the rest.
+    #[error("the supervisor and the guard of the service in {} were killed", .0.display())]
+    Keepers(PathBuf),
+}
 
 /// A hosted service. Dropping it asks it to end; [`Host::end`] also waits.
 #[derive(Debug)]
@@ -72,6 +81,8 @@ pub struct Host {
     folder: PathBuf,
     launched: Launched,
     guard: Guard,
+    /// While this is held, no other command takes the service for an abandoned one.
+    _keeper: GuestLock,
 }
 
 impl HostPlan {
@@ -80,7 +91,7 @@ impl HostPlan {
     /// # Errors
     /// [`HostError`]
     pub fn start(self, signals: &mut Signals) -> Result<Host, HostError> {
-        let folder = make_folder().map_err(HostError::Folder)?;
+        let (folder, keeper) = make_folder().map_err(HostError::Folder)?;
         let mut environment = places(&folder, self.way);
         environment.extend(self.environment);
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
@@ -94,7 +105,7 @@ impl HostPlan {
             Ok((up, launched))
         });
         match result {
-            Ok((up, launched)) => Ok(Host { up, folder, launched, guard }),
+            Ok((up, launched)) => Ok(Host { up, folder, launched, guard, _keeper: keeper }),
             Err(error) => {
                 if let LaunchError::Start(_) = error {
                     let _ = removal::remove(&folder);
@@ -122,15 +133,17 @@ impl Host {
     /// Stops the service and waits until nothing is left of it.
     ///
     /// # Errors
-    /// When a part of its folder stays, such as what a tool has mounted in it.
-    pub fn end(self, signals: &mut Signals) -> Result<(), FolderLeft> {
+    /// When a part of its folder stays, such as what a tool has mounted in it; or when no process is left that would end the service:
+    /// then [`supervisor::end_abandoned`](super::supervisor::end_abandoned) does.
+    pub fn end(self, signals: &mut Signals) -> Result<(), HostLeft> {
         let Self { folder, launched, guard, .. } = self;
         if !launched.end(signals) {
-            return Ok(());
+            // Its guard ends the rest when we are gone.
+            return if guard.is_gone() { Err(HostLeft::Keepers(folder)) } else { Ok(()) };
         }
         // Its guard goes on with what the supervisor has left there.
         if folder.exists() {
-            return Err(FolderLeft(folder));
+            return Err(HostLeft::Folder(folder));
         }
         guard.release();
         Ok(())
@@ -144,9 +157,9 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     let mut places = vec![
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
-        ("LLTS_STATE_DIR", inside("state")),
-        ("LLTS_AGENT_WORK_DIR", inside("work")),
-        ("LLTS_LOG_DIR", inside("log")),
+        ("LLTS_STATE_DIR", inside(GUEST_STATE)),
+        ("LLTS_AGENT_WORK_DIR", inside(GUEST_WORK)),
+        ("LLTS_LOG_DIR", inside(GUEST_LOG)),
     ];
     let port = if way == Way::Socket && is_short(&socket.of_broadcasts()) {
         places.push(("LLTS_CONTROLLER_IPC_FILE", inside(SOCKET)));
@@ -158,15 +171,21 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     places
 }
 
-fn make_folder() -> io::Result<PathBuf> {
+fn make_folder() -> io::Result<(PathBuf, GuestLock)> {
     // An absolute path, whatever TMPDIR says: the service may be asked from another folder.
     let base = std::path::absolute(std::env::temp_dir())?;
     let folder = base.join(format!("{GUEST_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
     // Nobody else may look into it, or have made it before us.
     let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
     private(&folder)?;
-    private(&folder.join("log"))?;
-    Ok(folder)
+    let keeper = GuestLock::make(&folder).and_then(|keeper| private(&folder.join(GUEST_LOG)).map(|()| keeper));
+    match keeper {
+        Ok(keeper) => Ok((folder, keeper)),
+        Err(error) => {
+            let _ = removal::remove(&folder);
+            Err(error)
+        }
+    }
 }
 
 /// The supervisor removes the folder when nothing of the service is left. While it is there, its guard has something to do.

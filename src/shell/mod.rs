@@ -1,17 +1,20 @@
 //! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
-mod bell;
+pub mod background;
 pub mod clock;
 pub mod controller;
 pub mod curve_keys;
+pub mod door;
 pub mod endpoint;
 mod file_stamp;
 pub mod guard;
 pub mod hosted;
+pub mod http;
 pub mod limits;
 pub mod lock;
 pub mod logging;
+pub mod metrics;
 pub mod privacy;
 pub mod process;
 pub mod prompt;

@@ -84,7 +84,11 @@ impl Store {
             Ok(())
         };
         set_up().map_err(|error| StoreError::of(&path, error))?;
-        schema::migrate(&connection, &path)?;
+        if schema::migrate(&connection, &path)? {
+            // Into the file itself, before any task is: a log that is lost or cut later must not make it look like a new one.
+            let written = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+            written.map_err(|error| StoreError::of(&path, error))?;
+        }
         let checkpointer = Checkpointer::start(connect(&path, OpenFlags::default())?)?;
         Ok(Self { connection, checkpointer, rows_since_checkpoint: 0 })
     }
@@ -160,7 +164,9 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     }
     torn_at_for_reader(&path)?;
     let connection = connect(&path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    schema::check(&connection, &path)?;
+    if !schema::check(&connection, &path)? {
+        return Ok(0);
+    }
     let mut count = 0;
     read(&connection, &path, &Rules::of_history(), |record| {
         count += 1;
@@ -179,6 +185,14 @@ pub fn finish_repair(state_dir: &Path) -> Result<(), StoreError> {
         log::warn!("the repair of {} is finished; the damaged store is kept in {}", path.display(), kept.display());
     }
     Ok(())
+}
+
+/// Bytes of all files of the store.
+#[must_use]
+pub fn bytes(state_dir: &Path) -> u64 {
+    let path = state_dir.join(FILE);
+    let size = |end| fs::metadata(beside(&path, end)).map_or(0, |about| about.len());
+    ["", "-wal", "-shm"].into_iter().map(size).sum()
 }
 
 /// Where the last commit of the log is cut off, if it is.

@@ -8,13 +8,14 @@
 //! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
 //! many messages share a write. Nothing here waits for a peer.
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::curve_keys::{self, KeyFolder};
+use super::curve_keys::{self, KeyError, KeyFolder};
 use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, Places, PortSettings, Requester};
 use super::zmq::{ZmqLink, ZmqPorts};
 use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
@@ -41,6 +42,20 @@ impl SocketError {
         source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
     ) -> Self {
         Self { what, endpoint: endpoint.to_owned(), source: source.into() }
+    }
+}
+
+impl SocketError {
+    /// Whether a file of keys is not as it should be.
+    #[must_use]
+    pub fn is_about_keys(&self) -> bool {
+        self.source.is::<KeyError>()
+    }
+
+    /// Whether the place of a socket is taken by something else.
+    pub(super) fn is_taken(&self) -> bool {
+        let kind = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
+        matches!(kind, Some(io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists))
     }
 }
 
@@ -75,23 +90,21 @@ pub trait Ports {
     /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
     fn keep(&mut self, peer: &[u8]);
 
-    /// Answers: the frames of a request up to its delimiter, then the body.
+    /// Answers: the frames of a request up to its delimiter, then the body. The answer may be held back for `delay_max`, to share
+    /// a write with another message to the same peer.
     ///
     /// # Errors
     /// When the peer is gone or does not read.
-    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
-
-    /// As [`Self::send`], for an answer that may wait so long for another message to the same peer, and share its write.
-    ///
-    /// # Errors
-    /// When the peer is gone or does not read.
-    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable>;
+    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable>;
 
     /// Sends to whoever asks for it and reads; it may be lost.
     fn publish(&mut self, frame: Vec<u8>);
 
     /// Whether anybody asks for the messages that are made on demand.
     fn is_watched(&self) -> bool;
+
+    /// Open connections, as far as the transport knows.
+    fn connections(&self) -> usize;
 
     /// Hands over to the kernel what was sent.
     fn flush(&mut self);
@@ -208,6 +221,18 @@ fn controller_socket(config: &Config) -> Option<PathBuf> {
     Some(everywhere.filter(fits).unwrap_or(path))
 }
 
+/// What an operator should know of a socket that is the only way in, and whose path holds in this folder alone.
+#[must_use]
+pub fn warning(config: &Config) -> Option<String> {
+    let path = controller_socket(config).filter(|path| config.controller.requests.is_none() && path.is_relative())?;
+    let everywhere = std::path::absolute(path).ok()?;
+    Some(format!(
+        "the path of the socket {} is too long for programs in other folders, tools among them; name a shorter one with \
+         CONTROLLER_IPC_FILE",
+        everywhere.display()
+    ))
+}
+
 /// Where an agent hears broadcasts: on the way that its requests take. `None`: what they say also comes with the answers to its
 /// heartbeats.
 fn broadcast_endpoint(config: &Config) -> Option<String> {
@@ -274,6 +299,18 @@ fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
     let keys = KeyFolder::open(files).map_err(|source| SocketError::new("secure", endpoint, source))?;
     log::info!("{} keys may connect to {endpoint}", keys.keys().authorised.len());
     Ok(Some(keys))
+}
+
+/// Reads the keys that the configuration names, before anything is started that needs them.
+///
+/// # Errors
+/// For the first file that is not as it should be.
+pub fn check_keys(config: &Config) -> Result<(), SocketError> {
+    let endpoint = agent_endpoint(config);
+    if let Some(files) = &config.network.curve_server {
+        KeyFolder::open(files).map_err(|source| SocketError::new("secure", &endpoint, source))?;
+    }
+    client_security(config, &endpoint).map(drop)
 }
 
 fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketError> {

@@ -36,6 +36,7 @@ pub struct Untrusted {
     key: &'static str,
     folder: PathBuf,
     what: String,
+    /// With the command between backticks.
     remedy: String,
 }
 
@@ -151,7 +152,7 @@ impl Trust {
         let place = if is_itself { "it".to_owned() } else { folder.display().to_string() };
         let quoted = quoted(folder);
         if !self.is_trusted(metadata) && (is_itself || Some(owner) != self.outside) {
-            return Some((format!("{place} belongs to {}", name_of(owner)), format!("chown {} {quoted}", self.us)));
+            return Some((format!("{place} belongs to {}", name_of(owner)), format!("`chown {} {quoted}`", self.us)));
         }
         let is_shared = mode & GROUP_WRITE != 0 && (is_itself || !owner.is_root());
         let by = if mode & OTHERS_WRITE != 0 {
@@ -163,8 +164,8 @@ impl Trust {
         };
         // In a sticky folder others cannot touch ours. But they can put theirs beside it.
         let remedy = match mode & STICKY {
-            0 => format!("chmod go-w {quoted}"),
-            _ if is_itself => format!("mkdir -m 700 {quoted}/llts and name that"),
+            0 => format!("`chmod go-w {quoted}`"),
+            _ if is_itself => format!("`mkdir -m 700 {quoted}/llts` and name that"),
             _ => return None,
         };
         Some((format!("{place} may be written by {by} (mode {:o})", mode & 0o7777), remedy))
@@ -200,7 +201,7 @@ fn name_of(uid: Uid) -> String {
 }
 
 /// A path as a word of a shell.
-fn quoted(path: &Path) -> String {
+pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte));
     if is_plain { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
@@ -241,21 +242,21 @@ mod tests {
             let path = folder.display();
             let expected = format!(
                 "STATE_DIR is {path}, and it may be written by others (mode {mode:o}): whoever writes there decides what \
-                 runs here; say chmod go-w {path}, or name another folder"
+                 runs here; say `chmod go-w {path}`, or name another folder"
             );
             assert_eq!(checked(&folder), Err(expected));
         }
         chmod(&folder, 0o1777);
         let refused = checked(&folder).unwrap_err();
         assert!(
-            refused.contains(&format!("say mkdir -m 700 {}/llts and name that, or", folder.display())),
+            refused.contains(&format!("say `mkdir -m 700 {}/llts` and name that, or", folder.display())),
             "{refused}"
         );
         chmod(&folder, 0o700);
         chmod(above.path(), 0o777);
         let refused = checked(&folder).unwrap_err();
         assert!(refused.contains(&format!("{} may be written by others", above.path().display())), "{refused}");
-        assert!(refused.contains(&format!("chmod go-w {}, or", above.path().display())), "{refused}");
+        assert!(refused.contains(&format!("`chmod go-w {}`, or", above.path().display())), "{refused}");
         assert!(checked(&folder.join("not/yet/made")).is_err());
         chmod(above.path(), 0o1777);
         assert_eq!(checked(&folder), Ok(()), "as below /tmp");
@@ -290,7 +291,7 @@ mod tests {
         let owner = Uid::from_raw(metadata.uid());
         let (what, remedy) = trust.fault(&folder, &metadata, true).unwrap();
         assert_eq!(what, format!("it belongs to {}", name_of(owner)));
-        assert_eq!(remedy, format!("chown {} {}", trust.us, folder.display()));
+        assert_eq!(remedy, format!("`chown {} {}`", trust.us, folder.display()));
         assert!(trust.fault(&folder, &metadata, false).is_some(), "also above");
         assert_eq!(Trust { outside: Some(owner), ..trust }.fault(&folder, &metadata, false), None);
         assert_eq!(Trust { host: Some(owner), ..ours() }.fault(&folder, &metadata, true), None);

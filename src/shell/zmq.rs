@@ -132,13 +132,9 @@ impl Ports for ZmqPorts {
 
     fn keep(&mut self, _: &[u8]) {}
 
-    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+    fn send(&mut self, frames: Vec<Vec<u8>>, _: Duration) -> Result<(), Unsendable> {
+        // libzmq decides by itself when it writes.
         self.requests.send(frames)
-    }
-
-    fn send_within(&mut self, _: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
-        // libzmq writes what it has when it likes.
-        self.send(frames)
     }
 
     fn publish(&mut self, frame: Vec<u8>) {
@@ -147,6 +143,11 @@ impl Ports for ZmqPorts {
 
     fn is_watched(&self) -> bool {
         self.broadcasts.watched
+    }
+
+    fn connections(&self) -> usize {
+        // libzmq does not tell.
+        0
     }
 
     fn flush(&mut self) {}

@@ -208,6 +208,169 @@ fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed()
     }
 }
 
+/// A hosted run and those that keep it: itself, its guard, and its supervisor.
+struct Hosted {
+    clinging: Clinging,
+    run: std::process::Child,
+    guard: i32,
+    supervisor: i32,
+}
+
+impl Hosted {
+    fn new(setting: &str) -> Self {
+        let mut clinging = Clinging::new(setting);
+        clinging.place.tool("true", "exit 0");
+        clinging.place.ok("tool pack tools/clinging");
+        clinging.place.ok("tool pack tools/true");
+        let run = clinging.place.start("run clinging");
+        clinging.stands();
+        let processes = clinging.place.processes();
+        let found = |word: &str| processes.iter().find(|(_, line)| line.contains(word)).expect("a part of it").0;
+        let (guard, supervisor) = (found(" guard "), found(" supervise "));
+        Self { clinging, run, guard, supervisor }
+    }
+
+    /// The guard first: it would end the rest.
+    fn kill_all_keepers(&mut self) {
+        [self.guard, self.supervisor].into_iter().for_each(|pid| signal(pid, Signal::KILL));
+        self.run.kill().expect("it runs");
+        self.run.wait().expect("its end");
+        let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
+        let place = &self.clinging.place;
+        eventually("they are gone", || !place.processes().iter().any(|(_, line)| is_keeper(line)));
+        let left = place.processes();
+        assert!(
+            [CONTROLLER, AGENTS[0]].iter().all(|part| left.iter().any(|(_, line)| line.trim_end().ends_with(part)))
+        );
+        self.stands();
+    }
+
+    #[track_caller]
+    fn stands(&self) {
+        let pids = self.clinging.pids();
+        assert_eq!(pids.iter().filter(|pid| is_alive(**pid)).count(), 3, "{pids:?}");
+        assert_eq!(self.folders().len(), 1);
+    }
+
+    fn folders(&self) -> Vec<String> {
+        names(&self.clinging.place.path("tmp"))
+    }
+
+    #[track_caller]
+    fn is_gone(&self, when: &str) {
+        self.clinging.is_gone(when);
+        assert_eq!(self.folders(), [""; 0], "{when}");
+    }
+}
+
+impl Drop for Hosted {
+    /// Where the test has failed, no other process ends them.
+    fn drop(&mut self) {
+        for (pid, _) in self.clinging.place.processes() {
+            let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
+        }
+    }
+}
+
+/// Whichever of these commands comes next ends what no supervisor and no guard ends any more.
+#[test]
+fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_killed_too() {
+    for (way, line) in [(WAYS[0], "down"), (WAYS[1], "down"), (WAYS[0], "up 1"), (WAYS[1], "run true")] {
+        let mut hosted = Hosted::new(way);
+        hosted.kill_all_keepers();
+        let folder = hosted.clinging.place.path("tmp").join(&hosted.folders()[0]);
+        let said = hosted.clinging.place.ok(line);
+        let sentence = if line == "down" { &said.out } else { &said.err };
+        assert!(sentence.contains("a hosted service") && sentence.contains(&folder.display().to_string()), "{said:?}");
+        if line == "up 1" {
+            hosted.clinging.place.ok("down");
+        }
+        hosted.is_gone(&format!("{way}, {line}"));
+    }
+}
+
+#[test]
+fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
+    let mut hosted = Hosted::new(WAYS[0]);
+    hosted.kill_all_keepers();
+    let work = hosted.clinging.place.path("tmp").join(&hosted.folders()[0]).join("work");
+    let away = hosted.clinging.place.path("away");
+    fs::rename(&work, &away).unwrap();
+    std::os::unix::fs::symlink(&away, &work).unwrap();
+    let said = hosted.clinging.place.llts("down --output json");
+    assert!(said.code == Some(1) && said.err.contains(&format!("cannot use {}: ", work.display())), "{said:?}");
+    assert_eq!(said.json()["abandoned"][0]["ended"], serde_json::Value::Null, "{said:?}");
+    hosted.stands();
+    fs::remove_file(&work).unwrap();
+    fs::rename(&away, &work).unwrap();
+    hosted.clinging.place.ok("down");
+    hosted.is_gone("its folder is as it was");
+}
+
+/// Each of the three keepers is enough, also one that is stopped.
+#[test]
+fn a_hosted_run_with_a_keeper_is_left_alone() {
+    let mut hosted = Hosted::new(WAYS[0]);
+    let commands = |hosted: &Hosted| {
+        for line in ["down", "up 1", "down", "run true"] {
+            let said = hosted.clinging.place.ok(line);
+            assert!(!format!("{said:?}").contains("a hosted service"), "{line}: {said:?}");
+            hosted.stands();
+        }
+    };
+    commands(&hosted);
+    // The supervisor alone, which cannot act yet.
+    signal(hosted.supervisor, Signal::STOP);
+    signal(hosted.guard, Signal::KILL);
+    hosted.run.kill().unwrap();
+    hosted.run.wait().unwrap();
+    commands(&hosted);
+    signal(hosted.supervisor, Signal::CONT);
+    eventually("the supervisor has ended it", || hosted.folders().is_empty());
+    hosted.is_gone("the supervisor was stopped");
+    // The command alone: its service works on.
+    let mut hosted = Hosted::new(WAYS[0]);
+    signal(hosted.guard, Signal::KILL);
+    signal(hosted.supervisor, Signal::KILL);
+    commands(&hosted);
+    hosted.run.kill().unwrap();
+    hosted.run.wait().unwrap();
+    hosted.clinging.place.ok("down");
+    hosted.is_gone("the command was killed last");
+}
+
+/// Its guard would do so, if it lived.
+#[test]
+fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
+    let place = Place::new();
+    place.tool("waiting", "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done; echo done");
+    let run = place.start("run waiting");
+    eventually("the tool runs", || place.path("started").exists());
+    let processes = place.processes();
+    let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));
+    keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
+    fs::write(place.path("go"), "").unwrap();
+    let said = place.said(run);
+    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("a hosted service"), "{said:?}");
+    place.is_clean();
+}
+
+/// The agents as well: what is left has no process of ours above it.
+#[test]
+fn what_the_tools_of_a_hosted_service_leave_is_ended_when_all_of_it_was_killed() {
+    for way in WAYS {
+        let mut hosted = Hosted::new(way);
+        hosted.kill_all_keepers();
+        let processes = hosted.clinging.place.processes();
+        let is_killed = |line: &str| line.trim_end().ends_with(CONTROLLER) || line.contains(" agent --name ");
+        processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| signal(*pid, Signal::KILL));
+        let said = hosted.clinging.place.ok("down --output json").json();
+        assert_eq!(said["abandoned"][0]["error"], serde_json::Value::Null, "{said}");
+        assert!(said["abandoned"][0]["ended"].as_u64() > Some(0), "{said}");
+        hosted.is_gone(way);
+    }
+}
+
 /// It sheds the brand as well, by lowering that limit: only its cgroup is left to know it by.
 #[test]
 fn what_sheds_every_mark_is_ended_by_its_cgroup_where_there_is_one() {

@@ -31,6 +31,42 @@ fn a_pair_is_made_once_and_its_secret_is_for_its_owner() {
     assert_eq!(made[0]["public_key"], read("three.key.pub").trim_end());
 }
 
+/// A mistake in the configuration is told as one, by every command that needs the keys.
+#[test]
+fn a_key_file_that_is_missing_or_open_to_others_is_a_mistake_of_the_configuration() {
+    let place = Place::new();
+    place.tool("true", "exit 0");
+    place.ok("keys new server.key agent.key");
+    fs::create_dir(place.path("authorised")).unwrap();
+    fs::copy(place.path("agent.key.pub"), place.path("authorised/agent")).unwrap();
+    let plain = fs::read_to_string(place.path("config.toml")).unwrap();
+    let client = "CURVE_SECRET_KEY_FILE = \"agent.key\"\nCURVE_SERVER_PUBLIC_KEY_FILE = \"server.key.pub\"\n";
+    let server = "CURVE_SERVER_SECRET_KEY_FILE = \"server.key\"\nCURVE_AUTHORISED_KEYS_DIR = \"authorised\"\n";
+    let refused = |config: &str, commands: &[&str], expected: &str| {
+        fs::write(place.path("config.toml"), format!("{plain}{config}")).unwrap();
+        for line in commands {
+            let said = place.llts(line);
+            assert!(said.code == Some(2) && said.err.contains(expected) && said.out.is_empty(), "{line}: {said:?}");
+        }
+    };
+    let as_client = ["up 1", "run true", "agent", "stats --controller tcp://127.0.0.1:9"];
+    let chmod = |name: &str, mode| fs::set_permissions(place.path(name), fs::Permissions::from_mode(mode)).unwrap();
+    for (config, commands, name) in
+        [(client, &as_client[..], "agent.key"), (server, &["up 1", "controller"], "server.key")]
+    {
+        chmod(name, 0o644);
+        let expected = format!("{name} holds a secret key and others may read it (mode 644); say `chmod 600 {name}`");
+        refused(config, commands, &expected);
+        chmod(name, 0o600);
+        fs::rename(place.path(name), place.path("away")).unwrap();
+        refused(config, commands, &format!("there is no key file {name}; make a pair with `llts keys new {name}`"));
+        fs::rename(place.path("away"), place.path(name)).unwrap();
+    }
+    fs::rename(place.path("server.key.pub"), place.path("away")).unwrap();
+    refused(client, &as_client, "there is no key file server.key.pub; copy the public key of the controller there");
+    assert_eq!(place.processes(), []);
+}
+
 /// The four commands of the README. A tool that starts `llts` is let in as its agent is; without keys nobody is.
 #[test]
 fn a_service_with_keys_serves_its_tools_and_no_stranger() {

@@ -186,6 +186,57 @@ fn agents_use_tcp_where_there_is_no_socket() {
     }
 }
 
+/// Else its agents would try that place for half a minute, or talk to another program.
+#[test]
+fn what_stands_in_the_place_of_a_socket_is_named_at_once_and_stays() {
+    for name in ["controller.sock", "controller.sock.pub"] {
+        let place = Place::new();
+        let path = place.path("state").join(name);
+        std::fs::create_dir(place.path("state")).unwrap();
+        let refused = |what: &str| {
+            let said = place.llts("up 1");
+            assert_eq!((said.code, said.out.as_str()), (Some(1), ""), "{said:?}");
+            let sentence = format!("cannot bind ipc://state/{name}: {what}; ");
+            assert!(said.err.contains(&sentence) && said.err.contains("CONTROLLER_IPC_FILE"), "{said:?}");
+            assert!(path.symlink_metadata().is_ok());
+            assert_eq!(place.processes(), []);
+        };
+        std::fs::write(&path, "precious").unwrap();
+        refused("the file there is no socket");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        refused("the file there is no socket");
+        std::fs::remove_dir(&path).unwrap();
+        let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        refused("a process listens there");
+        // What another one has left is none of these.
+        drop(other);
+        place.ok("up 1");
+        place.ok("down");
+    }
+}
+
+#[test]
+fn the_endpoints_of_a_service_are_told_as_absolute_paths() {
+    let place = Place::new();
+    let deep = place.path(&"x".repeat(100));
+    std::fs::create_dir(&deep).unwrap();
+    std::fs::write(deep.join("config.toml"), "CONTROLLER_IP = \"\"\nSTATE_DIR = \"s\"\nLOG_DIR = \"s\"\n").unwrap();
+    let llts = |line: &str| place.said(place.spawn(place.command(line).current_dir(&deep)));
+    let said = llts("up 1 --output json");
+    let [controller, publisher] = ["controller", "publisher"].map(|key| said.json()[key].clone());
+    let socket = deep.join("s/controller.sock");
+    assert_eq!(
+        (&controller, &publisher),
+        (&format!("ipc://{}", socket.display()).into(), &format!("ipc://{}.pub", socket.display()).into())
+    );
+    assert!(said.err.contains(&format!("socket {} is too long", socket.display())), "{said:?}");
+    let said = llts("agents");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    llts("down");
+}
+
 /// Its lock is gone only when it is dead.
 fn kill_supervisor(place: &Place, pid: i32) {
     signal(pid, Signal::KILL);

@@ -96,7 +96,7 @@ fn serve(mut ports: Box<dyn Ports>, orders: &mpsc::Receiver<Order>, wake: &Event
                 Some(AGENT) => ports.keep(&frames[0]),
                 _ => {}
             }
-            let _ = ports.send(frames);
+            let _ = ports.send(frames, Duration::ZERO);
         }
         loop {
             match orders.try_recv() {

@@ -153,7 +153,7 @@ def test_nobody_else_is_served(secured, who):
     [
         ({"CURVE_AUTHORISED_KEYS_DIR": ""}, "CURVE_AUTHORISED_KEYS_DIR is not"),
         ({"TRANSPORT": "zmq"}, 'say TRANSPORT = "own"'),
-        ({"CURVE_SERVER_SECRET_KEY_FILE": "/nowhere/key"}, "cannot read the key file /nowhere/key"),
+        ({"CURVE_SERVER_SECRET_KEY_FILE": "/nowhere/key"}, "there is no key file /nowhere/key"),
     ],
 )
 def test_what_is_missing_is_named(tmp_path, wrong, text):

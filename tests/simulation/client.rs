@@ -230,6 +230,13 @@ impl World {
         note!(self, "{ask:?} is answered: {code}");
         match (ask, code) {
             (Ask::Submit(_), -1009) => return,
+            // The store was in trouble. Some clients leave it at that.
+            (Ask::Submit(plan), -1008) => {
+                if attempt > 0 || self.plan.tasks[plan].demands.doubled || self.dice.chance(700) {
+                    return;
+                }
+                self.model.refused(&self.clients.requests[request].body);
+            }
             (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.
             (Ask::Submit(plan), -1007) if self.plan.tasks[plan].demands.has_an_end() => {}

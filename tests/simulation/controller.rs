@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use llts::engine::controller::{ConnectionId, Controller, Effect, Ledger, Record, Settings, Stored, Ticket};
+use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
 use llts::protocol::json::FieldLimits;
 use llts::protocol::request::Rules;
 use llts::types::{
@@ -16,12 +16,11 @@ use llts::types::{
 use crate::dice::{MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::plan::HEARTBEAT;
-use crate::turn::Promise;
 use crate::world::{World, note};
 
 #[derive(Default)]
 pub(crate) struct Server {
-    life: Option<Life>,
+    pub(crate) life: Option<Life>,
     /// What has been committed.
     pub(crate) disk: BTreeMap<TaskId, TaskRecord>,
     pub(crate) gates: BTreeMap<Label, GateSettings>,
@@ -31,23 +30,28 @@ pub(crate) struct Server {
     /// Operations until it is killed.
     pub(crate) crash_in: Option<u64>,
     pub(crate) clock_offset: i64,
+    /// Until then its disk is slow.
+    pub(crate) slow_until: Nanos,
+    /// Until then its disk takes nothing.
+    pub(crate) full_until: Nanos,
+    /// The next commit ends in a way that the controller cannot know.
+    pub(crate) breaks: bool,
 }
 
 /// What dies with the process.
 pub(crate) struct Life {
-    pub(crate) engine: Controller,
+    pub(crate) sequencer: Sequencer<ReplyTo>,
     pub(crate) inbox: VecDeque<(ReplyTo, Vec<u8>)>,
-    pub(crate) routes: BTreeMap<Ticket, (ReplyTo, &'static str)>,
-    pub(crate) tickets: u64,
     /// Which life of the controller this is.
     pub(crate) number: u64,
-    pub(crate) ledger: Ledger<Promise>,
     /// What agents may have been told since the last commit began.
     pub(crate) told: Told,
     /// What the store is about to commit.
-    pub(crate) commit: Option<Commit>,
-    /// The store has committed, and the controller has not seen it so far.
-    pub(crate) has_committed: bool,
+    pub(crate) commits: VecDeque<Commit>,
+    /// What the last commit has come to, before the controller has seen it.
+    pub(crate) outcome: Option<Outcome>,
+    /// The last commit that it has seen was not stored.
+    pub(crate) in_trouble: bool,
     /// What receivers of pushes have sent back.
     pub(crate) confirmations: VecDeque<(TaskId, u32)>,
 }
@@ -55,6 +59,11 @@ pub(crate) struct Life {
 pub(crate) struct Commit {
     pub(crate) records: Vec<Record>,
     pub(crate) told: Told,
+}
+
+pub(crate) enum Outcome {
+    Stored,
+    Full(Vec<Record>),
 }
 
 /// What agents are told before it is stored.
@@ -90,10 +99,11 @@ pub(crate) enum ReplyTo {
 impl ReplyTo {
     /// All clients share one connection, which never breaks.
     pub(crate) fn connection(self) -> ConnectionId {
-        ConnectionId(match self {
+        let number = match self {
             Self::Agent { connection } => connection as u64,
             Self::Client { .. } => u64::MAX,
-        })
+        };
+        ConnectionId { door: 0, number }
     }
 }
 
@@ -145,7 +155,7 @@ impl Server {
     }
 
     pub(crate) fn routes(&self) -> usize {
-        self.life.as_ref().map_or(0, |life| life.routes.len())
+        self.life.as_ref().map_or(0, |life| life.sequencer.unanswered())
     }
 }
 
@@ -167,19 +177,17 @@ impl World {
         let (seed, now) = (self.dice.number(), self.controller_now());
         note!(self, "the controller starts with {} tasks", self.server.disk.len());
         let stored = self.defective(self.server.stored());
-        let engine = Controller::restore(settings(), seed, now, stored);
-        engine.sanity_check();
+        let sequencer = Sequencer::new(Controller::restore(settings(), seed, now, stored));
+        sequencer.sanity_check();
         self.server.lives += 1;
         self.server.life = Some(Life {
-            engine,
+            sequencer,
             inbox: VecDeque::new(),
-            routes: BTreeMap::new(),
-            tickets: 0,
             number: self.server.lives,
-            ledger: Ledger::default(),
             told: Told::default(),
-            commit: None,
-            has_committed: false,
+            commits: VecDeque::new(),
+            outcome: None,
+            in_trouble: false,
             confirmations: VecDeque::new(),
         });
         self.model.controller_started(&self.server.disk);
@@ -248,10 +256,8 @@ impl World {
         if self.turn(now).is_err() {
             return self.controller_dies();
         }
-        self.life().engine.sanity_check();
-        let engine = self.life().engine.poll_timeout().map(|(at, _)| at);
-        let deadline = engine.into_iter().chain(self.life().ledger.poll_timeout()).min();
-        if let Some(at) = deadline {
+        self.life().sequencer.sanity_check();
+        if let Some((at, _)) = self.life().sequencer.poll_timeout() {
             let at = self.nanos_of(at);
             self.wake_controller(at);
         }
@@ -260,19 +266,18 @@ impl World {
     /// kill -9: what was not committed is lost, also what the engine had not even said yet. A commit that was under way is in
     /// the store as a whole, or not at all.
     pub(crate) fn controller_dies(&mut self) {
-        let Some(mut life) = self.server.life.take() else { return };
-        let mut told = life.told;
-        while let Some(effect) = life.engine.poll_effect() {
-            if let Effect::Record(record) = effect {
-                told.note(&record);
-            }
+        if !self.server.is_up() {
+            return;
         }
-        note!(self, "the controller is killed; {} records are lost", life.ledger.uncommitted().count());
-        if let Some(commit) = life.commit {
+        let now = self.controller_now();
+        while self.poll_departure(now).is_some() {}
+        let Some(life) = self.server.life.take() else { unreachable!("it was up a moment ago") };
+        let mut told = life.told;
+        for commit in life.commits {
             let stored = self.dice.chance(500);
-            note!(self, "so are the {} of a commit under way: {}", commit.records.len(), !stored);
+            note!(self, "{} records of a commit under way are stored: {stored}", commit.records.len());
             if stored {
-                self.commit(commit.records);
+                self.commit(&commit.records);
             } else {
                 told.extend(commit.told);
             }
@@ -283,6 +288,7 @@ impl World {
 
     fn controller_is_gone(&mut self) {
         self.server.crash_in = None;
+        self.server.breaks = false;
         self.server.wake_at = None;
         self.break_all();
         let delay = self.dice.skewed(10 * MILLI..=4 * SECOND);
@@ -296,22 +302,19 @@ impl World {
         }
         note!(self, "the controller stops");
         let now = self.controller_now();
-        self.life().engine.handle_stop();
-        self.life().ledger.close();
+        self.life().sequencer.handle_stop();
         let mut turned = self.turn(now);
-        while turned.is_ok()
-            && let Some(commit) = self.life().commit.take()
-        {
-            self.commit(commit.records);
-            self.life().has_committed = true;
+        while turned.is_ok() && self.end_commit() {
             turned = self.turn(now);
         }
         match turned {
             Err(Killed) => self.controller_dies(),
             Ok(()) => {
-                assert!(self.life().ledger.is_at_rest());
-                self.life().engine.sanity_check();
-                self.server.life = None;
+                assert!(self.life().sequencer.is_at_rest());
+                self.life().sequencer.sanity_check();
+                // What a full disk has not taken is lost.
+                let told = self.server.life.take().map(|life| life.told);
+                self.model.unrecorded(told.unwrap_or_default());
                 self.controller_is_gone();
             }
         }

@@ -14,10 +14,8 @@ pub(crate) enum Defect {
     LostRow,
     /// What an old round reports is taken for the present one.
     OldRoundAsNew,
-    /// Answers to submits leave before the commit.
-    EarlyPromise,
-    /// Tasks with a key are handed out before the commit of their submit.
-    EarlyDispatch,
+    /// The store says that it has committed before it has.
+    LyingStore,
     /// A new controller uses the numbers of pushes again that were not stored.
     UsedNumbers,
     /// That a run had begun is forgotten with a restart.

@@ -28,6 +28,9 @@ impl World {
             Fault::ControllerCrash { operations } => self.server.crash_in = Some(operations),
             Fault::ControllerStop => self.controller_stops(),
             Fault::ControllerClock { seconds } => self.server.clock_offset += seconds,
+            Fault::SlowDisk { length } => self.server.slow_until = self.now + length,
+            Fault::FullDisk { length } => self.server.full_until = self.now + length,
+            Fault::BrokenDisk => self.server.breaks = true,
             Fault::AgentCrash { agent, operations: 0 } => self.agent_dies(agent),
             Fault::AgentCrash { agent, operations } => self.hosts[agent].crash_in = Some(operations),
             Fault::AgentPause { agent, length } => {
@@ -55,6 +58,9 @@ impl World {
         self.plan.push_loss = 0;
         self.plan.ambush = false;
         self.server.crash_in = None;
+        self.server.slow_until = 0;
+        self.server.full_until = 0;
+        self.server.breaks = false;
         self.clean_up();
         self.stock_all();
         for agent in 0..self.hosts.len() {

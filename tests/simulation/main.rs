@@ -185,8 +185,9 @@ fn the_checks_find_a_defect() {
     for (defect, complaint) in [
         (Defect::LostRow, "is lost"),
         (Defect::OldRoundAsNew, "is that of another run"),
-        (Defect::EarlyPromise, "before it is stored"),
-        (Defect::EarlyDispatch, "has a key and runs before it is stored"),
+        (Defect::LyingStore, "is accepted before it is stored"),
+        (Defect::LyingStore, "has a key and runs before it is stored"),
+        (Defect::LyingStore, "it goes back"),
         (Defect::UsedNumbers, "comes after"),
         (Defect::ForgottenProgress, "it goes back"),
         (Defect::HastyAgents, "takes too long"),

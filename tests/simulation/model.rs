@@ -35,6 +35,8 @@ pub(crate) struct Model {
     keyed: BTreeMap<usize, TaskId>,
     /// Those of them that were new.
     new: BTreeSet<TaskId>,
+    /// Submits that were refused because the store was in trouble, and never repeated.
+    refused: BTreeSet<u64>,
     pub(crate) rules: Rules,
     /// Whether a run that is to end is told so in time.
     pub(crate) prompt: bool,
@@ -90,13 +92,18 @@ impl Model {
         !self.accepted.contains(&task)
     }
 
-    /// A submit with a key makes one task, however often it is sent.
+    /// A submit was refused for good.
+    pub(crate) fn refused(&mut self, submit: &[u8]) {
+        self.refused.extend(request_of(submit));
+    }
+
+    /// A submit with a key makes one task, however often it is sent, and none when it was refused.
     pub(crate) fn check_keys(&self, disk: &Disk) {
         let mut tasks: BTreeMap<u64, TaskId> = BTreeMap::new();
         for record in disk.values() {
             let submitted = format!("{{{}}}", record.submitted);
-            let fields = json::parse(submitted.as_bytes(), &FieldLimits::TRUSTED).expect("a flat object");
-            let Some(request) = fields.get("request").and_then(Scalar::as_u64) else { continue };
+            let Some(request) = request_of(submitted.as_bytes()) else { continue };
+            assert!(!self.refused.contains(&request), "the refused submit {request} has made {}", record.id);
             if let Some(other) = tasks.insert(request, record.id) {
                 panic!("submit {request} has made two tasks: {other} and {}", record.id);
             }
@@ -122,6 +129,10 @@ impl Model {
         let record = match record {
             Record::Put(record) => record,
             Record::Gate(..) | Record::Drained(..) => return,
+            // A submit that the store did not take, and that was refused.
+            Record::Remove(task) if !disk.contains_key(task) => {
+                return assert!(!self.accepted.contains(task), "the accepted task {task} is forgotten");
+            }
             Record::Remove(task) => panic!("{task} is forgotten although everything is kept"),
         };
         assert!(
@@ -251,6 +262,12 @@ impl Model {
             assert!(has_result_of(record, *round), "the confirmed result of round {round} of {} is lost", record.id);
         }
     }
+}
+
+/// The number that a submit with a key has among all requests.
+fn request_of(submit: &[u8]) -> Option<u64> {
+    let fields = json::parse(submit, &FieldLimits::TRUSTED).expect("a flat object");
+    fields.get("request").and_then(Scalar::as_u64)
 }
 
 /// Whether the result of this round is kept.

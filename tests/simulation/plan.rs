@@ -54,6 +54,16 @@ pub(crate) enum Fault {
     ControllerClock {
         seconds: i64,
     },
+    /// The disk of the controller is slow for some time.
+    SlowDisk {
+        length: Nanos,
+    },
+    /// It takes nothing for some time.
+    FullDisk {
+        length: Nanos,
+    },
+    /// Its next commit ends in a way that the controller cannot know.
+    BrokenDisk,
     AgentCrash {
         agent: usize,
         operations: u64,
@@ -144,7 +154,7 @@ impl Plan {
         // Where nothing goes wrong, the rules can be the strictest.
         let peaceful = dice.chance(120);
         let weather = if peaceful { Weather { drop: 0, stall: 0, ..weather } } else { weather };
-        let kinds: Vec<usize> = (0..9).filter(|_| !peaceful && dice.chance(450)).collect();
+        let kinds: Vec<usize> = (0..Fault::KINDS).filter(|_| !peaceful && dice.chance(450)).collect();
         let number = if kinds.is_empty() { 0 } else { dice.within(1..=14) };
         let faults = (0..number).map(|_| {
             let kind = kinds[dice.index(kinds.len())];
@@ -191,7 +201,9 @@ impl Plan {
 
     /// Whether the controller lives for ever: then it counts every loss.
     pub(crate) fn spares_the_controller(&self) -> bool {
-        !self.faults.iter().any(|(_, fault)| matches!(fault, Fault::ControllerCrash { .. } | Fault::ControllerStop))
+        !self.faults.iter().any(|(_, fault)| {
+            matches!(fault, Fault::ControllerCrash { .. } | Fault::ControllerStop | Fault::BrokenDisk)
+        })
     }
 
     /// A bound for what is left to do once nothing goes wrong: all runs one after the other, and the detection of losses.
@@ -207,6 +219,8 @@ impl Plan {
 }
 
 impl Fault {
+    const KINDS: usize = 12;
+
     fn new(dice: &mut Dice, kind: usize, agents: usize) -> Self {
         let agent = dice.index(agents);
         let operations = dice.skewed(0..=30);
@@ -220,6 +234,9 @@ impl Fault {
             5 => Self::AgentStop { agent },
             6 => Self::AgentClock { agent, seconds },
             7 => Self::Cut { agent },
+            8 => Self::SlowDisk { length: gone_for(dice) },
+            9 => Self::FullDisk { length: gone_for(dice) },
+            10 => Self::BrokenDisk,
             _ => Self::Isolation { agent, length: gone_for(dice) },
         }
     }

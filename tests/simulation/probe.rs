@@ -10,14 +10,14 @@ use crate::event::Defect;
 use crate::world::World;
 
 /// Of a connection that never breaks.
-const TICKET: Ticket = Ticket { connection: ConnectionId(u64::MAX), number: 0 };
+const TICKET: Ticket = Ticket { connection: ConnectionId { door: 0, number: u64::MAX }, number: 0 };
 
 impl World {
     /// Answers a question that is answered at once, through the bytes of both sides.
     pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
         let now = self.controller_now();
         let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
-        match self.life().engine.handle_request(now, TICKET, request) {
+        match self.life().sequencer.controller().handle_request(now, TICKET, request) {
             Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),
             answer => panic!("{answer:?}"),
         }
@@ -58,7 +58,7 @@ impl World {
     pub(crate) fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
         let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
         let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
-        match self.life().engine.handle_request(now, TICKET, query) {
+        match self.life().sequencer.controller().handle_request(now, TICKET, query) {
             Answer::Now(Reply::Task { record, .. }) => Some(*record),
             _ => None,
         }

@@ -1,52 +1,53 @@
-//! One turn of the controller's process: messages through the engine, effects, what goes to the store, promises.
+//! One turn of the controller's process: messages into the sequencer, and its departures into the world.
 //!
-//! The order is that of `shell/controller.rs`. Each thing that a turn does to the world is an operation, and the process can
-//! be killed before any of them. A commit takes its time, in which turns go on.
+//! Each departure is an operation, and the process can be killed before any of them. A commit takes its time, in which turns go
+//! on, and the disk may be slow, full or broken.
 
-use llts::engine::controller::{Answer, Claim, Effect, Promises, Record, Ticket, UNHURRIED, claim_of_reply};
+use llts::engine::controller::{Departure, Record, Route};
 use llts::protocol::publish;
 use llts::protocol::reply::{self, PageBytes, Reply};
 use llts::protocol::request::{self, Message};
-use llts::protocol::words::kind;
 use llts::types::{Now, TaskRecord};
 
-use crate::controller::{Commit, Killed, ReplyTo, rules};
-use crate::dice::{MICRO, MILLI, Nanos};
+use crate::controller::{Commit, Killed, Outcome, ReplyTo, rules};
+use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::world::{World, note};
 
-pub(crate) enum Promise {
-    Reply(ReplyTo, &'static str, Reply),
-    Push(Box<TaskRecord>),
-    PushAgain(Box<TaskRecord>),
-}
-
 impl World {
     pub(crate) fn turn(&mut self, now: Now) -> Result<(), Killed> {
-        let mut promises = Promises::default();
         while let Some((from, body)) = self.life().inbox.pop_front() {
             self.operation()?;
-            self.handle(now, from, &body, &mut promises)?;
+            self.handle(now, from, &body);
         }
         while let Some(connection) = self.poll_closed() {
             let closed = ReplyTo::Agent { connection }.connection();
-            for ticket in self.life().engine.handle_disconnected(closed) {
-                self.life().routes.remove(&ticket);
-            }
+            self.life().sequencer.handle_disconnected(closed);
         }
         while let Some((task, seq)) = self.life().confirmations.pop_front() {
             self.operation()?;
-            self.life().engine.handle_acknowledgement(now, task, seq, &crate::receiver::address());
+            self.life().sequencer.handle_acknowledgement(now, task, seq, &crate::receiver::address());
         }
-        if self.life().has_committed {
-            self.life().has_committed = false;
-            let kept = self.life().ledger.handle_stored();
-            self.life().engine.handle_committed(kept.newest);
-            self.keep(now, kept.promises)?;
+        match self.life().outcome.take() {
+            None => {}
+            Some(Outcome::Stored) => {
+                let recovered = self.life().sequencer.handle_stored();
+                if recovered {
+                    self.life().in_trouble = false;
+                    note!(self, "the store can be written again");
+                }
+            }
+            Some(Outcome::Full(records)) => {
+                let is_new = self.life().sequencer.handle_trouble(now, "no space is left", records);
+                if is_new {
+                    self.life().in_trouble = true;
+                    note!(self, "the store cannot be written");
+                }
+            }
         }
-        self.life().engine.handle_timeout(now);
-        self.finish_turn(now, promises)
+        self.life().sequencer.handle_timeout(now);
+        self.depart(now)
     }
 
     fn operation(&mut self) -> Result<(), Killed> {
@@ -60,161 +61,38 @@ impl World {
         }
     }
 
-    fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8], promises: &mut Promises<Promise>) -> Result<(), Killed> {
+    fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8]) {
         self.trace.bytes(body);
-        let (kind, message) = match request::parse(body, &rules()) {
+        let (kind, mut message) = match request::parse(body, &rules()) {
             Ok(parsed) => parsed,
             Err(refused) => panic!("{:?} of a peer of ours: {}", refused.refusal, String::from_utf8_lossy(body)),
         };
-        let life = self.life();
-        life.tickets += 1;
-        let ticket = Ticket { connection: from.connection(), number: life.tickets };
         note!(self, "controller: {from:?}: {message:?}");
-        let answer = match message {
-            Message::Client(request) => self.life().engine.handle_request(now, ticket, request),
-            Message::Agent(mut sender, mut message) => {
-                let stale = self.stale_report(now, &mut sender, &mut message);
-                let missing = self.missing_in(now, &message);
-                let answer = self.life().engine.handle_agent(now, ticket, &sender, message);
-                if let Some(task) = missing {
-                    self.check_tool(now, task);
-                }
-                if let Some(before) = stale {
-                    self.check_unchanged(now, &before);
-                }
-                answer
-            }
-        };
-        match answer {
-            Answer::Now(reply) => self.answer(now, claim_of_reply(&reply), (from, kind), reply, promises),
-            Answer::Later => {
-                self.life().routes.insert(ticket, (from, kind));
-                Ok(())
-            }
-            Answer::NowAndLater(reply) => {
-                self.life().routes.insert(ticket, (from, kind::TASK_APPLY));
-                promises.add(now.mono + UNHURRIED, Promise::Reply(from, kind, reply));
-                Ok(())
-            }
+        let (mut stale, mut missing) = (None, None);
+        if let Message::Agent(sender, message) = &mut message {
+            stale = self.stale_report(now, sender, message);
+            missing = self.missing_in(now, message);
+        }
+        self.life().sequencer.handle_message(now, from.connection(), Route { to: from, kind }, message);
+        if let Some(task) = missing {
+            self.check_tool(now, task);
+        }
+        if let Some(before) = stale {
+            self.check_unchanged(now, &before);
         }
     }
 
-    fn answer(
-        &mut self,
-        now: Now,
-        claim: Claim,
-        (to, kind): (ReplyTo, &'static str),
-        reply: Reply,
-        promises: &mut Promises<Promise>,
-    ) -> Result<(), Killed> {
-        let early = match self.defect {
-            Some(Defect::EarlyPromise) => true,
-            Some(Defect::EarlyDispatch) => matches!(reply, Reply::Assigned(_)),
-            _ => false,
-        };
-        if claim.waits(false) && !early {
-            promises.add(now.mono, Promise::Reply(to, kind, reply));
-            return Ok(());
-        }
-        self.send(now, to, kind, &reply)
-    }
-
-    fn send(&mut self, now: Now, to: ReplyTo, kind: &str, reply: &Reply) -> Result<(), Killed> {
-        self.operation()?;
-        if let Reply::Task { record, .. } = reply {
-            self.model.shown(record);
-        }
-        let body = reply::encode(kind, reply, PageBytes(1 << 20));
-        self.trace.bytes(&body);
-        let sent = match to {
-            ReplyTo::Agent { connection } => self.send_down(connection, &body),
-            ReplyTo::Client { request, attempt } => {
-                let delay = self.delay();
-                self.after(delay, Event::Answered { request, attempt, body: body.clone() });
-                true
-            }
-        };
-        if let Reply::Assigned(record) = reply {
-            note!(self, "round {} of {} is sent to {to:?}: {sent}", record.round, record.id);
-            if self.defect == Some(Defect::DoubleJob) {
-                let other = self.dice.index(self.hosts.len());
-                self.agent_hears(other, body);
-            }
-            if !sent {
-                self.model.never_sent(record.id, record.round);
-                self.life().engine.handle_undelivered(now, record.id, record.round);
-            }
-        }
-        Ok(())
-    }
-
-    fn finish_turn(&mut self, now: Now, mut promises: Promises<Promise>) -> Result<(), Killed> {
-        loop {
-            let records = self.apply_effects(now, &mut promises)?;
-            if records.is_empty() && promises.is_empty() {
-                break;
-            }
-            let promises = self.life().ledger.handle_turn(now.mono, records, std::mem::take(&mut promises));
-            self.keep(now, promises)?;
-            // Once more: a promise that met no peer is news for the engine.
-        }
-        if let Some(records) = self.life().ledger.poll_commit(now.mono) {
-            let life = self.life();
-            life.commit = Some(Commit { records, told: std::mem::take(&mut life.told) });
-            let number = life.number;
-            let delay = self.commit_time();
-            self.after(delay, Event::Committed { life: number });
-        }
-        Ok(())
-    }
-
-    /// A disk is fast, or busy with something else.
-    fn commit_time(&mut self) -> Nanos {
-        if self.dice.chance(50) {
-            self.dice.within(MILLI..=100 * MILLI)
-        } else {
-            self.dice.skewed(50 * MICRO..=2 * MILLI)
-        }
-    }
-
-    fn apply_effects(&mut self, now: Now, promises: &mut Promises<Promise>) -> Result<Vec<Record>, Killed> {
-        let mut records = Vec::new();
-        while let Some(effect) = self.life().engine.poll_effect() {
-            let claim = effect.claim();
-            match effect {
-                Effect::Record(record) => {
-                    let now = self.clock(self.server.clock_offset);
-                    self.model.rules.decided(now, &record);
-                    self.model.check_timeout(self.now, &record);
-                    self.life().told.note(&record);
-                    records.push(record);
-                }
-                Effect::Publish(message) => {
-                    self.operation()?;
-                    self.publish(&message);
-                }
-                Effect::Push(record) if claim.waits(false) => {
-                    promises.add(now.mono + record.slack(), Promise::Push(record));
-                }
-                Effect::Push(record) => self.push(&record)?,
-                Effect::PushAgain(record) => promises.add(now.mono, Promise::PushAgain(record)),
-                Effect::Reply(ticket, reply) => {
-                    if let Some(route) = self.life().routes.remove(&ticket) {
-                        self.answer(now, claim, route, reply, promises)?;
-                    }
-                }
-            }
-        }
-        Ok(records)
-    }
-
-    fn keep(&mut self, now: Now, promises: Vec<Promise>) -> Result<(), Killed> {
-        for promise in promises {
-            match promise {
-                Promise::Reply(to, kind, reply) => self.send(now, to, kind, &reply)?,
-                Promise::Push(record) => self.push(&record)?,
-                Promise::PushAgain(record) => {
-                    self.operation()?;
+    fn depart(&mut self, now: Now) -> Result<(), Killed> {
+        while let Some(departure) = self.poll_departure(now) {
+            self.operation()?;
+            match departure {
+                Departure::Reply { route, reply, .. } => self.send(now, &route, &reply),
+                Departure::Publish(message) => self.publish(&message),
+                // What was sent is on its way already.
+                Departure::Flush => {}
+                Departure::Commit(records) => self.begin_commit(records),
+                Departure::Push { record, .. } => self.push(&record),
+                Departure::PushAgain(record) => {
                     Model::pushed_again(&record);
                     self.push_travels(&record);
                 }
@@ -223,45 +101,129 @@ impl World {
         Ok(())
     }
 
+    pub(crate) fn poll_departure(&mut self, now: Now) -> Option<Departure<ReplyTo>> {
+        let (clock, at) = (self.clock(self.server.clock_offset), self.now);
+        let Self { server, model, .. } = self;
+        let life = server.life.as_mut().expect("the controller runs");
+        life.sequencer.poll_departure_with(now, |record| {
+            model.rules.decided(clock, record);
+            model.check_timeout(at, record);
+            life.told.note(record);
+        })
+    }
+
+    fn send(&mut self, now: Now, route: &Route<ReplyTo>, reply: &Reply) {
+        if let Reply::Task { record, .. } = reply
+            // What it shows then may be lost with the controller.
+            && !self.life().in_trouble
+        {
+            self.model.shown(record);
+        }
+        let body = reply::encode(route.kind, reply, PageBytes(1 << 20));
+        self.trace.bytes(&body);
+        let sent = match route.to {
+            ReplyTo::Agent { connection } => self.send_down(connection, &body),
+            ReplyTo::Client { request, attempt } => {
+                let delay = self.delay();
+                self.after(delay, Event::Answered { request, attempt, body: body.clone() });
+                true
+            }
+        };
+        if let Reply::Assigned(record) = reply {
+            note!(self, "round {} of {} is sent to {:?}: {sent}", record.round, record.id, route.to);
+            if self.defect == Some(Defect::DoubleJob) {
+                let other = self.dice.index(self.hosts.len());
+                self.agent_hears(other, body);
+            }
+            if !sent {
+                self.model.never_sent(record.id, record.round);
+            }
+        }
+        if !sent {
+            self.life().sequencer.handle_undelivered(now, reply);
+        }
+    }
+
+    fn begin_commit(&mut self, records: Vec<Record>) {
+        let life = self.life();
+        let commit = Commit { records, told: std::mem::take(&mut life.told) };
+        life.commits.push_back(commit);
+        let number = life.number;
+        let delay = self.commit_time();
+        self.after(delay, Event::Committed { life: number });
+        if self.defect == Some(Defect::LyingStore) {
+            self.life().sequencer.handle_stored();
+        }
+    }
+
+    /// A disk is fast, or busy with something else.
+    fn commit_time(&mut self) -> Nanos {
+        if self.now < self.server.slow_until {
+            self.dice.within(50 * MILLI..=3 * SECOND)
+        } else if self.dice.chance(50) {
+            self.dice.within(MILLI..=100 * MILLI)
+        } else {
+            self.dice.skewed(50 * MICRO..=2 * MILLI)
+        }
+    }
+
     /// The store has done its work, if it was not for a controller that has died.
     pub(crate) fn store_commits(&mut self, life: u64) {
         if !self.server.is_up() || self.life().number != life {
             return;
         }
-        let Some(commit) = self.life().commit.take() else { unreachable!("nothing was to be committed") };
-        self.commit(commit.records);
-        self.life().has_committed = true;
+        if self.server.breaks {
+            note!(self, "the disk breaks");
+            return self.controller_dies();
+        }
+        self.end_commit();
         let at = self.now + self.wake_delay();
         self.wake_controller(at);
     }
 
+    /// A commit ends, if one is under way.
+    pub(crate) fn end_commit(&mut self) -> bool {
+        let is_full = self.now < self.server.full_until;
+        let life = self.life();
+        let Some(Commit { records, told }) = life.commits.pop_front() else { return false };
+        let outcome = if is_full {
+            life.told.extend(told);
+            Outcome::Full(records)
+        } else {
+            self.commit(&records);
+            Outcome::Stored
+        };
+        if self.defect != Some(Defect::LyingStore) {
+            self.life().outcome = Some(outcome);
+        }
+        true
+    }
+
     /// All or nothing.
-    pub(crate) fn commit(&mut self, records: Vec<Record>) {
+    pub(crate) fn commit(&mut self, records: &[Record]) {
         for record in records {
             if let Record::Put(record) = &record {
                 note!(self, "commit {} round {} {:?}", record.id, record.round, record.phase());
             }
-            self.model.committed(&self.server.disk, &record);
-            self.model.rules.committed(&record);
+            self.model.committed(&self.server.disk, record);
+            self.model.rules.committed(record);
             let server = &mut self.server;
             match record {
-                Record::Put(record) => drop(server.disk.insert(record.id, *record)),
-                Record::Remove(task) => drop(server.disk.remove(&task)),
-                Record::Gate(name, settings) => drop(server.gates.insert(name, settings)),
-                Record::Drained(agent, true) => drop(server.drained.insert(agent)),
-                Record::Drained(agent, false) => drop(server.drained.remove(&agent)),
+                Record::Put(record) => drop(server.disk.insert(record.id, (**record).clone())),
+                Record::Remove(task) => drop(server.disk.remove(task)),
+                Record::Gate(name, settings) => drop(server.gates.insert(name.clone(), settings.clone())),
+                Record::Drained(agent, true) => drop(server.drained.insert(agent.clone())),
+                Record::Drained(agent, false) => drop(server.drained.remove(agent)),
             }
         }
     }
 
-    fn push(&mut self, record: &TaskRecord) -> Result<(), Killed> {
-        self.operation()?;
+    fn push(&mut self, record: &TaskRecord) {
         self.model.pushed(&publish::encode_status(record));
         self.model.check_confirmed(record);
         self.push_travels(record);
         if self.defect == Some(Defect::DoublePush) {
             self.model.pushed(&publish::encode_status(record));
         }
-        Ok(())
     }
 }

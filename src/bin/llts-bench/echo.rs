@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
+use std::time::Duration;
 
 use super::load::limits;
 use super::part::Part;
@@ -90,7 +91,7 @@ fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
             if let Some(body) = parts.last_mut() {
                 *body = answer.to_vec();
             }
-            if ports.send(parts).is_err() {
+            if ports.send(parts, Duration::ZERO).is_err() {
                 log::debug!("a peer has gone before its answer");
             }
         }

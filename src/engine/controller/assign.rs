@@ -60,7 +60,8 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
-        if self.agents.get(&agent).is_some_and(|agent| agent.told_again) {
+        // An answer that waits for the store for long may find its agent lost: then its lease, if any, runs out first.
+        if self.agents.get(&agent).is_none_or(|agent| agent.told_again || agent.slot != Slot::Busy(task)) {
             return;
         }
         self.agents.set_slot(&agent, Slot::Free);

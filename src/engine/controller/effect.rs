@@ -8,7 +8,12 @@ use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecor
 
 /// The connection that a request came by. The shell names it, and gives no name twice.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ConnectionId(pub u64);
+pub struct ConnectionId {
+    /// Which of the controller's doors it leads to.
+    pub door: u8,
+    /// Its number there.
+    pub number: u64,
+}
 
 /// A request whose answer is still owed. The shell makes it and knows where the answer goes. Those of a connection stand
 /// together in the order of tickets.
@@ -22,9 +27,10 @@ pub struct Ticket {
 
 impl Ticket {
     /// Before every ticket.
-    pub(super) const MIN: Self = Self { connection: ConnectionId(0), number: 0 };
+    pub(super) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
     /// After every ticket.
-    pub(super) const MAX: Self = Self { connection: ConnectionId(u64::MAX), number: u64::MAX };
+    pub(super) const MAX: Self =
+        Self { connection: ConnectionId { door: u8::MAX, number: u64::MAX }, number: u64::MAX };
 
     /// All that a connection can have.
     pub(super) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
@@ -52,7 +58,7 @@ impl From<Reply> for Answer {
 
 /// What the shell must do, in order.
 ///
-/// All [`Record`]s of a turn are committed at once ([`Ledger`](super::Ledger)). [`Effect::claim`] says what leaves after that
+/// All [`Record`]s of a turn are committed at once ([`Sequencer`](super::Sequencer)). [`Effect::claim`] says what leaves after that
 /// commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
 #[must_use]
 #[derive(Debug, PartialEq)]
@@ -84,7 +90,7 @@ pub enum Claim {
 impl Claim {
     /// Whether a message leaves only after the commit of its turn.
     #[must_use]
-    pub const fn waits(self, is_store_in_trouble: bool) -> bool {
+    pub(super) const fn waits(self, is_store_in_trouble: bool) -> bool {
         match self {
             Self::Promise => true,
             Self::View => !is_store_in_trouble,
@@ -100,7 +106,7 @@ impl Claim {
 impl Effect {
     /// What this effect claims.
     #[must_use]
-    pub fn claim(&self) -> Claim {
+    pub(super) fn claim(&self) -> Claim {
         match self {
             Self::Record(_) | Self::Publish(_) => Claim::Nothing,
             // Whoever has waited for the end goes on from here.
@@ -115,7 +121,7 @@ impl Effect {
 /// What an answer claims. A task is handed out without a wait for the disk; but not for a second time, or where the next
 /// controller could not find the run again: a controller that dies must not leave a run that its successor hands out, too.
 #[must_use]
-pub fn claim_of_reply(reply: &Reply) -> Claim {
+pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
         Reply::Submitted { .. } | Reply::Done => Claim::Promise,
         Reply::Assigned(record) => {

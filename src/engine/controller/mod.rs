@@ -10,8 +10,8 @@
 //!
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
 //! slots, with the [`tools`] of each; [`adopt`] the runs that agents had before this start; [`leases`] which void runs are waited
-//! for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`ledger`], beside the
-//! [`Controller`], what waits for the store; [`slack`] how late it may be said. The phases of a task stand in
+//! for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the [`sequencer`], around the
+//! [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
 //!
@@ -27,12 +27,12 @@ mod assign;
 mod calendar;
 mod check;
 mod clients;
+mod commit_queue;
 mod effect;
 mod family;
 mod gates;
 mod lanes;
 mod leases;
-mod ledger;
 mod names;
 mod operators;
 mod parked;
@@ -41,6 +41,7 @@ mod report;
 mod restore;
 mod retention;
 mod scan;
+mod sequencer;
 mod slack;
 mod tasks;
 mod tool_sets;
@@ -58,12 +59,12 @@ use std::time::Duration;
 use rand::SeedableRng as _;
 use rand::rngs::Xoshiro256PlusPlus;
 
-pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
-pub use ledger::{Kept, Ledger, Promises, UNHURRIED};
+pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::Stored;
+pub use sequencer::{Departure, Route, Sequencer};
 
 use crate::engine::timers::Timers;
-use crate::types::{KillCause, Mono, Now, Phase, TaskId};
+use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId};
 
 /// How often the wall clock is looked at while something is due by it: it may jump, so a moment far away is not trusted.
 const LOOK_INTERVAL: Duration = Duration::from_secs(60);
@@ -212,7 +213,7 @@ impl Controller {
     }
 
     /// A submit could not be stored, and its submitter has not been told that it was accepted. True when the task is gone; one
-    /// that an agent or a family has already stays, and its submitter must wait; so does one that was there before a
+    /// that an agent or a family has already, or that has run, stays, and its submitter must wait; so does one that was there before a
     /// `duplicate` of its submit came.
     pub fn handle_unstored(&mut self, now: Now, task: TaskId, duplicate: bool) -> bool {
         // One that was submitted twice with the same key may be gone already.
@@ -221,7 +222,8 @@ impl Controller {
             // It may be stored since long ago, and promised to somebody.
             return false;
         }
-        let gone = record.phase() == Phase::Waiting && !self.families.has(task);
+        let has_run = record.round > Round(0) || !record.past.is_empty();
+        let gone = record.phase() == Phase::Waiting && !has_run && !self.families.has(task);
         if gone {
             self.tasks.remove(now, task);
         }

@@ -7,7 +7,7 @@
 //! | who | has slack for |
 //! |---|---|
 //! | the agent ([`slot`](crate::engine::slot)) | its reports of PREPARING, RUNNING and ENDED |
-//! | the [`ledger`](super::ledger) | the commit before the push of FINISHED |
+//! | the [`commit_queue`](super::commit_queue) | the commit before the push of FINISHED |
 //! | the pusher | the pushes of all four |
 //!
 //! The agent's last report has none: with it, the agent asks for its next task. Nor has the answer to a submit. So no slot is

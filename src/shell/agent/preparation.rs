@@ -8,12 +8,11 @@ use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::engine::slot::Failure;
 use crate::protocol::agent::Job;
 use crate::protocol::info;
-use crate::shell::bell::Bell;
+use crate::shell::background::Background;
 use crate::shell::tools::{ToolCache, ToolError};
 use crate::shell::workspace::{Remover, Spares, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
@@ -97,33 +96,22 @@ pub(super) struct Outcome {
     pub(super) outcome: Result<(), Failure>,
 }
 
-/// The thread for preparations that take time, and the way back from it.
+/// Prepares runs: quick ones at once, others on a thread of its own.
 pub(super) struct Preparer {
     preparation: Arc<Preparation>,
-    jobs: Sender<(Job, Arc<AtomicBool>)>,
-    outcomes: Receiver<Outcome>,
-    wake: Bell,
+    thread: Background<(Job, Arc<AtomicBool>), Outcome>,
 }
 
 impl Preparer {
     /// # Errors
     /// When the thread or its descriptor cannot be made.
     pub(super) fn start(preparation: Preparation) -> std::io::Result<Self> {
-        let wake = Bell::new()?;
         let preparation = Arc::new(preparation);
-        let (jobs, work) = channel::<(Job, Arc<AtomicBool>)>();
-        let (done, outcomes) = channel();
-        let (its_preparation, its_wake) = (Arc::clone(&preparation), wake.clone());
-        std::thread::Builder::new().name("prepare".to_owned()).spawn(move || {
-            // Ends when the agent does: then nobody is left to send jobs.
-            for (job, stop) in work {
-                if done.send(its_preparation.prepare(&job, &stop)).is_err() {
-                    return;
-                }
-                its_wake.ring();
-            }
+        let its_preparation = Arc::clone(&preparation);
+        let thread = Background::start("prepare", move |(job, stop): (Job, Arc<AtomicBool>), done| {
+            done(its_preparation.prepare(&job, &stop));
         })?;
-        Ok(Self { preparation, jobs, outcomes, wake })
+        Ok(Self { preparation, thread })
     }
 
     /// Prepares a run: at once if that is quick, else `None`, and the outcome comes later.
@@ -140,24 +128,18 @@ impl Preparer {
         if self.preparation.is_quick(job) {
             return Some(self.preparation.prepare(job, stop));
         }
-        match self.jobs.send((job.clone(), Arc::clone(stop))) {
-            Ok(()) => None,
-            Err(_) => {
-                let outcome = Err(failure(&"the thread that unpacks tools has ended"));
-                Some(Outcome { task: job.task, prepared: None, outcome })
-            }
-        }
+        self.thread.give((job.clone(), Arc::clone(stop)));
+        None
     }
 
-    /// What the thread has come to since the last call.
-    pub(super) fn outcomes(&self) -> Vec<Outcome> {
-        self.wake.silence();
-        self.outcomes.try_iter().collect()
+    /// What the thread has come to.
+    pub(super) fn poll_outcome(&self) -> Option<Outcome> {
+        self.thread.poll()
     }
 }
 
 impl AsFd for Preparer {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.wake.as_fd()
+        self.thread.as_fd()
     }
 }

@@ -188,7 +188,7 @@ impl Runner {
 
     /// Takes what the preparing thread has come to.
     pub(super) fn prepared(&mut self, slot: &mut Slot) {
-        for outcome in self.preparer.outcomes() {
+        while let Some(outcome) = self.preparer.poll_outcome() {
             self.take(outcome, slot);
         }
     }

@@ -1,5 +1,6 @@
 //! Why a controller ends without being told to.
 
+use crate::shell::http::HttpError;
 use crate::shell::lock::LockError;
 use crate::shell::prompt::PromptError;
 use crate::shell::store::{CommitError, StoreError};
@@ -27,6 +28,9 @@ pub enum ControllerError {
     /// The prompt master that it is to host cannot start.
     #[error(transparent)]
     Prompt(#[from] PromptError),
+    /// The HTTP door cannot be opened.
+    #[error(transparent)]
+    Http(#[from] HttpError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),

@@ -38,7 +38,8 @@ pub struct PortSettings {
     pub places: Places,
     /// A socket in the file system that takes requests as well; one for broadcasts stands beside it.
     pub local: Option<Address>,
-    /// Whether it is only for those who would else come by the other address.
+    /// Whether it is only for those who would else come by the other address: then it need not be made where the file system or the
+    /// length of the path does not allow it.
     pub local_may_fail: bool,
     /// Prefixes that all subscribers together may ask for; one of them a tenth.
     pub subscriptions_max: usize,
@@ -111,7 +112,10 @@ impl OwnPorts {
                     log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
                     local = bound.map(Some);
                 }
-                Err(error) if settings.local_may_fail => log::debug!("{error}; all requests come by TCP"),
+                // What is in the way is in the way of the agents, too, and the next start would meet it again.
+                Err(error) if settings.local_may_fail && !error.is_taken() => {
+                    log::info!("{error}; all requests come by TCP");
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -228,14 +232,13 @@ impl Ports for OwnPorts {
         }
     }
 
-    fn send(&mut self, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
+    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable> {
         let (peer, parts) = addressed(&frames)?;
-        self.endpoint.send(peer, parts)
-    }
-
-    fn send_within(&mut self, wait: Duration, frames: Vec<Vec<u8>>) -> Result<(), Unsendable> {
-        let (peer, parts) = addressed(&frames)?;
-        self.endpoint.send_within(wait, peer, parts)
+        if delay_max.is_zero() {
+            self.endpoint.send(peer, parts)
+        } else {
+            self.endpoint.send_within(delay_max, peer, parts)
+        }
     }
 
     fn publish(&mut self, frame: Vec<u8>) {
@@ -249,6 +252,10 @@ impl Ports for OwnPorts {
 
     fn is_watched(&self) -> bool {
         self.watchers > 0
+    }
+
+    fn connections(&self) -> usize {
+        self.endpoint.connections()
     }
 
     fn flush(&mut self) {

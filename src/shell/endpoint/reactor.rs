@@ -160,6 +160,11 @@ impl Endpoint {
         Ok(id)
     }
 
+    /// Connections that are open, or about to be.
+    pub fn connections(&self) -> usize {
+        self.peers.len()
+    }
+
     /// Waits for news of peers, for one of `fds`, or for the deadline; says which of `fds` are readable.
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.now = now;

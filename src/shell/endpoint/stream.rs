@@ -172,13 +172,17 @@ impl Listener {
 /// A socket at which no process listens is what a killed one has left: it makes way. Nothing else does.
 fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
     match bind_private(path) {
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+        Err(in_use) if in_use.kind() == io::ErrorKind::AddrInUse => {
             // A connection to a regular file is refused as well.
             let Some(found) = identity_of_socket(path) else {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    "the file there is no socket; name another path",
+                    "the file there is no socket; move it away, or name another path with CONTROLLER_IPC_FILE",
                 ));
+            };
+            let taken = |what: &str| {
+                let sentence = format!("{what}; end it, or name another path with CONTROLLER_IPC_FILE");
+                io::Error::new(io::ErrorKind::AddrInUse, sentence)
             };
             match UnixStream::connect(path) {
                 Err(dead) if dead.kind() == io::ErrorKind::ConnectionRefused => {
@@ -188,7 +192,8 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
                     }
                     bind_private(path)
                 }
-                _ => Err(error),
+                Ok(_) => Err(taken("a process listens there")),
+                Err(other) => Err(taken(&format!("the socket there cannot be reached ({other})"))),
             }
         }
         bound => bound,
@@ -248,7 +253,10 @@ mod tests {
         std::os::unix::fs::symlink(&file, &link).unwrap();
         for path in [&file, &link] {
             let refused = listen(path).unwrap_err();
-            assert_eq!(refused.to_string(), "the file there is no socket; name another path");
+            assert_eq!(
+                refused.to_string(),
+                "the file there is no socket; move it away, or name another path with CONTROLLER_IPC_FILE"
+            );
             assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
         }
         drop(UnixListener::bind(&dead).unwrap());

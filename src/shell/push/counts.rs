@@ -18,3 +18,11 @@ pub struct PushCounts {
     /// Sockets that are open at this moment.
     pub open_sockets: usize,
 }
+
+impl PushCounts {
+    /// All that were dropped.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.dropped_unreachable + self.dropped_full + self.dropped_evicted
+    }
+}

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use prometheus_client::metrics::histogram::Histogram;
+
 use super::queue::FrameQueue;
 use super::table::Limits;
 use super::wire::{Flow, Wire};
@@ -81,11 +83,10 @@ pub(super) enum Reason {
 }
 
 impl Peer {
-    pub(super) fn new(address: Arc<PushAddress>, now: Mono) -> Self {
-        let queue = FrameQueue::default();
+    pub(super) fn new(address: Arc<PushAddress>, now: Mono, waited: &Histogram) -> Self {
         Self {
             address,
-            queue,
+            queue: FrameQueue::new(waited),
             link: Link::Line { since: now },
             waiting_since: now,
             used: now,

@@ -5,6 +5,8 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
+
 use super::counts::PushCounts;
 use super::inbox::{Inbox, Received};
 use super::poller::Ready;
@@ -107,6 +109,12 @@ impl Pusher {
     #[must_use]
     pub const fn counts(&self) -> PushCounts {
         self.table.counts()
+    }
+
+    /// How long the frames that were sent have waited, in seconds.
+    #[must_use]
+    pub fn waited(&self) -> Histogram {
+        self.table.waited.clone()
     }
 
     /// Delivers what waits for addresses that can be reached, for the linger time at the most, and closes all sockets.

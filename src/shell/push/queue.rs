@@ -2,6 +2,10 @@
 
 use std::collections::VecDeque;
 
+use prometheus_client::metrics::histogram::Histogram;
+
+use crate::types::Mono;
+
 /// What a frame costs beside its own bytes: its place in the queue and its allocation. It keeps empty frames bounded too.
 const FRAME_COST_BYTES: usize = 64;
 
@@ -18,17 +22,24 @@ pub(super) struct QueueLimits {
 }
 
 /// Frames for one address, oldest first.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FrameQueue {
-    frames: VecDeque<Vec<u8>>,
+    /// Each with the time when it was pushed.
+    frames: VecDeque<(Mono, Vec<u8>)>,
     bytes: usize,
+    /// How long those that were sent have waited.
+    waited: Histogram,
 }
 
 impl FrameQueue {
+    pub(super) fn new(waited: &Histogram) -> Self {
+        Self { frames: VecDeque::new(), bytes: 0, waited: waited.clone() }
+    }
+
     /// Appends a frame and drops the oldest ones beyond the limits; gives back how many were dropped. A frame that could
     /// not even stand alone is dropped itself.
     #[must_use]
-    pub(super) fn push(&mut self, frame: Vec<u8>, limits: QueueLimits) -> usize {
+    pub(super) fn push(&mut self, now: Mono, frame: Vec<u8>, limits: QueueLimits) -> usize {
         let cost = cost(&frame);
         if cost > limits.bytes_max || limits.frames_max == 0 {
             return 1;
@@ -39,18 +50,26 @@ impl FrameQueue {
             dropped += 1;
         }
         self.bytes += cost;
-        self.frames.push_back(frame);
+        self.frames.push_back((now, frame));
         dropped
     }
 
     /// The oldest frame.
     pub(super) fn front(&self) -> Option<&[u8]> {
-        self.frames.front().map(Vec::as_slice)
+        self.frames.front().map(|(_, frame)| frame.as_slice())
+    }
+
+    /// Removes the oldest frame, which was sent.
+    pub(super) fn sent(&mut self, now: Mono) {
+        if let Some((pushed_at, _)) = self.frames.front() {
+            self.waited.observe(now.since(*pushed_at).as_secs_f64());
+        }
+        self.pop();
     }
 
     /// Removes the oldest frame.
     pub(super) fn pop(&mut self) {
-        let Some(frame) = self.frames.pop_front() else { return };
+        let Some((_, frame)) = self.frames.pop_front() else { return };
         self.bytes -= cost(&frame);
         if self.frames.is_empty() {
             self.frames.shrink_to(KEPT_PLACES_MAX);
@@ -91,6 +110,7 @@ pub(super) const fn cost(frame: &[u8]) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shell::metrics::times;
 
     const LIMITS: QueueLimits = QueueLimits { frames_max: 3, bytes_max: 3 * FRAME_COST_BYTES + 10 };
 
@@ -106,34 +126,34 @@ mod tests {
 
     #[test]
     fn beyond_the_number_the_oldest_goes() {
-        let mut queue = FrameQueue::default();
-        let dropped: usize = (1..=5).map(|byte| queue.push(vec![byte], LIMITS)).sum();
+        let mut queue = FrameQueue::new(&times());
+        let dropped: usize = (1..=5).map(|byte| queue.push(Mono::from_nanos(0), vec![byte], LIMITS)).sum();
         assert_eq!(dropped, 2);
         assert_eq!(drain(&mut queue), [vec![3], vec![4], vec![5]]);
     }
 
     #[test]
     fn beyond_the_bytes_the_oldest_go() {
-        let mut queue = FrameQueue::default();
-        assert_eq!(queue.push(vec![1; 4], LIMITS), 0);
-        assert_eq!(queue.push(vec![2; 4], LIMITS), 0);
-        assert_eq!(queue.push(vec![3; 6 + FRAME_COST_BYTES], LIMITS), 1);
+        let mut queue = FrameQueue::new(&times());
+        assert_eq!(queue.push(Mono::from_nanos(0), vec![1; 4], LIMITS), 0);
+        assert_eq!(queue.push(Mono::from_nanos(0), vec![2; 4], LIMITS), 0);
+        assert_eq!(queue.push(Mono::from_nanos(0), vec![3; 6 + FRAME_COST_BYTES], LIMITS), 1);
         assert_eq!(drain(&mut queue), [vec![2; 4], vec![3; 6 + FRAME_COST_BYTES]]);
     }
 
     #[test]
     fn a_frame_beyond_the_limit_drops_nothing_but_itself() {
-        let mut queue = FrameQueue::default();
-        assert_eq!(queue.push(vec![1], LIMITS), 0);
-        assert_eq!(queue.push(vec![0; 10_000], LIMITS), 1);
+        let mut queue = FrameQueue::new(&times());
+        assert_eq!(queue.push(Mono::from_nanos(0), vec![1], LIMITS), 0);
+        assert_eq!(queue.push(Mono::from_nanos(0), vec![0; 10_000], LIMITS), 1);
         assert_eq!(drain(&mut queue), [vec![1]]);
     }
 
     #[test]
     fn half_of_an_odd_number_is_the_larger_half() {
-        let mut queue = FrameQueue::default();
+        let mut queue = FrameQueue::new(&times());
         for byte in 1..=3 {
-            assert_eq!(queue.push(vec![byte], LIMITS), 0);
+            assert_eq!(queue.push(Mono::from_nanos(0), vec![byte], LIMITS), 0);
         }
         assert_eq!(queue.drop_half(), 2);
         assert_eq!(drain(&mut queue), [vec![3]]);

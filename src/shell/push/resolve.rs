@@ -6,11 +6,13 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
-use crate::shell::bell::Bell;
+use rustix::event::{EventfdFlags, eventfd};
+
 use crate::types::AddressPolicy;
 use crate::types::Mono;
 
@@ -51,7 +53,7 @@ pub(super) struct Resolver {
     questions: SyncSender<String>,
     answers: Receiver<Answer>,
     /// Counts the answers that were not taken over so far.
-    ready: Bell,
+    ready: Arc<OwnedFd>,
     cache: HashMap<String, Cached>,
     policy: AddressPolicy,
 }
@@ -59,18 +61,19 @@ pub(super) struct Resolver {
 impl Resolver {
     /// Starts the thread. It ends when the resolver is dropped and the lookup of the moment, if any, has returned.
     pub(super) fn start(policy: AddressPolicy) -> io::Result<Self> {
-        let ready = Bell::counting()?;
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE;
+        let ready = Arc::new(eventfd(0, flags)?);
         let (questions, incoming) = mpsc::sync_channel::<String>(QUESTIONS_MAX);
         let (outgoing, answers) = mpsc::channel();
-        let bell = ready.clone();
+        let bell = Arc::clone(&ready);
         std::thread::Builder::new().name("push-resolve".into()).spawn(move || {
             for name in incoming {
                 let ips = look_up(&name);
-                if outgoing.send(Answer { name, ips }).is_err() {
+                // The counter holds far more answers than there are places for questions.
+                let ring = || rustix::io::write(&bell, &1u64.to_ne_bytes());
+                if outgoing.send(Answer { name, ips }).is_err() || ring().is_err() {
                     return;
                 }
-                // The counter holds far more answers than there are places for questions.
-                bell.ring();
             }
         })?;
         Ok(Self { questions, answers, ready, cache: HashMap::new(), policy })
@@ -101,9 +104,7 @@ impl Resolver {
 
     /// Takes over one answer and names the host that it is for.
     pub(super) fn poll_answer(&mut self, now: Mono) -> Option<String> {
-        if !self.ready.silence() {
-            return None;
-        }
+        rustix::io::read(&self.ready, &mut [0; 8]).ok()?;
         let Answer { name, ips } = self.answers.try_recv().ok()?;
         let ttl = if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         self.cache.insert(name.clone(), Cached { answer: Some(ips), until: Some(now + ttl) });

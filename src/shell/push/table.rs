@@ -8,6 +8,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
+
 use super::complaints::Complaints;
 use super::counts::PushCounts;
 use super::inbox::Inbox;
@@ -18,6 +20,7 @@ use super::resolve::Resolver;
 use super::turn::Slice;
 use super::wire::{Flow, Outcome, Wire};
 use crate::engine::zmtp::KeyPair;
+use crate::shell::metrics::times;
 use crate::types::Mono;
 use crate::types::{Host, PushAddress};
 
@@ -53,6 +56,8 @@ pub(super) struct Table {
     pub(super) resolver: Resolver,
     pub(super) inbox: Inbox,
     counts: PushCounts,
+    /// How long the frames that were sent have waited.
+    pub(super) waited: Histogram,
     pub(super) complaints: Complaints,
     pub(super) peers: BTreeMap<PeerId, Peer>,
     ids: HashMap<Arc<PushAddress>, PeerId>,
@@ -77,6 +82,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(limits: Limits, keys: KeyPair, resolver: Resolver, inbox: Inbox) -> io::Result<Self> {
         Ok(Self {
+            waited: times(),
             limits,
             keys,
             poller: Poller::new(&resolver)?,
@@ -122,7 +128,7 @@ impl Table {
             peer.waiting_since = now;
         }
         let before = peer.queue.bytes();
-        let dropped = peer.queue.push(frame, self.limits.queue);
+        let dropped = peer.queue.push(now, frame, self.limits.queue);
         self.bytes = self.bytes - before + peer.queue.bytes();
         self.counts.dropped_full += dropped as u64;
         if peer.is_up() {
@@ -148,7 +154,7 @@ impl Table {
         }
         let id = self.next_id;
         self.next_id += 1;
-        self.peers.insert(id, Peer::new(Arc::clone(address), now));
+        self.peers.insert(id, Peer::new(Arc::clone(address), now, &self.waited));
         self.ids.insert(Arc::clone(address), id);
         self.stand_in_line(id);
         Some(id)

@@ -269,7 +269,7 @@ impl Wire {
                 && let Some(frame) = queue.front()
                 && self.connection.send(now, &[frame]).is_ok()
             {
-                queue.pop();
+                queue.sent(now);
                 served.sent += 1;
             }
             let output = self.connection.output();

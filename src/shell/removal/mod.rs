@@ -8,12 +8,15 @@ mod mounts;
 mod tree;
 
 use std::ffi::{CStr, CString, OsStr};
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat};
 use rustix::io::Errno;
+
+use crate::shell::trust::quoted;
 
 pub(in crate::shell) use mounts::{detach_at_or_below, is_mount_at_or_below};
 pub(in crate::shell) use tree::{Budget, Progress, make_accessible, open_folder, open_on_mount, path_of, remove_tree};
@@ -68,6 +71,34 @@ fn remove_by(path: &Path, remove_tree: RemoveTree) -> Result<(), RemovalError> {
 /// Unmounts what a tool has mounted at a path of ours or below it; true if something of it is gone.
 pub(in crate::shell) fn unmount(path: &Path) -> bool {
     split(path).is_ok_and(|(parent, name)| detach_at_or_below(parent.as_fd(), &name))
+}
+
+/// Opens a folder of ours, after unmounting what a tool may have mounted there.
+///
+/// # Errors
+/// When it is not there or no folder, or what is mounted there stays.
+pub(in crate::shell) fn open_uncovered(path: &Path) -> io::Result<OwnedFd> {
+    let (parent, name) = split(path)?;
+    uncovered(parent.as_fd(), &name).map_err(|error| explained(error, path))
+}
+
+/// The same for the name of something in `parent`.
+pub(in crate::shell) fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
+    match open_on_mount(parent, name) {
+        Err(Errno::XDEV) if detach_at_or_below(parent, name) => open_on_mount(parent, name),
+        opened => opened,
+    }
+}
+
+/// Why a folder of ours cannot be opened, and what mends it where something is mounted there.
+pub(in crate::shell) fn explained(error: Errno, path: &Path) -> io::Error {
+    match error {
+        Errno::XDEV => {
+            let sentence = format!("something is mounted there; say `umount {}`", quoted(path));
+            io::Error::new(io::ErrorKind::CrossesDevices, sentence)
+        }
+        other => other.into(),
+    }
 }
 
 /// The folder that holds something, open, and its name there.

@@ -11,8 +11,8 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use super::path_below;
 
-/// Unmounting one may uncover others; each round takes at least one away.
-const ROUNDS_MAX: u32 = 64;
+/// Unmounting one may uncover others; each round takes at least one away. A tool that goes on mounting must not hold us for ever.
+const ROUNDS_MAX: u32 = 1000;
 
 /// One line of the list.
 #[derive(Debug, PartialEq, Eq)]
@@ -64,11 +64,13 @@ pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) 
 /// Unmounts those of them that no other one covers: at least one.
 fn detach(mounts: &[Mount]) -> Result<()> {
     let mut places = Vec::with_capacity(mounts.len());
+    let mut error = Errno::BUSY;
     for mount in mounts {
-        let place = open_place(&mount.point)?;
-        // Another mount may cover this one, or have taken its place.
-        if id_of(place.as_fd())? == mount.id {
-            places.push(place);
+        // One that another one covers has no path: the place is not there, or is that of the other one.
+        match open_place(&mount.point).and_then(|place| Ok((id_of(place.as_fd())?, place))) {
+            Ok((id, place)) if id == mount.id => places.push(place),
+            Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(other) => error = other,
         }
     }
     // By the descriptor, so that no name on the way can lead elsewhere meanwhile.
@@ -81,7 +83,7 @@ fn detach(mounts: &[Mount]) -> Result<()> {
     // The last of the list is on top of the others. One that went with another is not mounted any more.
     let results: Vec<Result<()>> =
         places.iter().rev().map(|place| unmount(path(place), UnmountFlags::DETACH)).collect();
-    let failed = || results.iter().find_map(|result| result.err()).unwrap_or(Errno::BUSY);
+    let failed = || results.iter().find_map(|result| result.err()).unwrap_or(error);
     if results.iter().any(Result::is_ok) { Ok(()) } else { Err(failed()) }
 }
 

@@ -101,6 +101,32 @@ pub(in crate::shell) fn ways_to_mount() -> Vec<(&'static str, MountIn)> {
             bind(precious.path(), &top.join("mnt"));
             bind(precious.path(), &top.join("mnt/a"));
         }),
+        ("one behind another", |top, precious| {
+            fs::create_dir_all(top.join("x/y/z")).unwrap();
+            bind(precious.path(), &top.join("x/y/z"));
+            bind(precious.path(), &top.join("x/y"));
+            bind(precious.path(), &top.join("x/y/a"));
+            fs::write(top.join("x/file"), "").unwrap();
+            bind(&precious.path().join("f"), &top.join("x/file"));
+            bind(precious.path(), &top.join("x"));
+        }),
+        ("a file in the place of what another one has behind it", |top, precious| {
+            fs::create_dir_all(top.join("x/y")).unwrap();
+            bind(precious.path(), &top.join("x/y"));
+            let lower = tempfile::tempdir().unwrap();
+            fs::write(lower.path().join("y"), "").unwrap();
+            bind(lower.path(), &top.join("x"));
+        }),
+        ("the folder itself over others", |top, precious| {
+            fs::create_dir(top.join("mnt")).unwrap();
+            bind(precious.path(), &top.join("mnt"));
+            bind(precious.path(), top);
+            bind(precious.path(), top);
+        }),
+        ("many on one another", |top, precious| {
+            fs::create_dir(top.join("mnt")).unwrap();
+            (0..100).for_each(|_| bind(precious.path(), &top.join("mnt")));
+        }),
         ("a file system of its own", |top, _| {
             fs::create_dir(top.join("mnt")).unwrap();
             mount(Some("none"), &top.join("mnt"), Some("tmpfs"), MsFlags::empty(), None::<&str>).unwrap();

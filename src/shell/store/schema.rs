@@ -57,19 +57,20 @@ pub(super) const GET_ALL: &str = "
     SELECT micros, id, status, operation, round, submitted_at, submitted, state, checksum FROM tasks ORDER BY micros
 ";
 
-/// Brings the file to this version, in one transaction.
+/// Brings the file to this version, in one transaction. Returns whether there was anything to do.
 ///
 /// # Errors
 /// When it is of a newer version, of another program, or damaged.
-pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     let failed = |error| StoreError::of(path, error);
     let found = version(connection, path)?;
     if found == VERSION {
-        return Ok(());
+        return Ok(false);
     }
     let transaction = connection.unchecked_transaction().map_err(failed)?;
     let done = usize::try_from(found).unwrap_or_default();
-    advance(&transaction, done).and_then(|()| transaction.commit()).map_err(failed)
+    advance(&transaction, done).and_then(|()| transaction.commit()).map_err(failed)?;
+    Ok(true)
 }
 
 /// Makes the tables in an empty file, within the caller's transaction.
@@ -85,18 +86,18 @@ fn advance(connection: &Connection, done: usize) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", VERSION)
 }
 
-/// Looks through the whole file.
+/// Looks through the whole file. Returns whether its tables are there; they are not if its first start was cut short.
 ///
 /// # Errors
 /// With the first thing that is wrong.
-pub(super) fn check(connection: &Connection, path: &Path) -> Result<(), StoreError> {
+pub(super) fn check(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     if version(connection, path)? == 0 {
-        return Err(StoreError::Foreign { path: path.to_owned(), what: "an empty database" });
+        return Ok(false);
     }
     let said: String = connection
         .pragma_query_value(None, "integrity_check", |row| row.get(0))
         .map_err(|error| StoreError::of(path, error))?;
-    if said == "ok" { Ok(()) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
+    if said == "ok" { Ok(true) } else { Err(StoreError::Damaged { path: path.to_owned(), what: said }) }
 }
 
 pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, StoreError> {

@@ -67,6 +67,34 @@ fn what_was_committed_is_there_without_a_close() {
     assert_eq!(load(&open(copy.path())), [task(1)]);
 }
 
+/// What `llts store check` says of a store and what a start makes of it are the same, however short its log is cut.
+#[test]
+fn a_store_whose_log_is_cut_short_has_its_tables_and_is_judged_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut store = open(dir.path());
+    assert!(fs::metadata(dir.path().join(FILE)).unwrap().len() > 4096, "its tables do not wait for a checkpoint");
+    store.commit(&[put(&task(1))]).unwrap();
+    let wal = format!("{FILE}-wal");
+    for length in [0, 1, 31, 32, 40, 56, 57, 99, 100, 4151] {
+        let copy = tempfile::tempdir().unwrap();
+        for name in [FILE, &wal] {
+            fs::copy(dir.path().join(name), copy.path().join(name)).unwrap();
+        }
+        File::options().write(true).open(copy.path().join(&wal)).unwrap().set_len(length).unwrap();
+        assert_eq!(inspect(copy.path(), |_| {}).unwrap(), 0, "{length}");
+        assert_eq!(load(&open(copy.path())), [], "{length}");
+    }
+}
+
+/// A start that was cut short has made the file, and nothing was accepted.
+#[test]
+fn a_store_that_was_never_made_is_judged_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    File::create(dir.path().join(FILE)).unwrap();
+    assert_eq!(inspect(dir.path(), |_| {}).unwrap(), 0);
+    assert_eq!(load(&open(dir.path())), []);
+}
+
 /// HAZARDS row D3: a log that is cut at any byte holds whole transactions only.
 #[test]
 fn a_torn_log_holds_whole_turns_only() {

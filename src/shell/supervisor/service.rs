@@ -20,15 +20,26 @@ pub struct Service {
     pub pid: u32,
     /// When it started: unix seconds.
     pub started: f64,
-    /// Where requests go: `tcp://IP:PORT`.
+    /// Where requests go: `tcp://IP:PORT`, or `ipc://` and an absolute path.
     pub controller: String,
     /// Where broadcasts come from.
     pub publisher: String,
+    /// The HTTP door, if there is one: `http://IP:PORT`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub http: Option<String>,
     /// How many agents there are.
     pub agents: u16,
     /// What a person should know who starts it.
     #[serde(default)]
     pub warnings: Vec<String>,
+}
+
+/// Where the controller turned out to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Endpoints {
+    pub(super) controller: String,
+    pub(super) publisher: String,
+    pub(super) http: Option<String>,
 }
 
 /// What a supervisor says to whoever started it: one line, once.
@@ -43,12 +54,14 @@ pub enum Report {
 
 impl Service {
     /// The service of this process.
-    pub(super) fn ours(controller: &str, publisher: &str, agents: u16, warnings: Vec<String>) -> Self {
+    pub(super) fn ours(endpoints: &Endpoints, agents: u16, warnings: Vec<String>) -> Self {
+        let Endpoints { controller, publisher, http } = endpoints.clone();
         Self {
             pid: std::process::id(),
             started: clock::now().wall.unix_seconds(),
-            controller: controller.to_owned(),
-            publisher: publisher.to_owned(),
+            controller: everywhere(&controller),
+            publisher: everywhere(&publisher),
+            http,
             agents,
             warnings,
         }
@@ -76,6 +89,12 @@ impl Service {
     }
 }
 
+/// An endpoint as it is written in any folder.
+fn everywhere(endpoint: &str) -> String {
+    let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
+    path.map_or_else(|| endpoint.to_owned(), |path| format!("ipc://{}", path.display()))
+}
+
 /// Removes the file, if it is there.
 pub(super) fn remove(state_dir: &Path) -> io::Result<()> {
     match fs::remove_file(file(state_dir)) {
@@ -92,16 +111,30 @@ fn file(state_dir: &Path) -> PathBuf {
 mod tests {
     use super::*;
 
+    fn endpoints(controller: &str, publisher: &str) -> Endpoints {
+        let [controller, publisher] = [controller, publisher].map(str::to_owned);
+        Endpoints { controller, publisher, http: Some("http://127.0.0.1:3".to_owned()) }
+    }
+
     #[test]
     fn what_is_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(Service::read(folder.path()), None);
-        let service = Service::ours("tcp://127.0.0.1:1", "tcp://127.0.0.1:2", 3, vec!["careful".into()]);
+        let service = Service::ours(&endpoints("tcp://127.0.0.1:1", "tcp://127.0.0.1:2"), 3, vec!["careful".into()]);
         service.write(folder.path()).unwrap();
         assert_eq!(Service::read(folder.path()), Some(service));
         remove(folder.path()).unwrap();
         remove(folder.path()).unwrap();
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn an_endpoint_is_told_as_it_holds_in_every_folder() {
+        let here = std::env::current_dir().unwrap();
+        let service = Service::ours(&endpoints("ipc://state/x.sock", "tcp://127.0.0.1:2"), 3, Vec::new());
+        assert_eq!(service.controller, format!("ipc://{}/state/x.sock", here.display()));
+        assert_eq!(service.publisher, "tcp://127.0.0.1:2");
+        assert_eq!(Service::ours(&endpoints("off", "ipc:///x"), 3, Vec::new()).publisher, "ipc:///x");
     }
 
     #[test]

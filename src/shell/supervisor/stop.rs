@@ -5,14 +5,15 @@
 //! the agents, by the mark of the service, then, now that their agents are dead, the runs, by their records.
 
 use std::fs;
+use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::turn::GuestFolder;
+use super::guest::{GUEST_STATE, GUEST_WORK, GuestFolder};
 use super::{LOCK, MARK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};
@@ -20,6 +21,7 @@ use crate::shell::clock;
 use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use crate::shell::readable;
+use crate::shell::removal;
 
 /// The lock of whoever stops a service. Its holder also takes the lock of the service for a moment; without this one, a second
 /// `llts down` would take the first for the supervisor.
@@ -68,6 +70,14 @@ pub enum StopError {
     /// Nobody can say what runs here, or it is started again and again.
     #[error(transparent)]
     Lock(#[from] LockError),
+    /// A folder of a hosted service is not what its maker has left.
+    #[error("cannot use {}: {source}", .path.display())]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// What the system said, or what is in the way.
+        source: io::Error,
+    },
     /// The runs of dead agents cannot be looked at.
     #[error("cannot end what the agents of this service have left: {0}")]
     Runs(#[from] AgentError),
@@ -92,16 +102,24 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
 
 /// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
 /// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
+/// Returns how many processes were ended.
 ///
 /// # Errors
 /// [`StopError`], when something of it still lives: then the folder stays.
-pub fn end_guest(config: &Config, folder: &Path) -> Result<(), StopError> {
+pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
+    for name in [GUEST_STATE, GUEST_WORK] {
+        let path = folder.join(name);
+        match removal::open_uncovered(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
+            Ok(_) | Err(_) => {}
+        }
+    }
     let stopped = end(config, |_, _| Ok(()))?;
     if stopped.remains > 0 {
         log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
     }
     drop(GuestFolder::new(folder));
-    Ok(())
+    Ok(stopped.remains)
 }
 
 fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {

@@ -11,6 +11,7 @@ use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
+use super::guest::{GuestFolder, GuestLock};
 use super::plan::{Effect, Plan, Role, Times};
 use super::service::{self, Report, Service};
 use super::{LOCK, lease_of, stop_max};
@@ -24,9 +25,8 @@ use crate::shell::readable;
 use crate::shell::signals::Signals;
 use crate::shell::trust::{self, Part, Untrusted};
 
-pub(super) use start::GuestFolder;
-use start::{Endpoints, Starter};
-pub use start::{GUEST_PREFIX, log_file};
+use start::Starter;
+pub use start::log_file;
 
 /// How a supervisor runs.
 #[derive(Clone, Debug)]
@@ -70,6 +70,8 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         // EPERM: it leads a session already.
         let _ = rustix::process::setsid();
     }
+    // Dropped after the folder: until that is gone, no other command ends this service.
+    let _keeper = options.guest.as_deref().map(GuestLock::join).transpose()?;
     let folder = options.guest.as_deref().map(GuestFolder::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
@@ -184,13 +186,13 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     }
 
     fn announce(&mut self) {
-        let Some(Endpoints { controller, publisher, .. }) = self.starter.endpoints() else { return };
-        let service = Service::ours(controller, publisher, self.agents, std::mem::take(&mut self.warnings));
+        let Some(endpoints) = self.starter.endpoints() else { return };
+        let service = Service::ours(endpoints, self.agents, std::mem::take(&mut self.warnings));
         if let Err(error) = service.write(&self.config.paths.state_dir) {
             // Clients that know the port need no file.
             log::error!("cannot write the service file: {error}");
         }
-        log::info!("up: controller {controller}, publisher {publisher}");
+        log::info!("up: controller {}, publisher {}", endpoints.controller, endpoints.publisher);
         (self.report)(&Report::Up(service));
     }
 

@@ -36,7 +36,7 @@ pub use tail::{Tail, TailLimit};
 
 use held::{Held, Soiled};
 use nest::{Nest, OwnFile};
-use own::{move_to_trash, restore_mode, uncovered};
+use own::{move_to_trash, restore_mode};
 
 use crate::shell::removal::{self, Progress};
 use crate::shell::tools::Pristine;
@@ -113,6 +113,7 @@ impl Workspace {
     /// # Errors
     /// When one of them can neither be found nor made.
     pub fn open(path: &Path) -> Result<Self, WorkspaceError> {
+        let failed_at = |path: &Path, error| WorkspaceError { action: "open", path: path.to_owned(), error };
         let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), error };
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
@@ -122,12 +123,14 @@ impl Workspace {
                 Ok(()) | Err(Errno::EXIST) => {}
                 Err(error) => return Err(error),
             }
-            // Else everything in what a tool has mounted there would be taken for trash.
-            let trash = uncovered(folder.as_fd(), &CString::new(TRASH).map_err(|_| Errno::INVAL)?)?;
             let mode = Mode::from_raw_mode(rustix::fs::fstat(&folder)?.st_mode) | OWNER_ONLY;
-            Ok((folder, mode, trash))
+            Ok((folder, mode))
         };
-        let (folder, mode, trash) = open().map_err(|error| failed(error.into()))?;
+        let (folder, mode) = open().map_err(|error| failed(error.into()))?;
+        // Else everything in what a tool has mounted there would be taken for trash.
+        let place = path.join(TRASH);
+        let trash =
+            open_own(folder.as_fd(), TRASH).map_err(|error| failed_at(&place, removal::explained(error, &place)))?;
         Ok(Self { path, folder, mode, trash })
     }
 
@@ -234,6 +237,11 @@ impl Workspace {
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
         WorkspaceError { action: "remove", path: self.path.join(name), error: error.into() }
     }
+}
+
+/// Opens a folder of the agents, after unmounting what a tool may have mounted there.
+fn open_own(work: BorrowedFd<'_>, name: &str) -> rustix::io::Result<OwnedFd> {
+    removal::uncovered(work, &CString::new(name).map_err(|_| Errno::INVAL)?)
 }
 
 impl TaskDir {

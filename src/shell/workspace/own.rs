@@ -1,7 +1,7 @@
 //! The folders of an agent itself: the trash, and what a tool may have done to any of them.
 
 use std::ffi::{CStr, CString};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -43,12 +43,4 @@ pub(super) fn restore_mode(folder: BorrowedFd<'_>, mode: Mode, path: &Path) -> r
     }
     log::warn!("a tool has changed the mode of {} to {:03o}; it is {:03o} again", path.display(), found, mode);
     rustix::fs::fchmod(folder, mode).map(|()| true)
-}
-
-/// Opens a folder of our own, after unmounting what a tool may have mounted there.
-pub(super) fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
-    match removal::open_on_mount(parent, name) {
-        Err(Errno::XDEV) if removal::detach_at_or_below(parent, name) => removal::open_on_mount(parent, name),
-        opened => opened,
-    }
 }

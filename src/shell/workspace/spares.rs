@@ -16,7 +16,7 @@ use rustix::fs::{AtFlags, Dir, FlockOperation, RenameFlags, flock, renameat, ren
 use rustix::io::{Errno, Result};
 
 use super::{
-    OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, restore_mode, sys, uncovered,
+    OWNER_ONLY, Removed, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError, open_own, restore_mode, sys,
 };
 use crate::shell::clock;
 use crate::shell::removal;
@@ -59,10 +59,11 @@ impl Spares {
     /// When it can neither be made nor locked.
     pub fn open(workspace: Arc<Workspace>) -> std::result::Result<Self, WorkspaceError> {
         sys::ignore_lease_breaks();
-        let failed = |error: Errno| WorkspaceError {
+        let path = workspace.path.join(SPARE);
+        let failed = |error| WorkspaceError {
             action: "keep spare folders in",
-            path: workspace.path.join(SPARE),
-            error: error.into(),
+            error: removal::explained(error, &path),
+            path: path.clone(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;
         Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
@@ -223,7 +224,7 @@ fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>
 
 /// The folder of those of all agents.
 fn open_spare(work: BorrowedFd<'_>) -> Result<OwnedFd> {
-    uncovered(work, &CString::new(SPARE).map_err(|_| Errno::INVAL)?)
+    open_own(work, SPARE)
 }
 
 /// Takes the lock on the folder of an agent; `None` when it is held or the folder is gone.

@@ -16,7 +16,7 @@ from .waiting import LIMIT
 REPOSITORY = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", ".."))
 BINARY = os.path.abspath(os.environ.get("SERVICE_BINARY") or os.path.join(REPOSITORY, "target", "debug", "llts"))
 
-_CONTROLLER_READY = re.compile(r"llts controller ready: rep (tcp://\S+:\d+) pub (tcp://\S+:\d+)")
+_CONTROLLER_READY = re.compile(r"llts controller ready: rep (.+) pub (\S+)(?: http http://(\S+:\d+))?")
 _AGENT_READY = re.compile(r"llts agent ready: (\S+)")
 
 # Seconds that a process gets after SIGTERM: an agent has to end its task first.
@@ -137,7 +137,7 @@ class Service:
         except BaseException:
             self.controller.end()
             raise
-        self.rep, self.pub = match.groups()
+        self.rep, self.pub, self.http = match.groups()
 
     def start_agents(self, count):
         first = len(self.agents) + 1

@@ -24,6 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::effect::claim_of_reply;
 use super::*;
 use crate::protocol::json;
 use crate::protocol::publish::Published;
@@ -169,7 +170,7 @@ impl World {
     /// Of another connection than the one by which everybody else speaks.
     fn ticket_of(&mut self, connection: u64) -> Ticket {
         self.tickets += 1;
-        Ticket { connection: ConnectionId(connection), number: self.tickets }
+        Ticket { connection: ConnectionId { door: 0, number: connection }, number: self.tickets }
     }
 
     fn ask(&mut self, request: Request) -> Reply {

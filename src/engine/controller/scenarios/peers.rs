@@ -71,13 +71,13 @@ fn what_a_connection_has_parked_goes_with_it() {
     let task = world.task();
     let parked: Vec<Ticket> = (0..2).map(|_| world.ask_by(CLIENT, wait_for(task)).0).collect();
     let (other, _) = world.ask_by(OTHER, wait_for(task));
-    assert_eq!(world.controller.handle_disconnected(ConnectionId(CLIENT)), parked);
+    assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), parked);
     world.settle();
-    assert_eq!(world.controller.handle_disconnected(ConnectionId(CLIENT)), []);
+    assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), []);
     for _ in 0..2 {
         assert_eq!(world.ask_by(CLIENT, wait_for(task)).1, Answer::Later, "the places are free");
     }
-    assert!(world.controller.handle_disconnected(ConnectionId(CLIENT)).len() == 2);
+    assert!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }).len() == 2);
     world.kill(task);
     assert_eq!(world.replies.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [other]);
 }
@@ -91,7 +91,7 @@ fn an_agent_whose_connection_is_gone_is_not_parked() {
     let apply = || FromAgent::Apply(Some(INTERVAL));
     assert_eq!(world.controller.handle_agent(world.now, first, &sender, apply()), Answer::Later);
     let second = world.park("b");
-    assert_eq!(world.controller.handle_disconnected(ConnectionId(CLIENT)), [first]);
+    assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), [first]);
     world.settle();
     let task = world.task();
     let assigned = |(ticket, reply): &(Ticket, Reply)| matches!(reply, Reply::Assigned(_)).then_some(*ticket);
@@ -100,7 +100,7 @@ fn an_agent_whose_connection_is_gone_is_not_parked() {
     let again = world.ticket_of(OTHER);
     assert_eq!(world.controller.handle_agent(world.now, again, &sender, apply()), Answer::Later);
     world.settle();
-    assert_eq!(world.controller.handle_disconnected(ConnectionId(CLIENT)), []);
+    assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), []);
     let _ = (task, world.task());
     assert_eq!(world.replies.iter().filter_map(assigned).collect::<Vec<_>>(), [second, again]);
 }
@@ -110,7 +110,7 @@ fn the_searches_of_a_connection_go_with_it() {
     let mut world = crowded(5_000);
     let (gone, _) = world.ask_by(CLIENT, search());
     let (stays, _) = world.ask_by(OTHER, search());
-    assert_eq!(world.controller.handle_disconnected(ConnectionId(CLIENT)), [gone]);
+    assert_eq!(world.controller.handle_disconnected(ConnectionId { door: 0, number: CLIENT }), [gone]);
     world.pass(Duration::from_millis(1));
     assert_eq!(world.replies.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [stays]);
 }

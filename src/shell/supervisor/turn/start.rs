@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -12,25 +12,16 @@ use crate::config::{Config, NetworkSection};
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
-use crate::shell::removal;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::plan::Role;
+use crate::shell::supervisor::service::Endpoints;
 use crate::shell::supervisor::{MARK, stop};
 use crate::shell::tools;
+use crate::shell::transport;
 use crate::shell::trust;
-
-/// What the folder of a guest is called at the beginning: nothing else is ever removed.
-pub const GUEST_PREFIX: &str = "llts-run-";
 
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
-
-/// Where the controller turned out to be.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Endpoints {
-    pub(super) controller: String,
-    pub(super) publisher: String,
-}
 
 /// Starts children.
 pub(super) struct Starter {
@@ -39,8 +30,10 @@ pub(super) struct Starter {
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
-    /// Where agents send their requests, if the controller could make it.
+    /// Where agents send their requests, if the controller can make it.
     socket: Option<PathBuf>,
+    /// Whether the controller was there when it was ready.
+    socket_is_open: bool,
 }
 
 impl Starter {
@@ -52,6 +45,7 @@ impl Starter {
             mark: stop::mark(&config.paths.state_dir),
             endpoints: None,
             socket: config.network.socket(&config.paths.state_dir),
+            socket_is_open: false,
         })
     }
 
@@ -73,14 +67,14 @@ impl Starter {
         command.env_remove(CONTROLLER_ADDRESS);
         // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
         // leaves open.
-        if let Some(Endpoints { controller, publisher }) = &self.endpoints {
+        if let Some(Endpoints { controller, publisher, .. }) = &self.endpoints {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
                 if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
                     command.env(format!("LLTS_{key}"), port);
                 }
             }
         }
-        if let (Role::Agent(_), Some(socket)) = (role, self.socket.as_ref().filter(|socket| socket.exists())) {
+        if let (Role::Agent(_), Some(socket)) = (role, self.socket.as_ref().filter(|_| self.socket_is_open)) {
             let (name, path) = NetworkSection::socket_variable(socket);
             command.env(name, path);
         }
@@ -93,6 +87,8 @@ impl Starter {
             Role::Controller => match endpoints(line) {
                 Some(endpoints) => {
                     self.endpoints = Some(endpoints);
+                    // A file of that name proves nothing: an earlier controller may have left it where this one cannot remove it.
+                    self.socket_is_open = self.socket.as_ref().is_some_and(|path| UnixStream::connect(path).is_ok());
                     true
                 }
                 None => false,
@@ -104,8 +100,10 @@ impl Starter {
 
 fn endpoints(line: &str) -> Option<Endpoints> {
     let words = line.strip_prefix("llts controller ready: ")?;
-    let (controller, publisher) = words.strip_prefix("rep ")?.split_once(" pub ")?;
-    Some(Endpoints { controller: controller.to_owned(), publisher: publisher.to_owned() })
+    let (controller, rest) = words.strip_prefix("rep ")?.split_once(" pub ")?;
+    let (publisher, http) = rest.split_once(" http ").map_or((rest, None), |(publisher, http)| (publisher, Some(http)));
+    let [controller, publisher] = [controller, publisher].map(str::to_owned);
+    Some(Endpoints { controller, publisher, http: http.map(str::to_owned) })
 }
 
 /// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
@@ -114,6 +112,7 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
     // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
     warnings.extend(trust::warnings(config));
+    warnings.extend(transport::warning(config));
     for warning in &warnings {
         log::warn!("{warning}");
     }
@@ -176,33 +175,32 @@ pub(super) fn start_max(agents: u16) -> Duration {
     Duration::from_secs(30) + Duration::from_millis(200) * u32::from(agents)
 }
 
-/// The folder of a service that was started for the time of one run. It goes with the supervisor, or with the guard of the run.
-pub(in crate::shell::supervisor) struct GuestFolder(PathBuf);
-
-impl GuestFolder {
-    pub(in crate::shell::supervisor) fn new(path: &Path) -> Self {
-        Self(path.to_owned())
-    }
-}
-
-impl Drop for GuestFolder {
-    fn drop(&mut self) {
-        let named = self.0.file_name().is_some_and(|name| name.to_string_lossy().starts_with(GUEST_PREFIX));
-        let own = fs::symlink_metadata(&self.0)
-            .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
-        if named && own {
-            // What stays belongs to a tool that ran as another user, or is mounted there. The run names it.
-            let _ = removal::remove_and_unmount(&self.0);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn starter() -> Starter {
-        Starter { program: PathBuf::new(), config: None, mark: String::new(), endpoints: None, socket: None }
+        Starter {
+            program: PathBuf::new(),
+            config: None,
+            mark: String::new(),
+            endpoints: None,
+            socket: None,
+            socket_is_open: false,
+        }
+    }
+
+    /// Its controller uses TCP where it can neither use nor remove what an earlier one has left.
+    #[test]
+    fn agents_are_told_of_a_socket_at_which_the_controller_listens() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let mut starter = Starter { socket: Some(path.clone()), ..starter() };
+        let ready = "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16";
+        let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        assert!(starter.hear(Role::Controller, ready) && starter.socket_is_open);
+        drop(listener);
+        assert!(path.exists() && starter.hear(Role::Controller, ready) && !starter.socket_is_open);
     }
 
     #[test]
@@ -215,16 +213,5 @@ mod tests {
         assert!(starter.hear(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
         let endpoints = starter.endpoints().unwrap();
         assert_eq!([endpoints.controller.as_str(), &endpoints.publisher], ["tcp://[::1]:15", "tcp://[::1]:16"]);
-    }
-
-    #[test]
-    fn only_a_folder_of_a_guest_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let [guest, other] = [format!("{GUEST_PREFIX}x"), "other".to_owned()].map(|name| folder.path().join(name));
-        for dir in [&guest, &other] {
-            fs::create_dir(dir).unwrap();
-            drop(GuestFolder::new(dir));
-        }
-        assert!(!guest.exists() && other.exists());
     }
 }

@@ -398,13 +398,39 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
             drop(Workspace::open(around.path()).unwrap());
             let precious = Precious::new();
             let _ = fs::create_dir(around.path().join(name));
-            bind(precious.path(), &around.path().join(name));
+            // One of them can only be unmounted after another one.
+            for place in ["", "a", ""] {
+                bind(precious.path(), &around.path().join(name).join(place));
+            }
             let workspace = Arc::new(Workspace::open(around.path()).unwrap());
             let spares = Spares::open(Arc::clone(&workspace)).unwrap();
             Remover::start(&workspace).unwrap().finish();
             drop(spares);
             precious.is_untouched();
         }
+    });
+}
+
+/// As for an agent without the right to unmount: the error names the place and the command.
+#[test]
+fn what_stays_mounted_over_our_own_folders_is_named() {
+    in_own_mount_namespace(|| {
+        let (around, precious) = (tempfile::tempdir().unwrap(), Precious::new());
+        let workspace = Arc::new(Workspace::open(around.path()).unwrap());
+        for name in [".trash", SPARE] {
+            let _ = fs::create_dir(around.path().join(name));
+            bind(precious.path(), &around.path().join(name));
+        }
+        let mut present = capabilities(None).unwrap();
+        present.effective.remove(CapabilitySet::SYS_ADMIN);
+        set_capabilities(None, present).unwrap();
+        let refused = [Workspace::open(around.path()).map(drop), Spares::open(workspace).map(drop)];
+        for (name, refused) in [".trash", SPARE].into_iter().zip(refused) {
+            let (said, place) = (refused.unwrap_err().to_string(), around.path().join(name));
+            assert!(said.contains(&format!("something is mounted there; say `umount {}`", place.display())), "{said}");
+            assert!(said.contains(&format!("{place:?}: ")), "{said}");
+        }
+        precious.is_untouched();
     });
 }
 

@@ -1,0 +1,44 @@
+//! The section of the HTTP door. `defaults.toml` explains every key.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use super::error::ConfigError;
+use super::network::is_loopback;
+use super::reader::Reader;
+
+const MIB: u64 = 1 << 20;
+const GIB: u64 = 1 << 30;
+
+/// The HTTP door of the controller: `[http]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSection {
+    /// Whether the controller opens it.
+    pub enabled: bool,
+    /// Where it listens; port 0 takes a free one.
+    pub address: SocketAddr,
+    /// The file with the token, if it is not the one in STATE_DIR.
+    pub token_file: Option<PathBuf>,
+    /// Connections at once.
+    pub connections_max: usize,
+    /// Bytes of changes that are kept for those who come later.
+    pub events_bytes_max: usize,
+}
+
+impl HttpSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            enabled: reader.boolean("http.ENABLED")?,
+            address: SocketAddr::new(reader.address("http.BIND")?, reader.port("http.PORT")?),
+            token_file: reader.path_or_none("http.TOKEN_FILE")?,
+            connections_max: reader.size("http.CONNECTIONS_MAX", 1..=100_000, "connections")?,
+            events_bytes_max: reader.size("http.EVENTS_BYTES_MAX", MIB..=16 * GIB, "bytes")?,
+        })
+    }
+
+    /// Whether other machines may reach it.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !is_loopback(self.address.ip())
+    }
+}

@@ -1,0 +1,331 @@
+//! What leaves the controller when: at once, after the commit that it rests on, or a little later with others.
+//!
+//! A turn is: messages, deadlines and the outcome of a commit in; then departures out, until there is none. The shell keeps the
+//! sockets and the disk and decides nothing.
+//!
+//! | departure | when |
+//! |---|---|
+//! | a reply or a push that claims nothing ([`Claim`]) | in the turn in which it was decided |
+//! | one that shows how things stand | after the commit of its turn; at once while the store is in trouble |
+//! | one that promises something | after the commit of its turn |
+//! | the records of the turns since the last commit | when the store is free and the first message that rests on them is due |
+//!
+//! In a turn, agents come first, as they are idle until they hear of their tasks; then the disk, which works on its own; then
+//! the addresses that are pushed to. When the store gets into trouble, submits that it has not taken are refused as though they
+//! had never come; every other promise waits until the store recovers.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use super::Controller;
+use super::commit_queue::{BATCH_DELAY_MAX, Batch, CommitQueue};
+use super::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
+use crate::protocol::publish::Published;
+use crate::protocol::reply::Reply;
+use crate::protocol::request::Message;
+use crate::protocol::words::kind;
+use crate::protocol::{Code, Refusal};
+use crate::types::{Mono, Now, PushAddress, TaskId, TaskRecord};
+
+/// Where a reply goes, which is the concern of the door that the request came by, and what kind of request it answers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Route<R> {
+    /// The door's own return address.
+    pub to: R,
+    /// The `__TYPE__` of the request.
+    pub kind: &'static str,
+}
+
+/// What the shell must do next.
+#[must_use]
+#[derive(Debug, PartialEq)]
+pub enum Departure<R> {
+    /// Send this reply. It may be held back for `delay_max`, to share a write with another message to the same peer. A reply that
+    /// cannot be sent goes to [`Sequencer::handle_undelivered`].
+    Reply {
+        /// To whom.
+        route: Route<R>,
+        /// What.
+        reply: Reply,
+        /// Zero for one that somebody waits for.
+        delay_max: Duration,
+    },
+    /// Publish this to agents and watchers.
+    Publish(Published),
+    /// Hand over to the network all replies and publications before this one.
+    Flush,
+    /// Commit this, and call [`Sequencer::handle_stored`] or [`Sequencer::handle_trouble`]. There is one commit at a time.
+    Commit(Vec<Record>),
+    /// The state of a task has changed. It is to be written to the address of the task by then, and shown to watchers.
+    Push {
+        /// 1 for the first change since the start of the controller, and one more for each.
+        number: u64,
+        /// The task as it is now.
+        record: Box<TaskRecord>,
+        /// The latest moment for the write; until then it may be held back to share one.
+        by: Mono,
+    },
+    /// The end of a task was not confirmed: to its address once more.
+    PushAgain(Box<TaskRecord>),
+}
+
+/// A message that rests on a commit.
+#[derive(Debug)]
+enum Deferred<R> {
+    Reply { route: Route<R>, claim: Claim, reply: Reply, delay_max: Duration },
+    Push { record: Box<TaskRecord>, by: Mono },
+    PushAgain(Box<TaskRecord>),
+}
+
+/// A [`Controller`] with its commits; `R` is how the doors name where a reply goes. See the [module](self).
+#[derive(Debug)]
+pub struct Sequencer<R> {
+    controller: Controller,
+    commits: CommitQueue<Deferred<R>>,
+    /// The routes of the requests that are not answered yet.
+    routes: BTreeMap<Ticket, Route<R>>,
+    last_ticket: u64,
+    /// The messages of this turn that wait for its commit.
+    batch: Batch<Deferred<R>>,
+    departures: VecDeque<Departure<R>>,
+    /// Changes of tasks that have left.
+    changes: u64,
+    /// Whether a reply or a publication has left since the last flush.
+    is_unflushed: bool,
+}
+
+impl<R: Clone> Sequencer<R> {
+    /// Of a controller that has just started.
+    #[must_use]
+    pub fn new(controller: Controller) -> Self {
+        Self {
+            controller,
+            commits: CommitQueue::default(),
+            routes: BTreeMap::new(),
+            last_ticket: 0,
+            batch: Batch::default(),
+            departures: VecDeque::new(),
+            changes: 0,
+            is_unflushed: false,
+        }
+    }
+
+    /// Takes a request that came by this connection.
+    pub fn handle_message(&mut self, now: Now, connection: ConnectionId, route: Route<R>, message: Message) {
+        self.last_ticket += 1;
+        let ticket = Ticket { connection, number: self.last_ticket };
+        let answer = match message {
+            Message::Client(request) => self.controller.handle_request(now, ticket, request),
+            Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
+        };
+        match answer {
+            Answer::Now(reply) => self.answer(now, route, claim_of_reply(&reply), reply),
+            Answer::Later => drop(self.routes.insert(ticket, route)),
+            Answer::NowAndLater(reply) => {
+                // The agent goes on with the next task; that the end of the last one is stored, it can learn later.
+                let (delay_max, claim) = (BATCH_DELAY_MAX, Claim::Promise);
+                let confirmation = Deferred::Reply { route: route.clone(), claim, reply, delay_max };
+                self.batch.add(now.mono + delay_max, confirmation);
+                self.routes.insert(ticket, Route { kind: kind::TASK_APPLY, ..route });
+            }
+        }
+    }
+
+    /// Answers a request that could not be read.
+    pub fn handle_refused(&mut self, now: Now, route: Route<R>, refusal: Refusal) {
+        let reply = refusal.into();
+        self.answer(now, route, claim_of_reply(&reply), reply);
+    }
+
+    /// A connection is gone: nothing that it was owed is sent any more.
+    pub fn handle_disconnected(&mut self, connection: ConnectionId) {
+        for ticket in self.controller.handle_disconnected(connection) {
+            self.routes.remove(&ticket);
+        }
+    }
+
+    /// A reply met no peer. A task that it handed out waits again.
+    pub fn handle_undelivered(&mut self, now: Now, reply: &Reply) {
+        if let Reply::Assigned(record) = reply {
+            self.controller.handle_undelivered(now, record.id, record.round);
+        }
+    }
+
+    /// A receiver has confirmed the push of a task with this `__SEQ__`.
+    pub fn handle_acknowledgement(&mut self, now: Now, task: TaskId, seq: u32, from: &PushAddress) {
+        self.controller.handle_acknowledgement(now, task, seq, from);
+    }
+
+    /// The last commit rests on the disk. True when the store was in trouble until now.
+    pub fn handle_stored(&mut self) -> bool {
+        let committed = self.commits.handle_stored();
+        self.controller.handle_committed(committed.newest);
+        if committed.recovered {
+            self.controller.handle_store(None);
+        }
+        self.release(committed.released);
+        committed.recovered
+    }
+
+    /// The store could not take the last commit, and nothing of it is stored; its records come back. It is tried again every
+    /// second. True when the trouble has just begun.
+    pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>) -> bool {
+        let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
+        for message in deferred {
+            self.hold_or_refuse(now, why, message);
+        }
+        self.controller.handle_store(Some(why.to_owned()));
+        true
+    }
+
+    /// Does what is due.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.controller.handle_timeout(now);
+    }
+
+    /// Refuses submits from here on, answers every parked request, and delays no commit any more.
+    pub fn handle_stop(&mut self) {
+        self.controller.handle_stop();
+        self.commits.close();
+    }
+
+    /// The next deadline, and why: a timer of the controller, or `None` for a commit.
+    #[must_use]
+    pub fn poll_timeout(&self) -> Option<(Mono, Option<&Timer>)> {
+        let timer = self.controller.poll_timeout().map(|(at, timer)| (at, Some(timer)));
+        let commit = self.commits.poll_timeout().map(|at| (at, None));
+        timer.into_iter().chain(commit).min_by_key(|(at, _)| *at)
+    }
+
+    /// What leaves next. When there is none, the turn is over.
+    pub fn poll_departure(&mut self, now: Now) -> Option<Departure<R>> {
+        self.poll_departure_with(now, |_| {})
+    }
+
+    /// The same, and shows each record when it is decided: long before its commit, and though a later one may replace it.
+    pub fn poll_departure_with(&mut self, now: Now, mut decided: impl FnMut(&Record)) -> Option<Departure<R>> {
+        loop {
+            if let Some(departure) = self.departures.pop_front() {
+                return Some(departure);
+            }
+            // After the last departure once more: a reply that met no peer is news for the controller.
+            self.advance(now, &mut decided);
+            if self.departures.is_empty() {
+                return None;
+            }
+        }
+    }
+
+    /// Whether everything is stored that the store can take.
+    #[must_use]
+    pub fn is_at_rest(&self) -> bool {
+        self.commits.is_at_rest()
+    }
+
+    /// Checks every invariant of the controller and of the commits.
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn sanity_check(&self) {
+        self.controller.sanity_check();
+        self.commits.sanity_check();
+    }
+
+    /// The controller itself, for questions that go past the turn.
+    pub const fn controller(&mut self) -> &mut Controller {
+        &mut self.controller
+    }
+
+    /// Requests that are not answered yet.
+    #[must_use]
+    pub fn unanswered(&self) -> usize {
+        self.routes.len()
+    }
+
+    fn advance(&mut self, now: Now, decided: &mut impl FnMut(&Record)) {
+        let mut records = Vec::new();
+        let mut changes = Vec::new();
+        while let Some(effect) = self.controller.poll_effect() {
+            let claim = effect.claim();
+            match effect {
+                Effect::Record(record) => {
+                    decided(&record);
+                    records.push(record);
+                }
+                Effect::Publish(message) => {
+                    self.is_unflushed = true;
+                    self.departures.push_back(Departure::Publish(message));
+                }
+                Effect::Push(record) => {
+                    let by = now.mono + record.slack();
+                    if claim.waits(self.commits.is_in_trouble()) {
+                        self.batch.add(by, Deferred::Push { record, by });
+                    } else {
+                        changes.push((record, by));
+                    }
+                }
+                Effect::PushAgain(record) => self.batch.add(now.mono, Deferred::PushAgain(record)),
+                Effect::Reply(ticket, reply) => {
+                    if let Some(route) = self.routes.remove(&ticket) {
+                        self.answer(now, route, claim, reply);
+                    }
+                }
+            }
+        }
+        let released = self.commits.handle_turn(now.mono, records, std::mem::take(&mut self.batch));
+        if std::mem::take(&mut self.is_unflushed) {
+            self.departures.push_back(Departure::Flush);
+        }
+        if let Some(records) = self.commits.poll_commit(now.mono) {
+            self.departures.push_back(Departure::Commit(records));
+        }
+        for (record, by) in changes {
+            self.push(record, by);
+        }
+        self.release(released);
+    }
+
+    fn answer(&mut self, now: Now, route: Route<R>, claim: Claim, reply: Reply) {
+        let delay_max = Duration::ZERO;
+        if claim.waits(self.commits.is_in_trouble()) {
+            self.batch.add(now.mono, Deferred::Reply { route, claim, reply, delay_max });
+        } else {
+            self.send(route, reply, delay_max);
+        }
+    }
+
+    fn send(&mut self, route: Route<R>, reply: Reply, delay_max: Duration) {
+        self.is_unflushed = true;
+        self.departures.push_back(Departure::Reply { route, reply, delay_max });
+    }
+
+    fn push(&mut self, record: Box<TaskRecord>, by: Mono) {
+        self.changes += 1;
+        self.departures.push_back(Departure::Push { number: self.changes, record, by });
+    }
+
+    /// Lets go what has waited for a commit.
+    fn release(&mut self, deferred: Vec<Deferred<R>>) {
+        for message in deferred {
+            match message {
+                Deferred::Reply { route, reply, delay_max, .. } => self.send(route, reply, delay_max),
+                Deferred::Push { record, by } => self.push(record, by),
+                Deferred::PushAgain(record) => self.departures.push_back(Departure::PushAgain(record)),
+            }
+        }
+    }
+
+    /// What becomes of a deferred message when the store gets into trouble.
+    fn hold_or_refuse(&mut self, now: Now, why: &str, message: Deferred<R>) {
+        match message {
+            Deferred::Reply { route, reply: Reply::Submitted { task, duplicate, .. }, .. }
+                if self.controller.handle_unstored(now, task, duplicate) =>
+            {
+                let message = format!("the task cannot be stored ({why}); submit it again later");
+                self.send(route, Refusal::new(Code::LimitReached, message).into(), Duration::ZERO);
+            }
+            Deferred::Reply { route, claim: Claim::View, reply, delay_max } => self.send(route, reply, delay_max),
+            message => self.commits.hold(message),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Work that would hold up a loop, on a thread of its own; a bell in the loop's wait says when some is done.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
+use std::thread::JoinHandle;
+
+use rustix::event::{EventfdFlags, eventfd};
+
+/// Wakes a loop from another thread: readable from [`Self::ring`] until [`Self::take`].
+#[derive(Debug)]
+pub struct Bell {
+    descriptor: OwnedFd,
+    has_rung: AtomicBool,
+}
+
+impl Bell {
+    /// # Errors
+    /// When descriptors have run out.
+    pub fn new() -> io::Result<Self> {
+        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
+        Ok(Self { descriptor, has_rung: AtomicBool::new(false) })
+    }
+
+    /// Wakes the loop.
+    pub fn ring(&self) {
+        // It fails when the counter is full; then it is readable anyway.
+        let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
+        // After the write: a flag that is set first could be taken before it, and the descriptor would stay readable.
+        self.has_rung.store(true, Ordering::Release);
+    }
+
+    /// Whether it has rung since the last call. What it rang for is to be looked at after this.
+    pub fn take(&self) -> bool {
+        let has_rung = self.has_rung.swap(false, Ordering::Acquire);
+        if has_rung {
+            // It fails when a ring in between was taken by the last call.
+            let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
+        }
+        has_rung
+    }
+}
+
+impl AsFd for Bell {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+}
+
+/// Rings when the thread ends, be it by a panic: whoever waits for its work must learn that none comes.
+struct LastRing(Arc<Bell>);
+
+impl Drop for LastRing {
+    fn drop(&mut self) {
+        self.0.ring();
+    }
+}
+
+/// A thread that does one job after the other. It ends after the jobs that it was given once this is dropped, which does not
+/// wait for that; [`Self::finish`] does.
+#[derive(Debug)]
+pub struct Background<Job, Done> {
+    /// `None` once the thread has been told to end.
+    jobs: Option<Sender<Job>>,
+    done: Receiver<Done>,
+    bell: Arc<Bell>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
+    /// Starts the thread. `work` tells the outcome of a job through its second argument, and may go on after that.
+    ///
+    /// # Errors
+    /// When descriptors or threads have run out.
+    pub fn start(name: &str, mut work: impl FnMut(Job, &dyn Fn(Done)) + Send + 'static) -> io::Result<Self> {
+        let bell = Arc::new(Bell::new()?);
+        let (jobs, incoming) = mpsc::channel();
+        let (outgoing, done) = mpsc::channel();
+        let last = LastRing(Arc::clone(&bell));
+        let thread = std::thread::Builder::new().name(name.to_owned()).spawn(move || {
+            for job in incoming {
+                work(job, &|done| {
+                    // A loop that has stopped does not listen.
+                    let _ = outgoing.send(done);
+                    last.0.ring();
+                });
+            }
+        })?;
+        Ok(Self { jobs: Some(jobs), done, bell, thread: Some(thread) })
+    }
+
+    /// Has this job done after those before it.
+    pub fn give(&self, job: Job) {
+        if let Some(jobs) = &self.jobs {
+            // The thread ends before us only by a panic, which `poll` tells.
+            let _ = jobs.send(job);
+        }
+    }
+
+    /// Waits until the thread has done everything that it was given.
+    pub fn finish(&mut self) {
+        self.jobs = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("a thread of the service has panicked");
+        }
+    }
+
+    /// The next outcome, if there is one. The descriptor wakes a loop once for all that are there.
+    ///
+    /// # Panics
+    /// When the thread has panicked: what it did for the loop is not known then.
+    pub fn poll(&self) -> Option<Done> {
+        self.bell.take();
+        match self.done.try_recv() {
+            Ok(done) => Some(done),
+            Err(TryRecvError::Empty) => None,
+            Err(TryRecvError::Disconnected) => unreachable!("a thread of the service has panicked; the log says where"),
+        }
+    }
+}
+
+impl<Job, Done> AsFd for Background<Job, Done> {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.bell.as_fd()
+    }
+}

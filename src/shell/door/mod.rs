@@ -1,0 +1,205 @@
+//! What brings requests to the controller and takes replies, broadcasts and changes of tasks from it.
+//!
+//! A new door is a folder in `shell/` with an implementation of [`Door`], and one line where the controller is put together. The
+//! [`Sequencer`](crate::engine::controller::Sequencer) knows nothing of doors: it gives each reply back with the return address
+//! that the request came with.
+
+mod zmtp;
+
+use std::cell::OnceCell;
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+pub use zmtp::ZmtpDoor;
+
+use super::transport::Unsendable;
+use crate::engine::controller::ConnectionId;
+use crate::protocol::Refusal;
+use crate::protocol::envelope::ReplyTo;
+use crate::protocol::publish;
+use crate::types::{Mono, TaskRecord};
+
+/// One request as a door took it in.
+#[derive(Debug)]
+pub struct Call {
+    /// The connection that it came by; the door gives no number twice.
+    pub connection: u64,
+    /// Where its reply goes, in the door's own terms.
+    pub to: ReplyTo,
+    /// Its JSON object, or why it cannot be read.
+    pub body: Result<Vec<u8>, Refusal>,
+}
+
+/// A change of a task, for whoever watches.
+#[derive(Debug)]
+pub struct Change<'a> {
+    /// 1 for the first change since the start of the controller, and one more for each.
+    pub number: u64,
+    /// The task after it.
+    pub record: &'a TaskRecord,
+    message: OnceCell<Vec<u8>>,
+}
+
+impl<'a> Change<'a> {
+    /// The change with this number.
+    #[must_use]
+    pub const fn new(number: u64, record: &'a TaskRecord) -> Self {
+        Self { number, record, message: OnceCell::new() }
+    }
+
+    /// The TASK/STATUS message that tells of it, as it is pushed.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        self.message.get_or_init(|| publish::encode_status(self.record))
+    }
+
+    /// The same, by value.
+    #[must_use]
+    pub fn into_message(self) -> Vec<u8> {
+        self.message.into_inner().unwrap_or_else(|| publish::encode_status(self.record))
+    }
+}
+
+/// A way into the controller. Nothing here waits for a peer.
+pub trait Door {
+    /// Readable when there is something to receive. `None` for the door at which the loop itself waits.
+    fn bell(&self) -> Option<BorrowedFd<'_>>;
+
+    /// The next request, if there is one.
+    fn receive(&mut self) -> Option<Call>;
+
+    /// The next connection that has gone: it sends nothing more and takes no reply. Its requests have all been received. A door
+    /// that cannot tell never says so.
+    fn poll_closed(&mut self) -> Option<u64>;
+
+    /// The request that has this return address came from an agent, whose connection gives way to no newcomer.
+    fn keep(&mut self, to: &ReplyTo);
+
+    /// Sends a reply. It may be held back for `delay_max`, to share a write with another message to the same peer.
+    ///
+    /// # Errors
+    /// When the peer is gone or does not read.
+    fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable>;
+
+    /// Sends to agents and watchers that read; it may be lost.
+    fn publish(&mut self, message: &[u8]);
+
+    /// Shows a change to those who watch.
+    fn show(&mut self, change: &Change<'_>);
+
+    /// Hands over to the kernel what was sent.
+    fn flush(&mut self);
+
+    /// Delivers what was sent, within about a second.
+    fn close(self: Box<Self>);
+}
+
+/// Where a reply goes.
+#[derive(Clone, Debug)]
+pub struct Address {
+    door: u8,
+    to: ReplyTo,
+}
+
+/// All doors of a controller.
+pub struct Doors {
+    /// The one at which the loop waits.
+    zmtp: ZmtpDoor,
+    others: Vec<Box<dyn Door>>,
+}
+
+/// A request, with the names that the engine uses.
+#[derive(Debug)]
+pub struct Request {
+    /// The connection among those of all doors.
+    pub connection: ConnectionId,
+    /// Where its reply goes.
+    pub to: Address,
+    /// Its JSON object, or why it cannot be read.
+    pub body: Result<Vec<u8>, Refusal>,
+}
+
+impl Doors {
+    /// All of them.
+    #[must_use]
+    pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>) -> Self {
+        Self { zmtp, others }
+    }
+
+    /// Waits until a door has something to receive, one of `fds` is readable, or the deadline has come; says of each of `fds`
+    /// whether it is readable.
+    pub fn wait<const N: usize>(&mut self, now: Mono, deadline: Option<Mono>, fds: [BorrowedFd<'_>; N]) -> [bool; N] {
+        let fds: Vec<_> = fds.into_iter().chain(self.others.iter().filter_map(|door| door.bell())).collect();
+        let ready = self.zmtp.wait(now, deadline, &fds);
+        std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
+    }
+
+    /// Open connections of the ports for requests.
+    #[must_use]
+    pub fn connections(&self) -> usize {
+        self.zmtp.connections()
+    }
+
+    fn each(&mut self) -> impl Iterator<Item = (u8, &mut (dyn Door + 'static))> {
+        let zmtp: &mut (dyn Door + 'static) = &mut self.zmtp;
+        (0..).zip(std::iter::once(zmtp).chain(self.others.iter_mut().map(|door| &mut **door)))
+    }
+
+    fn door(&mut self, number: u8) -> &mut dyn Door {
+        match usize::from(number).checked_sub(1) {
+            None => &mut self.zmtp,
+            Some(index) => &mut *self.others[index],
+        }
+    }
+
+    /// The numbers of the doors.
+    pub fn numbers(&self) -> impl Iterator<Item = u8> + use<> {
+        (0..=self.others.len()).map_while(|number| u8::try_from(number).ok())
+    }
+
+    /// The next request at one of them, if there is one.
+    pub fn receive(&mut self, door: u8) -> Option<Request> {
+        let Call { connection, to, body } = self.door(door).receive()?;
+        let connection = ConnectionId { door, number: connection };
+        Some(Request { connection, to: Address { door, to }, body })
+    }
+
+    /// The next connection that has gone.
+    pub fn poll_closed(&mut self) -> Option<ConnectionId> {
+        self.each().find_map(|(door, at)| Some(ConnectionId { door, number: at.poll_closed()? }))
+    }
+
+    /// As [`Door::keep`].
+    pub fn keep(&mut self, address: &Address) {
+        self.door(address.door).keep(&address.to);
+    }
+
+    /// As [`Door::send`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn send(&mut self, address: Address, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
+        self.door(address.door).send(address.to, body, delay_max)
+    }
+
+    /// As [`Door::publish`], by each door.
+    pub fn publish(&mut self, message: &[u8]) {
+        self.each().for_each(|(_, door)| door.publish(message));
+    }
+
+    /// As [`Door::show`], by each door.
+    pub fn show(&mut self, change: &Change<'_>) {
+        self.each().for_each(|(_, door)| door.show(change));
+    }
+
+    /// As [`Door::flush`], of each door.
+    pub fn flush(&mut self) {
+        self.each().for_each(|(_, door)| door.flush());
+    }
+
+    /// As [`Door::close`], of each door.
+    pub fn close(self) {
+        self.others.into_iter().for_each(Door::close);
+        Box::new(self.zmtp).close();
+    }
+}

@@ -1,0 +1,98 @@
+//! The door of ZMTP: the REP and PUB ports, by whichever transport.
+
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use super::{Call, Change, Door};
+use crate::protocol::envelope::{self, Received, ReplyTo};
+use crate::protocol::{Code, Refusal};
+use crate::shell::transport::{Ports, Unsendable};
+use crate::types::Mono;
+
+/// The two ports as a [`Door`].
+pub struct ZmtpDoor {
+    ports: Box<dyn Ports>,
+    /// Messages without a return address.
+    dropped: u64,
+}
+
+impl ZmtpDoor {
+    /// Of ports that are bound.
+    #[must_use]
+    pub const fn new(ports: Box<dyn Ports>) -> Self {
+        Self { ports, dropped: 0 }
+    }
+
+    pub(super) fn connections(&self) -> usize {
+        self.ports.connections()
+    }
+
+    pub(super) fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
+        self.ports.wait(now, deadline, fds)
+    }
+}
+
+impl Door for ZmtpDoor {
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        None
+    }
+
+    fn receive(&mut self) -> Option<Call> {
+        loop {
+            let (to, body) = match envelope::open(self.ports.receive()?) {
+                Received::Request(to, body) => (to, Ok(body)),
+                Received::ExtraFrames(to) => {
+                    let message = "the message has more than one frame; send one JSON object";
+                    (to, Err(Refusal::new(Code::NotJson, message)))
+                }
+                Received::Drop => {
+                    self.dropped += 1;
+                    continue;
+                }
+            };
+            return Some(Call { connection: connection(to.peer()), to, body });
+        }
+    }
+
+    fn poll_closed(&mut self) -> Option<u64> {
+        self.ports.poll_closed().map(|peer| connection(&peer))
+    }
+
+    fn keep(&mut self, to: &ReplyTo) {
+        self.ports.keep(to.peer());
+    }
+
+    fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
+        self.ports.send(to.frames(body), delay_max)
+    }
+
+    fn publish(&mut self, message: &[u8]) {
+        self.ports.publish(message.to_vec());
+    }
+
+    fn show(&mut self, change: &Change<'_>) {
+        if self.ports.is_watched() {
+            self.publish(change.message());
+        }
+    }
+
+    fn flush(&mut self) {
+        self.ports.flush();
+    }
+
+    fn close(self: Box<Self>) {
+        self.ports.close();
+        log::info!("{} messages had no return address", self.dropped);
+    }
+}
+
+/// Our own transport names a peer by eight bytes. The names of libzmq's peers may fall together, which then share what one
+/// connection may have.
+fn connection(peer: &[u8]) -> u64 {
+    peer.try_into().map(u64::from_be_bytes).unwrap_or_else(|_| {
+        let mut hasher = DefaultHasher::new();
+        peer.hash(&mut hasher);
+        hasher.finish()
+    })
+}

@@ -1,0 +1,174 @@
+//! Who may ask what over HTTP.
+//!
+//! | request | on loopback | elsewhere |
+//! |---|---|---|
+//! | `/healthz`, `/readyz` | everybody | everybody |
+//! | anything else that only asks | everybody, if the port for requests is as open; else the token | the token |
+//! | anything that changes something | the token | the token |
+//!
+//! A web page in a browser of this machine can send requests here too. It cannot read the token, and it is kept from asking: `Host`
+//! must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another), `Origin` must be absent or ours,
+//! and what is posted must be JSON, which no page may send to another origin without a permission that is never given.
+
+use std::net::IpAddr;
+
+use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use axum::http::{HeaderMap, StatusCode};
+
+use crate::config::is_loopback;
+
+/// What a request must show at this door.
+#[derive(Clone, Debug)]
+pub(super) struct Access {
+    pub(super) token: String,
+    /// The door is open to this machine only.
+    pub(super) is_local: bool,
+    /// Questions need no token.
+    pub(super) may_ask: bool,
+}
+
+/// Why a request is turned away, for its sender.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Denied(pub(super) StatusCode, pub(super) String);
+
+impl Access {
+    /// Looks at where a request comes from.
+    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Denied> {
+        if !self.is_local {
+            // Each request that matters shows the token, which no page has.
+            return Ok(());
+        }
+        let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("not a text"));
+        let host = text(HOST).unwrap_or_default();
+        if headers.get_all(HOST).iter().count() > 1 || !names_this_machine(host) {
+            let why =
+                format!("Host is {host:?}; only names of this machine such as localhost and 127.0.0.1 are served");
+            return Err(Denied(StatusCode::MISDIRECTED_REQUEST, why));
+        }
+        match text(ORIGIN) {
+            None => Ok(()),
+            Some(origin) if origin.strip_prefix("http://") == Some(host) => Ok(()),
+            Some(origin) => {
+                let why = format!("Origin is {origin:?}; pages of other sites are not served");
+                Err(Denied(StatusCode::FORBIDDEN, why))
+            }
+        }
+    }
+
+    /// Looks at the token of a request, which only asks or changes something.
+    pub(super) fn check_token(&self, headers: &HeaderMap, only_asks: bool) -> Result<(), Denied> {
+        let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
+        match shown.map(|shown| shown.strip_prefix("Bearer ").unwrap_or_default()) {
+            Some(shown) if is_same(shown.as_bytes(), self.token.as_bytes()) => Ok(()),
+            None if only_asks && self.may_ask => Ok(()),
+            shown => {
+                let what =
+                    if shown.is_some() { "the token is not the right one" } else { "a token is needed for this" };
+                let why = format!("{what}: send \"Authorization: Bearer <the text of the controller's token file>\"");
+                Err(Denied(StatusCode::UNAUTHORIZED, why))
+            }
+        }
+    }
+}
+
+/// Looks at the kind of what is posted.
+pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Denied> {
+    let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim();
+    if essence.eq_ignore_ascii_case("application/json") {
+        return Ok(());
+    }
+    let why = format!("Content-Type is {kind:?}; send JSON as application/json");
+    Err(Denied(StatusCode::UNSUPPORTED_MEDIA_TYPE, why))
+}
+
+/// Whether `Host` is a loopback address or `localhost`, with or without a port.
+fn names_this_machine(host: &str) -> bool {
+    let name = match host.rsplit_once(':') {
+        Some((name, port)) if !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => host,
+    };
+    let address = name.strip_prefix('[').and_then(|name| name.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(is_loopback)
+}
+
+/// Compares in a time that tells nothing of where the difference is.
+fn is_same(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in list {
+            headers.append(*name, value.parse().unwrap());
+        }
+        headers
+    }
+
+    fn access() -> Access {
+        Access { token: "secret".to_owned(), is_local: true, may_ask: true }
+    }
+
+    #[test]
+    fn a_page_of_another_site_is_turned_away() {
+        for (host, origin, code) in [
+            ("localhost", None, None),
+            ("LOCALHOST:15557", None, None),
+            ("127.0.0.1:15557", Some("http://127.0.0.1:15557"), None),
+            ("127.1.2.3", None, None),
+            ("[::1]:15557", None, None),
+            ("[::1]", None, None),
+            ("evil.example", None, Some(421)),
+            ("evil.example:15557", None, Some(421)),
+            ("localhost.evil.example", None, Some(421)),
+            ("127.0.0.1.evil.example", None, Some(421)),
+            ("192.168.0.1", None, Some(421)),
+            ("", None, Some(421)),
+            ("localhost", Some("http://evil.example"), Some(403)),
+            ("localhost", Some("null"), Some(403)),
+            ("localhost", Some("https://localhost"), Some(403)),
+            ("localhost:1", Some("http://localhost:2"), Some(403)),
+        ] {
+            let mut list = vec![("host", host)];
+            list.extend(origin.map(|origin| ("origin", origin)));
+            let denied = access().check_origin(&headers(&list)).err().map(|Denied(code, _)| code.as_u16());
+            assert_eq!(denied, code, "{host} {origin:?}");
+        }
+        let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
+        assert!(access().check_origin(&two).is_err(), "which of them is meant is anybody's guess");
+        assert!(access().check_origin(&headers(&[])).is_err());
+    }
+
+    #[test]
+    fn what_changes_something_needs_the_token() {
+        let with = |text: &str| headers(&[("authorization", text)]);
+        assert_eq!(access().check_token(&headers(&[]), true), Ok(()));
+        assert!(access().check_token(&headers(&[]), false).is_err());
+        assert_eq!(access().check_token(&with("Bearer secret"), false), Ok(()));
+        for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
+            assert!(access().check_token(&with(wrong), false).is_err(), "{wrong}");
+            assert!(access().check_token(&with(wrong), true).is_err(), "a wrong token is a mistake: {wrong}");
+        }
+        let closed = Access { may_ask: false, ..access() };
+        assert!(closed.check_token(&headers(&[]), true).is_err());
+    }
+
+    #[test]
+    fn only_json_is_taken() {
+        for (kind, is_taken) in [
+            ("application/json", true),
+            ("Application/JSON; charset=utf-8", true),
+            ("text/plain", false),
+            ("application/x-www-form-urlencoded", false),
+            ("application/jsonp", false),
+            ("", false),
+        ] {
+            assert_eq!(check_content(&headers(&[("content-type", kind)])).is_ok(), is_taken, "{kind}");
+        }
+        assert!(check_content(&headers(&[])).is_err());
+    }
+}

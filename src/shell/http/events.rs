@@ -1,0 +1,132 @@
+//! The changes of tasks, kept for a while and told to whoever asks from a number on.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::types::TaskId;
+
+/// What a change costs beside its message.
+const EVENT_BYTES: usize = 96;
+
+/// One change of a task.
+#[derive(Clone, Debug)]
+pub(super) struct Event {
+    pub(super) number: u64,
+    pub(super) task: TaskId,
+    /// The TASK/STATUS message.
+    pub(super) message: Arc<str>,
+}
+
+/// The latest changes, within a bound of bytes. The oldest give way.
+#[derive(Debug)]
+pub(super) struct Events {
+    kept: Mutex<Kept>,
+    bytes_max: usize,
+    /// Tells of a new one.
+    news: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    events: VecDeque<Event>,
+    bytes: usize,
+    /// The number of the latest change of all.
+    last: u64,
+}
+
+/// What there is from a number on.
+#[derive(Debug)]
+pub(super) enum After {
+    /// These come next; none so far when it is empty.
+    Events(Vec<Event>),
+    /// Some that come next are not kept any more; this is the first that is.
+    Gap(u64),
+}
+
+impl Events {
+    pub(super) fn new(bytes_max: usize) -> Self {
+        Self { kept: Mutex::default(), bytes_max, news: Notify::new() }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // No code that holds it can panic half-way.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add(&self, event: Event) {
+        let mut kept = self.kept();
+        kept.last = event.number;
+        kept.bytes += EVENT_BYTES + event.message.len();
+        kept.events.push_back(event);
+        while kept.bytes > self.bytes_max
+            && let Some(oldest) = kept.events.pop_front()
+        {
+            kept.bytes -= EVENT_BYTES + oldest.message.len();
+        }
+        drop(kept);
+        self.news.notify_waiters();
+    }
+
+    /// The number of the latest change; 0 before the first.
+    pub(super) fn last(&self) -> u64 {
+        self.kept().last
+    }
+
+    /// At most `max` of the changes after this number.
+    pub(super) fn after(&self, number: u64, max: usize) -> After {
+        let kept = self.kept();
+        let first = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        if number + 1 < first {
+            return After::Gap(first);
+        }
+        let skipped = usize::try_from(number + 1 - first).unwrap_or(usize::MAX);
+        After::Events(kept.events.iter().skip(skipped).take(max).cloned().collect())
+    }
+
+    /// Waits until there is a change after this number.
+    pub(super) async fn wait(&self, number: u64) {
+        loop {
+            let news = self.news.notified();
+            tokio::pin!(news);
+            // From here on no news is missed.
+            news.as_mut().enable();
+            if self.last() > number {
+                return;
+            }
+            news.await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::Wall;
+
+    fn event(number: u64) -> Event {
+        Event { number, task: TaskId::new(Wall::from_micros(number), [0; 5]), message: "x".repeat(404).into() }
+    }
+
+    fn numbers(after: After) -> Result<Vec<u64>, u64> {
+        match after {
+            After::Events(events) => Ok(events.iter().map(|event| event.number).collect()),
+            After::Gap(first) => Err(first),
+        }
+    }
+
+    #[test]
+    fn the_oldest_give_way_and_a_gap_is_told() {
+        let events = Events::new(3 * 500);
+        assert_eq!(numbers(events.after(0, 10)), Ok(vec![]));
+        (1..=2).for_each(|number| events.add(event(number)));
+        assert_eq!(numbers(events.after(0, 10)), Ok(vec![1, 2]));
+        (3..=5).for_each(|number| events.add(event(number)));
+        assert_eq!(numbers(events.after(0, 10)), Err(3));
+        assert_eq!(numbers(events.after(2, 10)), Ok(vec![3, 4, 5]));
+        assert_eq!(numbers(events.after(2, 2)), Ok(vec![3, 4]));
+        assert_eq!(numbers(events.after(5, 10)), Ok(vec![]));
+        assert_eq!(events.last(), 5);
+    }
+}

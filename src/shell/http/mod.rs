@@ -1,0 +1,194 @@
+//! HTTP: the same requests as at the port for requests, what the controller measures, and the changes of tasks.
+//!
+//! A thread with a runtime of its own serves the connections; requests reach the controller's loop as those of any other
+//! [`Door`], and their replies go back. The loop never waits for the thread, nor the thread for a peer that does not read.
+//!
+//! ```text
+//! connection --> access --> Call --> inbox, bell --> loop --> reply --> connection
+//!                                                    loop --> Events, Metrics --> connection
+//! ```
+
+mod access;
+mod events;
+mod server;
+mod token;
+
+use std::collections::HashMap;
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::os::fd::{AsFd as _, BorrowedFd};
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+
+use self::access::Access;
+use self::events::{Event, Events};
+use self::server::{Server, ToLoop};
+pub use self::token::TokenError;
+use super::background::Bell;
+use super::door::{Call, Change, Door};
+use super::metrics::Metrics;
+use super::transport::Unsendable;
+use crate::config::{Config, Exposure};
+use crate::protocol::envelope::ReplyTo;
+use crate::protocol::json::FieldLimits;
+
+/// The file with the token in STATE_DIR.
+const TOKEN_FILE: &str = "http.token";
+
+/// Why the door cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    /// The port is in use, or the address is not ours.
+    #[error("cannot listen on http://{address} (http.BIND, http.PORT): {source}")]
+    Listen {
+        /// What was configured.
+        address: SocketAddr,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The token cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// Descriptors or threads have run out.
+    #[error("cannot start the HTTP door: {0}")]
+    System(#[from] io::Error),
+}
+
+/// The door for HTTP.
+#[derive(Debug)]
+pub struct Http {
+    address: SocketAddr,
+    inbox: Receiver<ToLoop>,
+    bell: Arc<Bell>,
+    /// The bell has rung, and the inbox was not empty since.
+    has_news: bool,
+    /// Who waits for the reply to which request.
+    waiting: HashMap<u64, oneshot::Sender<Vec<u8>>>,
+    /// A connection that has gone, and whose requests have all been received.
+    closed: Option<u64>,
+    events: Arc<Events>,
+    metrics: Arc<Metrics>,
+    /// Ends the thread when it is dropped.
+    running: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Http {
+    /// Listens, and serves what comes.
+    ///
+    /// # Errors
+    /// [`HttpError`].
+    pub fn start(config: &Config, limits: FieldLimits, metrics: &Arc<Metrics>) -> Result<Self, HttpError> {
+        let http = &config.http;
+        let token_file = http.token_file.clone().unwrap_or_else(|| config.paths.state_dir.join(TOKEN_FILE));
+        let is_local = !http.is_open();
+        let access = Access {
+            token: token::read(&token_file, http.token_file.is_none())?,
+            is_local,
+            may_ask: is_local && config.controller.requests.is_some() && config.exposure() == Exposure::Machine,
+        };
+        let failed = |source| HttpError::Listen { address: http.address, source };
+        let listener = TcpListener::bind(http.address).map_err(failed)?;
+        listener.set_nonblocking(true)?;
+        let address = listener.local_addr()?;
+        let (bell, events) = (Arc::new(Bell::new()?), Arc::new(Events::new(http.events_bytes_max)));
+        let (to_loop, inbox) = mpsc::channel();
+        let server = Server::new(config, limits, access, to_loop, &bell, &events, metrics);
+        let (running, stopped) = oneshot::channel();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let connections_max = http.connections_max;
+        let thread = std::thread::Builder::new().name("http".to_owned()).spawn(move || {
+            runtime.block_on(async {
+                tokio::select! {
+                    () = server.serve(listener, connections_max) => {}
+                    _ = stopped => {}
+                }
+            });
+            // What is under way on a connection ends with it.
+            runtime.shutdown_background();
+        })?;
+        Ok(Self {
+            address,
+            inbox,
+            bell,
+            has_news: false,
+            waiting: HashMap::new(),
+            closed: None,
+            events,
+            metrics: Arc::clone(metrics),
+            running: Some(running),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where it listens, with the port that was taken for 0.
+    #[must_use]
+    pub const fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Door for Http {
+    fn bell(&self) -> Option<BorrowedFd<'_>> {
+        Some(self.bell.as_fd())
+    }
+
+    fn receive(&mut self) -> Option<Call> {
+        self.has_news |= self.bell.take();
+        while self.has_news && self.closed.is_none() {
+            match self.inbox.try_recv() {
+                Ok(ToLoop::Request { connection, number, body, reply }) => {
+                    self.waiting.insert(number, reply);
+                    return Some(Call { connection, to: ReplyTo::of(number.to_be_bytes().to_vec()), body: Ok(body) });
+                }
+                Ok(ToLoop::Gone { connection, number }) => {
+                    self.waiting.remove(&number);
+                    self.closed = Some(connection);
+                }
+                Err(_) => self.has_news = false,
+            }
+        }
+        None
+    }
+
+    fn poll_closed(&mut self) -> Option<u64> {
+        let closed = self.closed.take();
+        if closed.is_some() && self.has_news {
+            // What came behind it is received in the next turn.
+            self.bell.ring();
+        }
+        closed
+    }
+
+    fn keep(&mut self, _: &ReplyTo) {}
+
+    fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
+        let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;
+        let waiting = self.waiting.remove(&number).ok_or(Unsendable::NoPeer)?;
+        waiting.send(body).map_err(|_| Unsendable::NoPeer)
+    }
+
+    fn publish(&mut self, _: &[u8]) {}
+
+    fn show(&mut self, change: &Change<'_>) {
+        self.metrics.changed(change.record);
+        // What we write is JSON.
+        let Ok(message) = std::str::from_utf8(change.message()) else { return };
+        self.events.add(Event { number: change.number, task: change.record.id, message: message.into() });
+    }
+
+    fn flush(&mut self) {}
+
+    fn close(mut self: Box<Self>) {
+        self.running = None;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            log::error!("the thread of the HTTP door has panicked");
+        }
+    }
+}

@@ -1,0 +1,376 @@
+//! The thread's side: connections, routes and what they answer.
+
+use std::convert::Infallible;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::Duration;
+
+use axum::body::{Body, Bytes, to_bytes};
+use axum::extract::{Request, State};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::middleware::{self, Next};
+use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::{IntoResponse as _, Response};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use futures_util::stream::{self, Stream};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, oneshot};
+
+use super::access::{Access, Denied, check_content};
+use super::events::{After, Event, Events};
+use crate::config::Config;
+use crate::protocol::json::{self, FieldLimits};
+use crate::protocol::reply::{self, PageBytes};
+use crate::protocol::request;
+use crate::protocol::words::{self, kind};
+use crate::protocol::{Code, Refusal, client};
+use crate::shell::background::Bell;
+use crate::shell::metrics::Metrics;
+use crate::shell::store;
+use crate::types::{Fields, Phase, Scalar, TaskId};
+
+/// For the head of a request. A peer that sends no more of it is closed.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// For bytes that a peer does not take.
+const SEND_TIMEOUT_MILLIS: u32 = 30_000;
+
+/// For the answer to a question of our own: a loop that takes longer is in trouble.
+const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Pauses after a failed accept: descriptors have run out, and only time brings some back.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// Events that are looked up at a time for one listener.
+const EVENTS_AT_ONCE: usize = 64;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// What the thread tells the loop.
+#[derive(Debug)]
+pub(super) enum ToLoop {
+    Request {
+        connection: u64,
+        number: u64,
+        body: Vec<u8>,
+        reply: oneshot::Sender<Vec<u8>>,
+    },
+    /// Nobody waits for the reply to this request any more.
+    Gone {
+        connection: u64,
+        number: u64,
+    },
+}
+
+/// Which connection a request came by.
+#[derive(Clone, Copy)]
+struct ConnectionNumber(u64);
+
+/// What every request needs.
+pub(super) struct Server {
+    access: Access,
+    to_loop: Sender<ToLoop>,
+    bell: Arc<Bell>,
+    events: Arc<Events>,
+    metrics: Arc<Metrics>,
+    state_dir: PathBuf,
+    limits: FieldLimits,
+    /// Tells the numbers of events from those of another start.
+    life: u64,
+    last_request: AtomicU64,
+}
+
+impl Server {
+    pub(super) fn new(
+        config: &Config,
+        limits: FieldLimits,
+        access: Access,
+        to_loop: Sender<ToLoop>,
+        bell: &Arc<Bell>,
+        events: &Arc<Events>,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
+        Self {
+            access,
+            to_loop,
+            bell: Arc::clone(bell),
+            events: Arc::clone(events),
+            metrics: Arc::clone(metrics),
+            state_dir: config.paths.state_dir.clone(),
+            limits,
+            life: rand::random(),
+            last_request: AtomicU64::new(0),
+        }
+    }
+
+    /// Serves connections until it is dropped.
+    pub(super) async fn serve(self, listener: TcpListener, connections_max: usize) {
+        let listener = match tokio::net::TcpListener::from_std(listener) {
+            Ok(listener) => listener,
+            Err(error) => return log::error!("the HTTP door cannot be used: {error}"),
+        };
+        let server = Arc::new(self);
+        let router = Router::new()
+            .route("/healthz", get(health))
+            .route("/readyz", get(readiness))
+            .route("/metrics", get(metrics))
+            .route("/events", get(events))
+            .route("/api", post(api))
+            .fallback(|| async { denied(Denied(StatusCode::NOT_FOUND, THERE_IS.to_owned())) })
+            .layer(middleware::from_fn_with_state(Arc::clone(&server), check_origin))
+            .with_state(server);
+        let places = Arc::new(Semaphore::new(connections_max));
+        for number in 1.. {
+            // It is never closed.
+            let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
+            let stream = accept(&listener).await;
+            let service = TowerToHyperService::new(router.clone().layer(Extension(ConnectionNumber(number))));
+            tokio::spawn(async move {
+                let mut builder = http1::Builder::new();
+                let connection = builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
+                    log::debug!("an HTTP connection has ended: {error}");
+                }
+                drop(place);
+            });
+        }
+    }
+
+    /// Has the loop answer a request.
+    async fn ask(&self, ConnectionNumber(connection): ConnectionNumber, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
+        let number = self.last_request.fetch_add(1, Ordering::Relaxed);
+        let (reply, answer) = oneshot::channel();
+        self.tell(ToLoop::Request { connection, number, body, reply });
+        let mut asked = Asked { server: self, connection, number, is_answered: false };
+        let answered = answer.await;
+        asked.is_answered = true;
+        answered.map_err(|_| Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping".to_owned()))
+    }
+
+    /// A question of our own.
+    async fn ask_self(&self, connection: ConnectionNumber, question: &Fields) -> Result<Fields, Denied> {
+        let asked = self.ask(connection, json::to_vec(question));
+        let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
+        let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
+        json::parse(&answer, &FieldLimits::TRUSTED).map_err(|_| late())
+    }
+
+    fn tell(&self, message: ToLoop) {
+        // A loop that has ended answers nobody.
+        let _ = self.to_loop.send(message);
+        self.bell.ring();
+    }
+}
+
+const THERE_IS: &str = "there is GET /healthz, /readyz, /metrics and /events, and POST /api";
+
+/// A request under way: its client may go before the answer comes, and then this is dropped.
+struct Asked<'a> {
+    server: &'a Server,
+    connection: u64,
+    number: u64,
+    is_answered: bool,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.server.tell(ToLoop::Gone { connection: self.connection, number: self.number });
+        }
+    }
+}
+
+async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
+    loop {
+        match listener.accept().await {
+            Ok((stream, _)) => {
+                // Without it a peer that does not read keeps its place for ever.
+                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, SEND_TIMEOUT_MILLIS);
+                let _ = stream.set_nodelay(true);
+                return stream;
+            }
+            Err(error) => {
+                log::warn!("an HTTP connection cannot be accepted: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
+    }
+}
+
+async fn check_origin(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
+    match server.access.check_origin(request.headers()) {
+        Ok(()) => next.run(request).await,
+        Err(why) => denied(why),
+    }
+}
+
+fn denied(Denied(status, why): Denied) -> Response {
+    let body = reply::encode(kind::ERROR, &Refusal::new(Code::NotAllowed, why).into(), PageBytes(0));
+    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+}
+
+type Answered = Result<Response, Response>;
+
+async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<ConnectionNumber>) -> Answered {
+    server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
+    Ok("ok\n".into_response())
+}
+
+async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<ConnectionNumber>) -> Answered {
+    server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
+    if server.metrics.is_store_writable() {
+        return Ok("ready\n".into_response());
+    }
+    let why = "the store cannot be written, and submits are refused until it can".to_owned();
+    Err(denied(Denied(StatusCode::SERVICE_UNAVAILABLE, why)))
+}
+
+async fn metrics(
+    State(server): State<Arc<Server>>,
+    Extension(connection): Extension<ConnectionNumber>,
+    headers: HeaderMap,
+) -> Answered {
+    server.access.check_token(&headers, true).map_err(denied)?;
+    let tasks = server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
+    let agents = server.ask_self(connection, &client::agent_counts()).await.map_err(denied)?;
+    let gates = server.ask(connection, json::to_vec(&client::gates())).await.map_err(denied)?;
+    let count = |fields: &Fields, name: &str| fields.get(name).and_then(Scalar::as_u64).unwrap_or_default();
+    let phases = Phase::ALL.map(|phase| (words::phase(phase), count(&tasks, words::phase(phase))));
+    let states = [("free", words::FREE), ("busy", words::BUSY), ("lost", words::LOST)];
+    let states = states.map(|(state, name)| (state, count(&agents, name)));
+    let state_dir = server.state_dir.clone();
+    // A disk may take its time.
+    let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
+    server.metrics.counted(&phases, &states, objects(&gates), bytes);
+    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    Ok(([(CONTENT_TYPE, kind)], server.metrics.text()).into_response())
+}
+
+/// How many members of an answer are objects.
+fn objects(answer: &[u8]) -> u64 {
+    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(answer).unwrap_or_default();
+    members.values().map(|value| u64::from(value.is_object())).sum()
+}
+
+async fn api(
+    State(server): State<Arc<Server>>,
+    Extension(connection): Extension<ConnectionNumber>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answered {
+    check_content(&headers).map_err(denied)?;
+    let bytes_max = server.limits.message_bytes;
+    let body = to_bytes(body, bytes_max).await.map_err(|_| {
+        let why = format!("the request cannot be read, or has more than MESSAGE_BYTES_MAX = {bytes_max} bytes");
+        denied(Denied(StatusCode::PAYLOAD_TOO_LARGE, why))
+    })?;
+    server.access.check_token(&headers, only_asks(&body, &server.limits)).map_err(denied)?;
+    let answer = server.ask(connection, body.into()).await.map_err(denied)?;
+    Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
+}
+
+/// Whether it changes nothing. What the loop cannot read either changes nothing.
+fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
+    let Ok(fields) = json::parse(body, limits) else { return true };
+    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(request::only_asks)
+}
+
+async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
+    server.access.check_token(&headers, true).map_err(denied)?;
+    let listener = Listener::new(&server, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
+    Ok(Sse::new(listener.stream()).keep_alive(KeepAlive::default()).into_response())
+}
+
+/// One who hears of changes.
+struct Listener {
+    server: Arc<Server>,
+    /// The number of the last change that it has heard of or does not want.
+    heard: u64,
+    /// Only the changes of this task.
+    task: Option<TaskId>,
+    /// Found, and on their way.
+    next: std::vec::IntoIter<Event>,
+    has_missed: bool,
+}
+
+impl Listener {
+    /// `from=N` is the first number that it wants; `Last-Event-ID`, which a browser sends when it connects anew, the last one that
+    /// it has. With neither, it hears of what comes from now on.
+    fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
+        let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
+        let mut listener = Self {
+            server: Arc::clone(server),
+            heard: server.events.last(),
+            task: None,
+            next: Vec::new().into_iter(),
+            has_missed: false,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("from", number)) => {
+                    let from: u64 = number.parse().map_err(|_| bad(format!("from is {number:?}; give a number")))?;
+                    listener.heard = from.saturating_sub(1);
+                }
+                Some(("task", id)) => {
+                    let task = id.parse().map_err(|_| bad(format!("task is {id:?}; give the id of a task")))?;
+                    listener.task = Some(task);
+                }
+                _ => return Err(bad(format!("{pair:?} is unknown; there is from=NUMBER and task=ID"))),
+            }
+        }
+        if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
+            let heard = last.strip_prefix(&format!("{:x}-", server.life)).and_then(|number| number.parse().ok());
+            listener.has_missed = heard.is_none();
+            listener.heard = heard.unwrap_or_default();
+        }
+        // A number of the future is waited for.
+        Ok(listener)
+    }
+
+    fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {
+        stream::unfold(self, |mut listener| async move {
+            let event = listener.hear().await;
+            Some((Ok(event), listener))
+        })
+    }
+
+    async fn hear(&mut self) -> sse::Event {
+        loop {
+            if std::mem::take(&mut self.has_missed) {
+                // From here on as of the oldest that there is.
+                return self.gap(self.heard + 1);
+            }
+            if let Some(event) = self.next.next() {
+                self.heard = event.number;
+                if self.task.is_none_or(|task| task == event.task) {
+                    let id = format!("{:x}-{}", self.server.life, event.number);
+                    return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
+                }
+                continue;
+            }
+            self.server.events.wait(self.heard).await;
+            match self.server.events.after(self.heard, EVENTS_AT_ONCE) {
+                After::Events(events) => self.next = events.into_iter(),
+                After::Gap(first) => {
+                    self.heard = first - 1;
+                    return self.gap(first);
+                }
+            }
+        }
+    }
+
+    /// Tells that changes before this number cannot be told any more.
+    fn gap(&self, first: u64) -> sse::Event {
+        sse::Event::default()
+            .event("gap")
+            .data(format!("changes before number {first} are not kept any more; ask for the state"))
+    }
+}

@@ -1,0 +1,172 @@
+//! What the controller measures, in the text format of Prometheus (OpenMetrics 1.0).
+//!
+//! Times of runs come from the changes of tasks, those of the store and of pushes from where they are spent. How many tasks and
+//! agents there are now, a scrape asks the engine.
+
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use prometheus_client::encoding::text;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+use crate::protocol::words;
+use crate::types::{Assignment, PastRound, TaskRecord, TaskState};
+
+type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
+
+/// The metrics of one controller. Everything in it may be set from any thread.
+#[derive(Debug)]
+pub struct Metrics {
+    registry: Registry,
+    /// From the submit, or the end of the round before, to the dispatch.
+    queued: Histogram,
+    /// From the dispatch to the start of run.sh, by the clock of the agent.
+    start: Histogram,
+    /// From the start of run.sh to its end.
+    run: Histogram,
+    /// From the hand-over of records to the store to the end of their commit.
+    commit: Histogram,
+    finished: Labelled<Counter>,
+    tasks: Labelled<Gauge>,
+    agents: Labelled<Gauge>,
+    gates: Gauge,
+    connections: Gauge,
+    store_bytes: Gauge,
+    store_writable: Gauge,
+    dropped_pushes: Counter,
+}
+
+/// From 0.1 ms to about half an hour, each twice the one before it.
+#[must_use]
+pub fn times() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_1, 2.0, 25))
+}
+
+impl Metrics {
+    /// `pushed` is how long pushes have waited, from the change of a task to the hand-over to the connection of its address.
+    #[must_use]
+    pub fn new(pushed: &Histogram) -> Self {
+        let mut metrics = Self {
+            registry: Registry::with_prefix("llts"),
+            queued: times(),
+            start: times(),
+            run: times(),
+            commit: times(),
+            finished: Family::default(),
+            tasks: Family::default(),
+            agents: Family::default(),
+            gates: Gauge::default(),
+            connections: Gauge::default(),
+            store_bytes: Gauge::default(),
+            store_writable: Gauge::default(),
+            dropped_pushes: Counter::default(),
+        };
+        metrics.store_writable.set(1);
+        metrics.register(pushed);
+        metrics
+    }
+
+    fn register(&mut self, pushed: &Histogram) {
+        let registry = &mut self.registry;
+        for (name, help, histogram) in [
+            ("task_queued", "From the submit, or the end of the round before, to the dispatch", &self.queued),
+            ("task_start", "From the dispatch to the start of run.sh", &self.start),
+            ("task_run", "From the start of run.sh to its end", &self.run),
+            ("push", "From the change of a task to its hand-over to the connection of its address", pushed),
+            ("commit", "From the hand-over of records to the store to the end of their commit", &self.commit),
+        ] {
+            registry.register_with_unit(name, help, Unit::Seconds, histogram.clone());
+        }
+        registry.register("tasks_finished", "Tasks that have finished since the start", self.finished.clone());
+        registry.register("tasks", "Tasks in each phase", self.tasks.clone());
+        registry.register("agents", "Agents in each state", self.agents.clone());
+        registry.register("gates", "Gates that are known", self.gates.clone());
+        registry.register("connections", "Open connections of the ports for requests", self.connections.clone());
+        let help = "Pushes that could not be delivered since the start";
+        registry.register("pushes_dropped", help, self.dropped_pushes.clone());
+        let size = self.store_bytes.clone();
+        registry.register_with_unit("store", "The files of the store", Unit::Bytes, size);
+        let help = "1 while the store takes commits, 0 while submits are refused because it does not";
+        registry.register("store_writable", help, self.store_writable.clone());
+    }
+
+    /// A task has changed. A run counts when it is over.
+    pub fn changed(&self, record: &TaskRecord) {
+        match &record.state {
+            TaskState::Finished { outcome, run, .. } => {
+                self.finished.get_or_create(&[("outcome", words::outcome(*outcome))]).inc();
+                if let Some((run, _)) = run {
+                    self.ran(record, &record.past, run);
+                }
+            }
+            TaskState::Waiting { .. } => {
+                if let Some((last, past)) = record.past.split_last()
+                    && let Some(run) = &last.assignment
+                {
+                    self.ran(record, past, run);
+                }
+            }
+            TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) | TaskState::Ended { .. } => {}
+        }
+    }
+
+    /// A run is over, and `past` were the rounds before it.
+    fn ran(&self, record: &TaskRecord, past: &[PastRound], run: &Assignment) {
+        let entered = past.last().map_or(record.submitted_at, |before| before.at);
+        let eligible = record.policy.start_after.map_or(entered, |after| after.max(entered));
+        observe(&self.queued, run.dispatched_at.since(eligible));
+        let Some(started) = run.times.run else { return };
+        observe(&self.start, started.since(run.dispatched_at));
+        if let Some(ended) = run.times.end {
+            observe(&self.run, ended.since(started));
+        }
+    }
+
+    /// A commit has ended after so long, stored or not.
+    pub fn committed(&self, took: Duration, is_stored: bool) {
+        observe(&self.commit, took);
+        self.store_writable.set(i64::from(is_stored));
+    }
+
+    /// Whether the last commit was stored.
+    #[must_use]
+    pub fn is_store_writable(&self) -> bool {
+        self.store_writable.get() == 1
+    }
+
+    /// So many connections are open, and so many pushes were dropped since the start.
+    pub fn measured(&self, connections: usize, dropped_pushes: u64) {
+        self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
+        self.dropped_pushes.inner().store(dropped_pushes, Ordering::Relaxed);
+    }
+
+    /// How things stand at this moment; names and numbers as the engine tells them.
+    pub fn counted(&self, tasks: &[(&'static str, u64)], agents: &[(&'static str, u64)], gates: u64, store_bytes: u64) {
+        let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
+        for (phase, count) in tasks {
+            self.tasks.get_or_create(&[("phase", phase)]).set(number(*count));
+        }
+        for (state, count) in agents {
+            self.agents.get_or_create(&[("state", state)]).set(number(*count));
+        }
+        self.gates.set(number(gates));
+        self.store_bytes.set(number(store_bytes));
+    }
+
+    /// All of it as text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        // A text takes everything.
+        let _ = text::encode(&mut out, &self.registry);
+        out
+    }
+}
+
+fn observe(histogram: &Histogram, took: Duration) {
+    histogram.observe(took.as_secs_f64());
+}

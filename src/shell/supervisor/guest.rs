@@ -1,0 +1,221 @@
+//! The folder of a service that is hosted for the time of one command, and what is done about it when all its keepers were killed.
+//!
+//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in the
+//! folder for as long as it lives. The kernel gives a lock back however its holder ends, and shows it to every process of the
+//! machine, also in another PID namespace. So a folder with a free lock has lost all three: no other process ends what is left of
+//! its service, and [`end_abandoned`] does.
+//!
+//! The file is filled by a holder of the lock, after the lock. A file without its text belongs to a command that is just starting.
+
+use std::ffi::{CStr, CString, OsStr};
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{Dir, Mode, OFlags, openat};
+use serde::{Deserialize, Serialize};
+
+use super::stop;
+use crate::config::Config;
+use crate::shell::process::boot_id;
+use crate::shell::removal::{self, Budget};
+
+/// What the folder of a guest is called at the beginning: nothing else is ever removed.
+pub const GUEST_PREFIX: &str = "llts-run-";
+
+/// STATE_DIR of a guest, in its folder.
+pub const GUEST_STATE: &str = "state";
+
+/// AGENT_WORK_DIR of a guest, in its folder.
+pub const GUEST_WORK: &str = "work";
+
+/// LOG_DIR of a guest, in its folder.
+pub const GUEST_LOG: &str = "log";
+
+/// The file that its keepers hold locks on.
+const LOCK_FILE: &CStr = c"keepers.lock";
+
+/// A longer text is not ours.
+const TEXT_BYTES_MAX: u64 = 16 * 1024;
+
+/// The permissions of a guest's folder. It may have the set-group-ID bit of the folder around it, too.
+const PRIVATE: u32 = 0o700;
+
+/// The lock of one keeper. It holds until this is dropped or the process ends.
+#[derive(Debug)]
+pub struct GuestLock {
+    _file: File,
+}
+
+/// Where the processes of a guest can be seen and signalled.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Home {
+    boot_id: String,
+    /// As `/proc/self/ns/pid` names it.
+    pid_namespace: String,
+    /// The folder itself. Processes of the guest carry it in their mark.
+    folder: PathBuf,
+}
+
+/// A guest without a keeper, and what was done about it.
+#[derive(Debug)]
+pub struct Abandoned {
+    /// Its folder.
+    pub folder: PathBuf,
+    /// How many processes of it were ended; or why something of it is still there.
+    pub ended: Result<u32, String>,
+}
+
+impl GuestLock {
+    /// Makes the file in a new folder and takes the first lock.
+    ///
+    /// # Errors
+    /// When the file cannot be made or locked.
+    pub fn make(folder: &Path) -> io::Result<Self> {
+        let mut file = options().create_new(true).mode(0o600).open(lock_file(folder))?;
+        file.lock_shared()?;
+        file.write_all(&serde_json::to_vec(&Home::of(folder)?)?)?;
+        Ok(Self { _file: file })
+    }
+
+    /// Takes one lock more, as another keeper.
+    ///
+    /// # Errors
+    /// When there is no such guest any more.
+    pub fn join(folder: &Path) -> io::Result<Self> {
+        let path = lock_file(folder);
+        let failed = |why: &str| io::Error::other(format!("{why} {}", path.display()));
+        let file = options().open(&path).map_err(|error| failed(&format!("{error}:")))?;
+        match file.try_lock_shared() {
+            // Whoever ends a guest removes the file under its lock.
+            Ok(()) if file.metadata()?.nlink() > 0 => Ok(Self { _file: file }),
+            Ok(()) | Err(TryLockError::WouldBlock) => Err(failed("its starter was killed, and another command ends")),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+fn lock_file(folder: &Path) -> PathBuf {
+    folder.join(removal::path_of(LOCK_FILE))
+}
+
+fn options() -> fs::OpenOptions {
+    let mut options = File::options();
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    options.read(true).write(true).custom_flags(i32::try_from(flags.bits()).unwrap_or_default());
+    options
+}
+
+impl Home {
+    fn of(folder: &Path) -> io::Result<Self> {
+        let pid_namespace = fs::read_link("/proc/self/ns/pid")?.to_string_lossy().into_owned();
+        Ok(Self { boot_id: boot_id().to_owned(), pid_namespace, folder: folder.canonicalize()? })
+    }
+
+    /// Whether the processes of a guest can be seen from here. Those of an earlier boot cannot be told from those of another
+    /// machine that shares the folder.
+    fn is_here(&self, folder: &Path) -> bool {
+        !self.boot_id.is_empty() && Self::of(folder).is_ok_and(|here| here == *self)
+    }
+}
+
+/// Ends the guests in TMPDIR that have lost their keepers, as the guard of each would have done, and removes their folders. A guest
+/// with a keeper is left alone, and so is one whose processes cannot be seen from here.
+#[must_use]
+pub fn end_abandoned(config: &Config) -> Vec<Abandoned> {
+    std::path::absolute(std::env::temp_dir()).map_or_else(|_| Vec::new(), |base| end_abandoned_in(&base, config))
+}
+
+fn end_abandoned_in(base: &Path, config: &Config) -> Vec<Abandoned> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let Ok(parent) = openat(rustix::fs::CWD, base, flags, Mode::empty()) else { return Vec::new() };
+    let entries = fs::read_dir(base).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.map(|entry| entry.file_name()).filter(|name| is_name(name)).collect();
+    names.sort();
+    let found = names.into_iter().filter_map(|name| {
+        let folder = base.join(&name);
+        let opened = open_private(&parent, &CString::new(name.as_bytes()).ok()?)?;
+        let _lock = lock_abandoned(&opened, &folder)?;
+        let ended = end(&folder, config);
+        Some(Abandoned { folder, ended })
+    });
+    found.collect()
+}
+
+fn is_name(name: &OsStr) -> bool {
+    name.as_bytes().starts_with(GUEST_PREFIX.as_bytes())
+}
+
+/// Opens a folder as the maker of a guest leaves it: ours, private, no link, and nothing mounted there.
+fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
+    let folder = removal::open_on_mount(parent.as_fd(), name).ok()?;
+    let stat = rustix::fs::fstat(&folder).ok()?;
+    let is_ours = stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_mode & 0o777 == PRIVATE;
+    is_ours.then_some(folder)
+}
+
+/// Takes the lock of a guest that has no keeper, and keeps new ones out.
+fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
+    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    let mut file = File::from(openat(opened, LOCK_FILE, flags, Mode::empty()).ok()?);
+    file.metadata().ok().filter(fs::Metadata::is_file)?;
+    let mut text = Vec::new();
+    (&mut file).take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
+    // Read before the lock: an empty file must never be seen locked by whoever made it.
+    serde_json::from_slice::<Home>(&text).ok().filter(|home| home.is_here(folder))?;
+    file.try_lock().ok()?;
+    // Another command may have ended it since it was opened.
+    file.metadata().ok().filter(|found| found.nlink() > 0)?;
+    Some(file)
+}
+
+fn end(folder: &Path, config: &Config) -> Result<u32, String> {
+    let mut config = config.clone();
+    config.paths.state_dir = folder.join(GUEST_STATE);
+    config.paths.work_dir = folder.join(GUEST_WORK);
+    let ended = stop::end_guest(&config, folder).map_err(|error| error.to_string())?;
+    if folder.symlink_metadata().is_ok() {
+        let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
+                   the next `llts down` removes the rest";
+        return Err(why.to_owned());
+    }
+    Ok(ended)
+}
+
+/// The folder of a guest. It goes with the supervisor, or with the guard of the command.
+pub(super) struct GuestFolder(PathBuf);
+
+impl GuestFolder {
+    pub(super) fn new(path: &Path) -> Self {
+        Self(path.to_owned())
+    }
+}
+
+impl Drop for GuestFolder {
+    fn drop(&mut self) {
+        let named = self.0.file_name().is_some_and(is_name);
+        let own = fs::symlink_metadata(&self.0)
+            .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
+        if named && own && empty(&self.0) {
+            let _ = removal::remove_and_unmount(&self.0);
+        }
+    }
+}
+
+/// Removes everything but the lock, which tells [`end_abandoned`] that there is something left to do. What stays belongs to a tool that
+/// ran as another user, or is mounted there; the command names it.
+fn empty(folder: &Path) -> bool {
+    let Ok(top) = removal::open_uncovered(folder) else { return false };
+    let entries = Dir::read_from(&top).into_iter().flatten().flatten();
+    let names: Vec<CString> = entries.map(|entry| entry.file_name().to_owned()).collect();
+    let others = names.iter().filter(|name| ![c".", c"..", LOCK_FILE].contains(&name.as_c_str()));
+    let left =
+        others.filter(|name| !removal::remove_tree_and_unmount(top.as_fd(), name, &mut Budget::unlimited()).is_gone());
+    left.count() == 0
+}
+
+#[cfg(test)]
+mod tests;
