@@ -29,7 +29,7 @@ use super::clock;
 use super::file_stamp::{self, FileStamp};
 use super::lock::StateLock;
 use super::signals::Signals;
-use crate::engine::master::{Connection, Effect, Master, Totals};
+use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::types::{Mono, Now, Origin};
 
 pub use error::PromptError;
@@ -67,6 +67,8 @@ const ABANDONED: Duration = Duration::from_secs(60);
 pub struct End {
     /// What it has done.
     pub totals: Totals,
+    /// Prompts that failed under masters before, none of which has ended with no prompt left, and that are in `failed/` still.
+    pub failed_before: u64,
     /// Whether a second signal has ended it before its connections were closed.
     pub forced: bool,
 }
@@ -151,7 +153,17 @@ impl PromptMaster {
             }
             self.go_on(now);
         }
-        Ok(End { totals: self.engine.totals(clock::now()), forced: !self.over })
+        Ok(self.end())
+    }
+
+    fn end(&mut self) -> End {
+        let (totals, forced) = (self.engine.totals(clock::now()), !self.over);
+        let failed_before =
+            self.fails.failed_before().iter().filter(|file| self.folders.has_failed(file)).count() as u64;
+        if totals.left() == 0 && !forced {
+            self.fails.end_batch();
+        }
+        End { totals, failed_before, forced }
     }
 
     /// Until when to wait: not at all while something was left unread.
@@ -306,7 +318,7 @@ impl PromptMaster {
                     self.note_move();
                 }
                 Effect::Move(file, destination) => {
-                    let moved = self.folders.move_out(&file, &destination);
+                    let moved = self.move_out(&file, &destination);
                     self.engine.handle_moved(now, &file, moved);
                     self.note_move();
                 }
@@ -315,6 +327,21 @@ impl PromptMaster {
                 Effect::Exit => self.over = true,
             }
         }
+    }
+
+    fn move_out(&mut self, file: &FileName, destination: &Destination) -> Moved {
+        let fails = matches!(destination, Destination::Failed { .. });
+        if fails {
+            // Before the move: a master that is killed in between finds the file in working/, where it has not failed.
+            self.fails.note_failed(file);
+        }
+        let moved = self.folders.move_out(file, destination);
+        if let Moved::To(name) = &moved
+            && fails
+        {
+            self.fails.note_failed(name);
+        }
+        moved
     }
 
     fn note_move(&self) {

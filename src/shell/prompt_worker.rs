@@ -10,6 +10,7 @@
 mod background;
 mod connection;
 mod guard;
+mod locked;
 mod results;
 mod runner;
 mod runs;

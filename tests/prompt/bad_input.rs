@@ -176,6 +176,56 @@ fn a_worker_that_never_reads_stops_nobody() {
 }
 
 #[test]
+fn guesses_of_a_secret_keep_no_worker_of_their_address_out() {
+    let place = Place::new(&["a"]);
+    let hour = "3600000";
+    let master = place.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
+    let join = |secret: &str| {
+        let mut peer = master.connect();
+        // One that was dropped meanwhile cannot be written to.
+        let _ = peer.try_raw(
+            format!("{}\n", json!({ "type": "JOIN", "msg": "w", "secret": secret, "splits": true })).as_bytes(),
+        );
+        peer
+    };
+    // More than there are places for; none of them is answered.
+    let guessers: Vec<Peer> = (0..200).map(|number| join(&number.to_string())).collect();
+    let mut worker = join("a long and secret word");
+    assert_eq!(worker.next().expect("an answer")["type"], "JOIN_ACK");
+    assert_eq!(worker.take(), "do a");
+    drop(guessers);
+}
+
+#[test]
+fn guesses_keep_no_worker_out_of_a_master_that_may_open_few_files() {
+    let place = Place::new(&["a"]);
+    let llts = place
+        .command(&["prompt", "master", "0"], &[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", "3600000")]);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""]).arg(llts.get_program()).args(llts.get_args());
+    command.current_dir(place.root()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    for (name, value) in llts.get_envs() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let master = Running::start(command);
+    let join = |secret: &str| {
+        let mut peer = master.connect();
+        // One that was dropped meanwhile cannot be written to.
+        let _ = peer
+            .try_raw(format!("{{\"type\":\"JOIN\",\"msg\":\"w\",\"secret\":\"{secret}\",\"splits\":true}}").as_bytes());
+        peer
+    };
+    let guessers: Vec<Peer> = (0..200).map(|number| join(&number.to_string())).collect();
+    let mut worker = join("a long and secret word");
+    assert_eq!(worker.next().expect("an answer")["type"], "JOIN_ACK");
+    assert_eq!(worker.take(), "do a");
+    drop(guessers);
+}
+
+#[test]
 fn a_crowd_of_strangers_is_bounded_and_passes() {
     let mut scene = Scene::new(&[("WORKERS_MAX", "10"), ("JOIN_TIMEOUT", "3000")]);
     let strangers: Vec<Peer> = (0..200).filter_map(|_| Peer::try_connect(scene.master.port).ok()).collect();

@@ -25,6 +25,42 @@ fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
 }
 
 #[test]
+fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
+    let place = Place::new(&["a", "b", "c"]);
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    peer.take();
+    master.kill();
+    // Nor has one that was stopped with prompts left told of all of them.
+    let master = place.master(&[]);
+    let mut peer = master.join("1");
+    peer.take();
+    peer.failed();
+    peer.take();
+    master.signal(Signal::SIGINT);
+    peer.until_closed();
+    drop(peer);
+    let (code, text) = master.end();
+    assert_eq!(code, Some(1), "{text}");
+    let last = |before: &str, code| {
+        let master = place.master(&[("KEEP_ALIVE", "false")]);
+        let mut peer = master.join("1");
+        peer.take();
+        peer.done();
+        peer.until_closed();
+        drop(peer);
+        let (exit, text) = master.end();
+        assert!(exit == Some(code) && text.ends_with(&format!("1 succeeded, 0 failed, 0 left{before}\n")), "{text}");
+    };
+    last("; 2 failed under a master before", 1);
+    // What was told at the end of all work is no concern of the next.
+    place.write("d", b"d");
+    last("", 0);
+}
+
+#[test]
 fn a_master_whose_prompts_are_all_done_has_succeeded() {
     let place = Place::new(&["a"]);
     fs::create_dir_all(place.path("failed")).unwrap();
@@ -45,7 +81,6 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
     let log = place.path("log");
     command.env("LLTS_LOG_LEVEL", "info").stderr(fs::File::create(&log).unwrap());
     let master = Running::start(command);
-    // It shows no secret, so that its address does not have to wait.
     let mut stranger = master.connect();
     stranger.done();
     stranger.until_closed();

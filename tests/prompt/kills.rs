@@ -80,7 +80,8 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
         }
         if last {
             let (code, text) = master.end();
-            assert_eq!(code, Some(i32::from(!text.contains(" 0 failed"))), "{text}");
+            // Whichever of the masters it was that saw them fail.
+            assert_eq!(code, Some(1), "{text}");
         } else {
             let left = PROMPTS - place.counts()[2..].iter().sum::<usize>();
             let until = reports + dice.random_range(0..=(left / 4).min(30));

@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::master::Master;
-use crate::place::{Place, eventually, names, signal};
+use crate::place::{Place, eventually, names, namespace, signal};
 
 /// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
 const STUBBORN: &str = "trap '' TERM INT HUP; \
@@ -94,6 +94,78 @@ fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
     place.is_clean();
 }
 
+/// Both loops of the command, asleep until somebody ends them.
+fn sleepers(place: &Place) -> Vec<(i32, String)> {
+    let mut found = Vec::new();
+    eventually("two loops asleep", || {
+        found = place.commands().into_iter().filter(|(_, line)| line.trim_end() == "sleep 1000").collect();
+        found.len() == 2
+    });
+    found
+}
+
+/// Gives the folder of all runs the name that a former version has given it.
+fn as_a_former_version(place: &Place) {
+    let around = place.path(".tasks/.runs");
+    let realms: Vec<_> = names(&around).into_iter().filter(|name| !name.ends_with(".lock")).collect();
+    let [realm] = &realms[..] else { panic!("{realms:?}") };
+    let host = realm.rsplitn(3, '-').last().expect("a host");
+    fs::rename(around.join(realm), around.join(host)).expect("our folders");
+    fs::remove_file(around.join(format!("{realm}.lock"))).expect("our files");
+}
+
+#[test]
+fn what_a_killed_worker_of_a_former_version_has_left_is_ended_by_the_next_worker() {
+    let (place, master) = (Place::new(), Master::new());
+    let worker = place.worker(master.address(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    let ward = worker.ward();
+    worker.signal(Signal::STOP);
+    signal(ward, Signal::KILL);
+    worker.signal(Signal::KILL);
+    peer.hears_the_end();
+    as_a_former_version(&place);
+    let _next = place.worker(master.address(), &[], "cat");
+    master.join();
+    place.is_clean();
+}
+
+#[test]
+fn a_living_worker_of_a_former_version_keeps_its_run() {
+    let (place, master) = (Place::new(), Master::new());
+    let _worker = place.worker(master.address(), &[], STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    as_a_former_version(&place);
+    let before = sleepers(&place);
+    let _next = place.worker(master.address(), &[], "cat");
+    master.join();
+    let after = place.commands();
+    assert!(before.iter().all(|one| after.contains(one)), "{before:?} {after:?}");
+    peer.check();
+}
+
+#[test]
+fn a_living_worker_of_a_former_version_in_another_pid_namespace_keeps_its_run() {
+    let Some(unshare) = namespace("-pf") else { return };
+    let (place, master) = (Place::new(), Master::new());
+    let wrapper = [&unshare[..], &["--mount-proc", "--kill-child", "--"]].concat();
+    let _worker = place.worker_in(&wrapper, master.address(), STUBBORN);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    is_running(&place);
+    as_a_former_version(&place);
+    let before = sleepers(&place);
+    let _next = place.worker(master.address(), &[], "cat");
+    master.join();
+    let after = place.commands();
+    assert!(before.iter().all(|one| after.contains(one)), "{before:?} {after:?}");
+    peer.check();
+}
+
 #[test]
 fn a_master_that_closes_has_ended_the_work_if_nobody_has_patience() {
     let (place, master) = (Place::new(), Master::new());
@@ -133,6 +205,8 @@ fn what_is_wrong_is_said_before_any_prompt_is_taken() {
     let said = place.start(&["worker", "--", "no-such-program", "x"]).said();
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("there is no program \"no-such-program\" in any folder of PATH"), "{said:?}");
+    let help = place.start(&["worker", "--help"]).said().out;
+    assert!(help.contains("2 if there is no such command or folder"), "{help}");
     let said = place.start(&["worker", "--root-dir", "nowhere", "--", "cat"]).said();
     assert_eq!(said.code, Some(2));
     assert!(said.err.contains("root folder nowhere"), "{said:?}");

@@ -156,3 +156,17 @@ impl Drop for Program {
         }
     }
 }
+
+/// The options of unshare(1) with which a worker may have such a namespace here; `None`, with a line on stderr, where that is not permitted.
+pub(crate) fn namespace(option: &str) -> Option<Vec<&str>> {
+    let ways = [vec!["unshare", option], vec!["unshare", "-Ur", option]];
+    let works = |way: &Vec<&str>| {
+        let tried = Command::new(way[0]).args(&way[1..]).args(["-f", "true"]).output();
+        tried.is_ok_and(|output| output.status.success())
+    };
+    let found = ways.into_iter().find(works);
+    if found.is_none() {
+        let _ = writeln!(std::io::stderr(), "skipped: no namespace for {option} may be made here");
+    }
+    found
+}

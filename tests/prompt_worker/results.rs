@@ -1,26 +1,10 @@
 //! No result is replaced, and none is reported before it is safe.
 
 use std::fs;
-use std::io::Write as _;
 use std::os::unix::fs::MetadataExt as _;
-use std::process::Command;
 
 use crate::master::Master;
-use crate::place::{Place, Said, eventually, names};
-
-/// The options of unshare(1) with which a worker may have such a namespace here; `None`, with a line on stderr, where that is not permitted.
-fn namespace(option: &str) -> Option<Vec<&str>> {
-    let ways = [vec!["unshare", option], vec!["unshare", "-Ur", option]];
-    let works = |way: &Vec<&str>| {
-        let tried = Command::new(way[0]).args(&way[1..]).args(["-f", "true"]).output();
-        tried.is_ok_and(|output| output.status.success())
-    };
-    let found = ways.into_iter().find(works);
-    if found.is_none() {
-        let _ = writeln!(std::io::stderr(), "skipped: no namespace for {option} may be made here");
-    }
-    found
-}
+use crate::place::{Place, Said, eventually, names, namespace};
 
 /// The prompt is given back, and the worker ends with a sentence that names where its output is.
 #[track_caller]

@@ -16,8 +16,9 @@ use crate::shell::signals::{STOP, Signals};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Exits with 0 when every prompt that it handed out is done, 1 if one of them has failed or it
-cannot start, 130 after a second Ctrl-C.")]
+Exits with 0 when every prompt that it handed out is done, 1 if one of them has failed, also
+under a master before that was ended with prompts left, or if it cannot start, 130 after a
+second Ctrl-C.")]
 pub(super) struct MasterArgs {
     /// TCP port; 0 takes a free one [default: prompt.PORT]
     port: Option<u16>,
@@ -45,15 +46,16 @@ pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failur
         session.out.line(ready);
     }
     let end = master.run(Some(signals)).map_err(Failure::failed)?;
-    tell(session, &end.totals);
+    tell(session, &end);
     Ok(match end {
         End { forced: true, .. } => INTERRUPTED,
-        End { totals, .. } if totals.failed > 0 => FAILED,
+        End { totals, failed_before, .. } if totals.failed + failed_before > 0 => FAILED,
         _ => 0,
     })
 }
 
-fn tell(session: &mut Session, totals: &Totals) {
+fn tell(session: &mut Session, end: &End) {
+    let End { totals, failed_before, .. } = end;
     let seconds = totals.running_for.as_secs_f64();
     if session.out.is_json() {
         session.out.value(&json!({
@@ -61,11 +63,18 @@ fn tell(session: &mut Session, totals: &Totals) {
             "all": totals.all,
             "succeeded": totals.succeeded,
             "failed": totals.failed,
+            "failed_before": failed_before,
             "left": totals.left(),
         }));
         return;
     }
     let Totals { all, succeeded, failed, .. } = totals;
     let left = totals.left();
-    session.out.line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left"));
+    let before = match failed_before {
+        0 => String::new(),
+        before => format!("; {before} failed under a master before"),
+    };
+    session
+        .out
+        .line(format!("{seconds:.1} s, {all} prompts: {succeeded} succeeded, {failed} failed, {left} left{before}"));
 }

@@ -26,8 +26,9 @@ the prompt NAME gets there. Ctrl-C ends the command and gives the prompt back; a
 Ctrl-C gives the command no time to end.
 
 Exits with 0 after Ctrl-C or when the master has ended, or with 1 if a prompt failed;
-1 if the command cannot be started or its results cannot be kept, which gives the prompt
-back; 3 if there was no master, 4 if it refused, 75 with --end-when-limited.";
+1 also if a run cannot be started or its results cannot be kept, which gives the prompt
+back; 2 if there is no such command or folder; 3 if there was no master, 4 if it refused,
+75 with --end-when-limited.";
 
 #[derive(Args, Debug)]
 #[command(after_help = COMMAND)]

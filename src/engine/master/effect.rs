@@ -86,10 +86,10 @@ pub enum Timer {
     Tick,
     /// A connection has not said JOIN.
     Join(Connection),
-    /// What a stranger shows may be looked at.
-    Admit(Connection),
-    /// A worker that has joined may hear more than JOIN_ACK.
-    Settle(Connection),
+    /// A connection that has shown a wrong secret hears so.
+    Refuse(Connection),
+    /// A worker that does not split the stream may hear the next message.
+    Speak(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
     /// A prompt has taken as long as its file allows, and its worker has not reported it.

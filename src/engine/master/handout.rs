@@ -1,7 +1,7 @@
 //! The way of a file: from `pending/` to a worker, and from there to `done/`, to `failed/` or back.
 
 use super::files::{Held, Leaving, Waiting};
-use super::peers::{Asked, State};
+use super::peers::{Asked, Debt, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::protocol::prompt::{FromMaster, Request};
 use crate::types::Now;
@@ -81,15 +81,21 @@ impl Master {
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         log::info!("{} is handed out to {}", held.file, self.name_of(connection));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
-        self.effects.push_back(Effect::Send(connection, FromMaster::Request(Request { id, prompt, file, timeout })));
+        if let Some(peer) = self.peers.get_mut(connection) {
+            // Its acknowledgement tells as much.
+            peer.owed.remove(&Debt::Check);
+        }
+        self.tell(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
+        self.pay(now, connection);
     }
 
     /// A claim has come to nothing, or a rest is over: the worker takes the next file. One that is being cut stays so.
     pub(super) fn be_idle(&mut self, now: Now, connection: Connection) {
         let waits = |state: &State| matches!(state, State::Claiming | State::Resting);
         if self.peers.get(connection).is_some_and(|peer| waits(&peer.state)) {
-            let end = self.peers.end_of_queue();
+            let end = self.idle_state(connection);
             self.peers.set(connection, end, now.mono);
+            self.pay(now, connection);
         }
     }
 
@@ -187,12 +193,15 @@ impl Master {
     /// From here on nothing that the worker says counts.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
-        for timer in [Timer::Join, Timer::Admit, Timer::Settle, Timer::Run, Timer::Rest] {
+        for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
             self.timers.clear(&timer(connection));
         }
-        let outstanding = self.peers.get_mut(connection).map(|peer| std::mem::take(&mut peer.outstanding));
-        for request in outstanding.unwrap_or_default().into_keys() {
-            self.timers.clear(&Timer::Acknowledge(connection, request));
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.is_quiet = false;
+            peer.owed.clear();
+            for request in std::mem::take(&mut peer.outstanding).into_keys() {
+                self.timers.clear(&Timer::Acknowledge(connection, request));
+            }
         }
         match old {
             Some(State::Requesting(held, _) | State::Working(held)) => {
@@ -202,8 +211,8 @@ impl Master {
             // A file that is being claimed comes back in `handle_claimed`.
             Some(
                 State::Stranger
-                | State::Held(_)
-                | State::Settling(_)
+                | State::Guessed
+                | State::Settling
                 | State::Idle(_)
                 | State::Resting
                 | State::Claiming

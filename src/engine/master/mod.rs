@@ -10,7 +10,8 @@
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
 //! Who owns what: [`files`] the files that wait or leave, [`peers`] the connections and the states of their workers, [`gates`]
-//! which files may not start, [`refusals`] which addresses have to wait, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when.
+//! which files may not start, [`refusals`] what the log says of those who are sent away, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when,
+//! [`pace`] when it may be spoken to.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -19,8 +20,9 @@
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
 //!
-//! A worker settles for 200 ms, because the document's workers take what one `recv` returns after JOIN for one JSON text: a
-//! REQUEST in the same segment as JOIN_ACK would end them. One that says in its JOIN that it splits the stream is idle at once.
+//! A worker settles for 200 ms after each message to it, because the document's workers take what one `recv` returns for one JSON
+//! text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. One that says in its JOIN that it splits the stream is
+//! idle at once.
 //!
 //! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left, or by the same look
 //! after the last result; DISCONNECT is
@@ -34,6 +36,7 @@ mod file;
 mod files;
 mod gates;
 mod handout;
+mod pace;
 mod peers;
 mod refusals;
 mod talk;
@@ -57,7 +60,7 @@ use crate::types::{Mono, Now};
 use files::Files;
 use gates::Gates;
 use handout::Claim;
-use peers::{Asked, Peers, State};
+use peers::{Asked, Debt, Peers, State};
 use refusals::Refusals;
 
 /// What the engine must know of the configuration, section `[prompt]`.
@@ -79,11 +82,13 @@ pub struct Settings {
     pub keep_alive: bool,
     /// Workers at once: `WORKERS_MAX`.
     pub workers_max: usize,
+    /// Connections at once that the system has descriptors for.
+    pub connections_max: usize,
     /// Bytes of prompts on their way at once: `SENDING_BYTES_MAX`.
     pub sending_bytes_max: usize,
     /// What a worker must show: `SECRET`.
     pub secret: Option<String>,
-    /// How long an address waits after a wrong one: `REFUSAL_PAUSE`.
+    /// How long the answer to a wrong one waits: `REFUSAL_PAUSE`.
     pub refusal_pause: Duration,
 }
 
@@ -176,9 +181,9 @@ impl Master {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
                 Timer::Tick => self.tick(now),
-                Timer::Join(connection) => self.not_joined(now, connection),
-                Timer::Admit(connection) => self.admit(now, connection),
-                Timer::Settle(connection) => self.settled(now, connection),
+                Timer::Join(connection) => self.refuse(now, connection, "JOIN did not come in time"),
+                Timer::Refuse(connection) => self.answer_guess(now, connection),
+                Timer::Speak(connection) => self.may_speak(now, connection),
                 Timer::Acknowledge(connection, request) => self.unacknowledged(now, connection, &request),
                 Timer::Run(connection) => self.run_too_long(now, connection),
                 Timer::Rest(connection) => self.be_idle(now, connection),
@@ -226,7 +231,7 @@ impl Master {
     }
 
     fn tell_workers(&mut self, message: &FromMaster) {
-        let workers = self.peers.iter().filter(|(_, peer)| peer.is_settled());
+        let workers = self.peers.iter().filter(|(_, peer)| peer.is_worker() && peer.may_hear());
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
@@ -292,10 +297,9 @@ impl Master {
         }
         self.count_files();
         let workers: Vec<Connection> =
-            self.peers.iter().filter(|(_, peer)| peer.is_settled()).map(|(connection, _)| connection).collect();
+            self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
         for connection in workers {
-            let request = self.ask(now, connection, Asked::Check);
-            self.effects.push_back(Effect::Send(connection, FromMaster::Check(request)));
+            self.owe(now, connection, Debt::Check);
         }
     }
 
@@ -344,10 +348,9 @@ impl Master {
             for request in peer.outstanding.keys() {
                 assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
             }
-            let is_held = matches!(peer.state, State::Held(_));
-            assert_eq!(is(Timer::Join(connection)), is_held || peer.state == State::Stranger, "{connection:?}");
-            assert_eq!(is(Timer::Admit(connection)), is_held, "{connection:?}");
-            assert_eq!(is(Timer::Settle(connection)), matches!(peer.state, State::Settling(_)), "{connection:?}");
+            assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
+            assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
+            assert_eq!(is(Timer::Speak(connection)), peer.is_quiet, "{connection:?}");
             assert_eq!(is(Timer::Rest(connection)), peer.state == State::Resting, "{connection:?}");
             assert_eq!(is(Timer::Disconnect(connection)), peer.state == State::Disconnecting, "{connection:?}");
             if !matches!(peer.state, State::Working(_)) {

@@ -4,21 +4,21 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::Connection;
 use super::files::Held;
-use crate::protocol::prompt::{FromWorker, RequestId, WorkerState};
-use crate::types::{Mono, Origin};
+use crate::protocol::prompt::{RequestId, WorkerState};
+use crate::types::{Mono, Neighbourhood, Origin};
 
 /// What a worker's id is cut to: a port number or a name, for people.
-pub(super) const LABEL_CHARS_MAX: usize = 128;
+const LABEL_CHARS_MAX: usize = 128;
 
 /// What a connection is about.
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
     /// It has not said JOIN.
     Stranger,
-    /// It has said this, with a secret, and its address has to wait.
-    Held(Box<FromWorker>),
-    /// It has joined, and hears nothing but JOIN_ACK for a while.
-    Settling(Owed),
+    /// It has shown a wrong secret, and has not heard so yet.
+    Guessed,
+    /// It has nothing to do, but was sent a message so lately that it may not hear of a prompt yet.
+    Settling,
     /// It waits for a prompt; the number is its place in the queue.
     Idle(u64),
     /// It waits until its service lets it work again.
@@ -33,12 +33,15 @@ pub(super) enum State {
     Disconnecting,
 }
 
-/// The answers that a settling worker gets afterwards.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Owed {
-    /// It has said JOIN once more.
-    pub(super) join_ack: bool,
-    pub(super) status: bool,
+/// A message that a peer gets as soon as it may hear one, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Debt {
+    /// The answer to another JOIN.
+    JoinAck,
+    /// The answer to a question.
+    Status,
+    /// The check of a TIMER.
+    Check,
 }
 
 /// What an unanswered message has asked for.
@@ -58,11 +61,26 @@ pub(super) struct Peer {
     pub(super) since: Mono,
     /// What it has not acknowledged. Each has a [`super::Timer::Acknowledge`].
     pub(super) outstanding: BTreeMap<RequestId, Asked>,
+    /// Whether it has said that it finds messages in the stream however close they are.
+    pub(super) splits: bool,
+    /// Whether it may not hear anything yet, until its [`super::Timer::Speak`].
+    pub(super) is_quiet: bool,
+    /// What it hears afterwards.
+    pub(super) owed: BTreeSet<Debt>,
 }
 
 impl Peer {
     pub(super) const fn new(since: Mono, origin: Origin) -> Self {
-        Self { label: None, origin, state: State::Stranger, since, outstanding: BTreeMap::new() }
+        Self {
+            label: None,
+            origin,
+            state: State::Stranger,
+            since,
+            outstanding: BTreeMap::new(),
+            splits: false,
+            is_quiet: false,
+            owed: BTreeSet::new(),
+        }
     }
 
     /// For people: what it calls itself, and where it is.
@@ -73,16 +91,12 @@ impl Peer {
         }
     }
 
-    pub(super) fn name_itself(&mut self, label: &str) {
-        self.label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
-    }
-
     pub(super) fn held(&self) -> Option<&Held> {
         match &self.state {
             State::Requesting(held, _) | State::Working(held) => Some(held),
             State::Stranger
-            | State::Held(_)
-            | State::Settling(_)
+            | State::Guessed
+            | State::Settling
             | State::Idle(_)
             | State::Resting
             | State::Claiming
@@ -92,20 +106,18 @@ impl Peer {
 
     /// Whether it has joined and is not being closed.
     pub(super) const fn is_worker(&self) -> bool {
-        !matches!(self.state, State::Stranger | State::Held(_) | State::Disconnecting)
+        !matches!(self.state, State::Stranger | State::Guessed | State::Disconnecting)
     }
 
-    /// Whether it has joined and may be sent anything.
-    pub(super) const fn is_settled(&self) -> bool {
-        self.is_worker() && !matches!(self.state, State::Settling(_))
+    /// Whether it may be sent a message. One whose prompt is being fetched gets that next.
+    pub(super) fn may_hear(&self) -> bool {
+        self.splits || !(self.is_quiet || self.state == State::Claiming)
     }
 
     /// The state in the document's words.
     pub(super) const fn shown_state(&self) -> WorkerState {
         match self.state {
-            State::Stranger | State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting => {
-                WorkerState::Idle
-            }
+            State::Stranger | State::Guessed | State::Settling | State::Idle(_) | State::Resting => WorkerState::Idle,
             State::Claiming | State::Requesting(..) => WorkerState::Requesting,
             State::Working(_) => WorkerState::Working,
             State::Disconnecting => WorkerState::Disconnecting,
@@ -122,6 +134,8 @@ pub(super) struct Peers {
     turns: u64,
     sending_bytes: usize,
     workers: usize,
+    /// Those that have not joined, or are being closed, in the order in which they came.
+    strangers: BTreeMap<Neighbourhood, BTreeSet<Connection>>,
 }
 
 impl Peers {
@@ -141,6 +155,14 @@ impl Peers {
         Some(old)
     }
 
+    /// A stranger is a worker from here on, at the end of the queue.
+    pub(super) fn join(&mut self, connection: Connection, label: &str, splits: bool, since: Mono) {
+        let Some(peer) = self.remove(connection) else { return };
+        let label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
+        let state = self.end_of_queue();
+        self.insert(connection, Peer { label, splits, state, since, ..peer });
+    }
+
     /// A worker has acknowledged its prompt.
     pub(super) fn start_run(&mut self, connection: Connection, since: Mono) {
         let Some(mut peer) = self.remove(connection) else { return };
@@ -153,14 +175,17 @@ impl Peers {
 
     pub(super) fn insert(&mut self, connection: Connection, peer: Peer) {
         self.workers += usize::from(peer.is_worker());
+        if !peer.is_worker() {
+            self.strangers.entry(peer.origin.neighbourhood()).or_default().insert(connection);
+        }
         match &peer.state {
             State::Idle(turn) => {
                 self.idle.insert(*turn, connection);
             }
             State::Requesting(_, bytes) => self.sending_bytes += bytes,
             State::Stranger
-            | State::Held(_)
-            | State::Settling(_)
+            | State::Guessed
+            | State::Settling
             | State::Resting
             | State::Claiming
             | State::Working(_)
@@ -172,14 +197,20 @@ impl Peers {
     pub(super) fn remove(&mut self, connection: Connection) -> Option<Peer> {
         let peer = self.all.remove(&connection)?;
         self.workers -= usize::from(peer.is_worker());
+        if let Some(strangers) = self.strangers.get_mut(&peer.origin.neighbourhood()) {
+            strangers.remove(&connection);
+            if strangers.is_empty() {
+                self.strangers.remove(&peer.origin.neighbourhood());
+            }
+        }
         match &peer.state {
             State::Idle(turn) => {
                 self.idle.remove(turn);
             }
             State::Requesting(_, bytes) => self.sending_bytes -= bytes,
             State::Stranger
-            | State::Held(_)
-            | State::Settling(_)
+            | State::Guessed
+            | State::Settling
             | State::Resting
             | State::Claiming
             | State::Working(_)
@@ -197,6 +228,11 @@ impl Peers {
     /// Who has waited longest for a prompt.
     pub(super) fn next_idle(&self) -> Option<Connection> {
         self.idle.first_key_value().map(|(_, connection)| *connection)
+    }
+
+    /// The oldest connection that is no worker's of the address that has most of them.
+    pub(super) fn most_crowded(&self) -> Option<Connection> {
+        self.strangers.values().max_by_key(|strangers| strangers.len())?.first().copied()
     }
 
     /// Bytes of prompts that are sent and not acknowledged.
@@ -235,10 +271,19 @@ impl Peers {
             assert_eq!(requests, usize::from(requesting), "{connection:?}: {:?}", peer.state);
             assert!(peer.is_worker() || peer.outstanding.is_empty(), "{connection:?} is asked in vain");
             assert!(peer.label.is_some() || !peer.is_worker(), "{connection:?} works and has not joined");
+            assert!(!peer.is_quiet || (peer.is_worker() && !peer.splits), "{connection:?} is quiet in vain");
+            assert!(peer.is_quiet || peer.state != State::Settling, "{connection:?} settles for ever");
+            assert!(
+                !(peer.is_quiet && matches!(peer.state, State::Idle(_))),
+                "{connection:?} may not hear of a prompt"
+            );
+            assert!(peer.owed.is_empty() || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
         }
         let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
         assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");
         assert_eq!(count(Peer::is_worker), self.workers);
+        let strangers: usize = self.strangers.values().map(BTreeSet::len).sum();
+        assert_eq!(count(|peer| !peer.is_worker()), strangers);
         let sending =
             self.all.values().map(|peer| if let State::Requesting(_, bytes) = peer.state { bytes } else { 0 });
         assert_eq!(sending.sum::<usize>(), self.sending_bytes);

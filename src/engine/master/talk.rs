@@ -2,39 +2,46 @@
 
 use std::time::Duration;
 
-use rand::RngExt as _;
-
 use super::files::Held;
-use super::peers::{Asked, LABEL_CHARS_MAX, Owed, Peer, State};
+use super::peers::{Asked, Debt, Peer, State};
 use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
-use crate::types::{Mono, Now, Origin};
+use crate::types::{Now, Origin};
 
 /// For a worker's own report after the time of its prompt is over. It counts that time, too, and tells more than a cut does; its
 /// SIGTERM, two seconds later its SIGKILL and the report take less than this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
 
-/// Between the looks at what several connections of one address show, on average half of it.
-const HOLD_JITTER_MILLIS: u64 = 250;
-
-/// A longer secret is not ours: `SECRET` has at most so many bytes.
-const SECRET_BYTES_MAX: usize = 1024;
+/// The answer to a wrong secret.
+const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [prompt] at the master";
 
 /// What is logged of a worker's reason.
 const REASON_CHARS_MAX: usize = 200;
 
-/// How long a worker that does not split the stream hears nothing but JOIN_ACK: a Python that has said JOIN is in its `recv` by
-/// then, also on a busy machine.
-const SETTLE_TIME: Duration = Duration::from_millis(200);
-
 impl Master {
     /// A peer has connected.
     pub fn handle_connected(&mut self, now: Now, connection: Connection, origin: Origin) {
-        if self.stopping || self.peers.len() >= self.settings.workers_max.saturating_add(STRANGERS_MAX) {
+        let places = self.settings.workers_max.saturating_add(STRANGERS_MAX).min(self.settings.connections_max);
+        let is_full = self.peers.len() >= places;
+        if self.stopping || (is_full && !self.make_room(now)) {
+            if !self.stopping {
+                self.complain(now, &origin.to_string(), "all places are taken by workers (WORKERS_MAX, ulimit -n)");
+            }
             return self.effects.push_back(Effect::Abort(connection));
         }
         self.peers.insert(connection, Peer::new(now.mono, origin));
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
+    }
+
+    /// Drops one connection that has not joined or is being closed: the oldest of the address that has most of them, so that an
+    /// address which only guesses or says nothing keeps no worker out. `false` if all are workers.
+    fn make_room(&mut self, now: Now) -> bool {
+        let Some(stranger) = self.peers.most_crowded() else { return false };
+        self.complain(now, &self.name_of(stranger), "it has no work, and others need its place");
+        self.take_back(now, stranger, "others need its place");
+        self.effects.push_back(Effect::Abort(stranger));
+        self.forget(stranger);
+        true
     }
 
     /// A connection is gone: closed by its peer, broken, or closed as [`Effect::Close`] asked for.
@@ -53,18 +60,12 @@ impl Master {
     /// A message has come.
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         let Some(peer) = self.peers.get(connection) else { return };
-        if peer.state == State::Stranger
-            && matches!(message, FromWorker::Join { .. } | FromWorker::Status { .. })
-            && let Some(until) = self.refusals.pause(now.mono, peer.origin)
-        {
-            return self.hold(now, connection, message, until);
-        }
         match (&peer.state, message) {
             // Whatever it has had waits for another worker already.
             (State::Disconnecting, _) => self.ignored += 1,
             (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves"),
-            // One secret at a time.
-            (State::Held(_), _) => self.ignored += 1,
+            // One secret for each connection.
+            (State::Guessed, _) => self.ignored += 1,
             (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
             (State::Stranger, FromWorker::Join { worker, secret, splits }) => {
                 self.join(now, connection, &worker, secret.as_deref(), splits);
@@ -73,10 +74,7 @@ impl Master {
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                match self.owed(connection) {
-                    Some(owed) => owed.join_ack = true,
-                    None => self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck)),
-                }
+                self.owe(now, connection, Debt::JoinAck);
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
@@ -101,7 +99,7 @@ impl Master {
             // A later version of a worker may say more than is known here.
             (
                 MessageError::UnknownType(_),
-                State::Held(_) | State::Settling(_) | State::Idle(_) | State::Resting | State::Claiming,
+                State::Guessed | State::Settling | State::Idle(_) | State::Resting | State::Claiming,
             )
             | (MessageError::UnknownType(_), State::Requesting(..) | State::Working(_))
             | (_, State::Disconnecting) => self.ignored += 1,
@@ -121,36 +119,9 @@ impl Master {
             return self.refuse(now, connection, &format!("there are {max} workers already (WORKERS_MAX)"));
         }
         self.timers.clear(&Timer::Join(connection));
-        if let Some(peer) = self.peers.get_mut(connection) {
-            peer.name_itself(label);
-        }
-        let state = if splits {
-            self.peers.end_of_queue()
-        } else {
-            self.timers.set(Timer::Settle(connection), now.mono + SETTLE_TIME);
-            State::Settling(Owed::default())
-        };
-        self.peers.set(connection, state, now.mono);
+        self.peers.join(connection, label, splits, now.mono);
         log::info!("{} has joined", self.name_of(connection));
-        self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
-    }
-
-    /// What a settling worker is owed; `None` for any other peer.
-    fn owed(&mut self, connection: Connection) -> Option<&mut Owed> {
-        if let State::Settling(owed) = &mut self.peers.get_mut(connection)?.state { Some(owed) } else { None }
-    }
-
-    /// A worker is idle, and hears what it has asked meanwhile.
-    pub(super) fn settled(&mut self, now: Now, connection: Connection) {
-        let Some(Owed { join_ack, status }) = self.owed(connection).copied() else { return };
-        let end = self.peers.end_of_queue();
-        self.peers.set(connection, end, now.mono);
-        if join_ack {
-            self.effects.push_back(Effect::Send(connection, FromMaster::JoinAck));
-        }
-        if status {
-            self.send_status(now, connection);
-        }
+        self.tell(now, connection, FromMaster::JoinAck);
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
@@ -169,69 +140,48 @@ impl Master {
             // Whoever goes on asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
-        match self.owed(connection) {
-            Some(owed) => owed.status = true,
-            None => self.send_status(now, connection),
-        }
-    }
-
-    fn send_status(&mut self, now: Now, connection: Connection) {
-        let status = Box::new(self.status(now));
-        self.effects.push_back(Effect::Send(connection, FromMaster::StatusAck(status)));
+        self.owe(now, connection, Debt::Status);
     }
 
     /// Says why, and closes the connection.
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
-        match self.refusals.take_line(now.mono) {
-            None => {}
-            Some(0) => log::warn!("{} is refused: {reason}", self.name_of(connection)),
-            Some(more) => {
-                let name = self.name_of(connection);
-                log::warn!("{name} is refused: {reason}; {more} more were refused since the last such line");
-            }
-        }
-        if self.owed(connection).is_none() {
+        self.complain(now, &self.name_of(connection), reason);
+        self.send_away(now, connection, reason);
+    }
+
+    fn send_away(&mut self, now: Now, connection: Connection, reason: &str) {
+        if self.peers.get(connection).is_some_and(Peer::may_hear) {
             self.effects.push_back(Effect::Send(connection, FromMaster::Refused(reason.to_owned())));
         }
         self.disconnect(now, connection, "it is refused");
     }
 
+    /// A line of the log about a refusal, if there was none lately.
+    fn complain(&mut self, now: Now, name: &str, reason: &str) {
+        match self.refusals.take_line(now.mono) {
+            None => {}
+            Some(0) => log::warn!("{name} is refused: {reason}"),
+            Some(more) => {
+                log::warn!("{name} is refused: {reason}; {more} more were refused since the last such line");
+            }
+        }
+    }
+
+    /// The answer to a wrong secret waits, and not the look at the next one: otherwise those who guess would keep out a worker of
+    /// their address that has the right one, and all of a machine have one address.
     fn refuse_secret(&mut self, now: Now, connection: Connection) {
-        if let Some(peer) = self.peers.get(connection) {
-            self.refusals.note(now.mono, peer.origin, self.settings.refusal_pause);
+        if self.peers.get(connection).is_none_or(|peer| peer.state != State::Stranger) {
+            return self.refuse(now, connection, WRONG_SECRET);
         }
-        self.refuse(now, connection, "the secret is missing or wrong; it is SECRET of [prompt] at the master");
+        self.complain(now, &self.name_of(connection), WRONG_SECRET);
+        self.timers.clear(&Timer::Join(connection));
+        self.peers.set(connection, State::Guessed, now.mono);
+        self.timers.set(Timer::Refuse(connection), now.mono + self.settings.refusal_pause);
     }
 
-    /// What a stranger says is looked at later. A random delay decides the order: otherwise connections that were
-    /// opened earlier, only to guess, would keep a worker of the same address out.
-    fn hold(&mut self, now: Now, connection: Connection, mut message: FromWorker, until: Mono) {
-        if let FromWorker::Join { worker, secret, .. } = &mut message {
-            // As much of it as counts: thousands may be held.
-            *worker = worker.chars().take(LABEL_CHARS_MAX).collect();
-            *secret = secret.take().filter(|secret| secret.len() <= SECRET_BYTES_MAX);
-        }
-        if let FromWorker::Status { secret } = &mut message {
-            *secret = secret.take().filter(|secret| secret.len() <= SECRET_BYTES_MAX);
-        }
-        self.peers.set(connection, State::Held(Box::new(message)), now.mono);
-        let jitter = Duration::from_millis(self.random.random_range(0..HOLD_JITTER_MILLIS));
-        self.timers.set(Timer::Admit(connection), until + jitter);
-    }
-
-    /// What a stranger has said is looked at, unless its address has to wait once more.
-    pub(super) fn admit(&mut self, now: Now, connection: Connection) {
-        if let Some(State::Held(message)) = self.peers.set(connection, State::Stranger, now.mono) {
-            self.handle_message(now, connection, *message);
-        }
-    }
-
-    /// JOIN has not come in time, or could not be looked at: a worker that hears no word of it tries again.
-    pub(super) fn not_joined(&mut self, now: Now, connection: Connection) {
-        match self.peers.get(connection).map(|peer| &peer.state) {
-            Some(State::Held(_)) => self.disconnect(now, connection, "its address shows wrong secrets"),
-            _ => self.refuse(now, connection, "JOIN did not come in time"),
-        }
+    /// The pause after a wrong secret is over.
+    pub(super) fn answer_guess(&mut self, now: Now, connection: Connection) {
+        self.send_away(now, connection, WRONG_SECRET);
     }
 
     /// For people: who is behind a connection.
@@ -284,7 +234,7 @@ impl Master {
     /// The worker is idle again; returns what it has worked on.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
-        let end = self.peers.end_of_queue();
+        let end = self.idle_state(connection);
         match self.peers.set(connection, end, now.mono)? {
             State::Working(held) => Some(*held),
             state => unreachable!("a run ends in {state:?}"),

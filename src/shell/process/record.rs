@@ -103,9 +103,7 @@ impl RunRecords {
     /// # Errors
     /// When the folder cannot be read.
     pub fn sweep(&self, mut clean_up: impl FnMut(&Swept)) -> Result<Ended, RecordError> {
-        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
-        let lock = File::open(&self.folder).map_err(failed)?;
-        lock.lock().map_err(failed)?;
+        let _lock = self.lock()?;
         let immune = sweep::ourselves_and_ancestors();
         let mut all = Ended::default();
         for path in self.files()? {
@@ -126,6 +124,40 @@ impl RunRecords {
             all += ended;
         }
         Ok(all)
+    }
+
+    /// The same for a folder that does not tell of which machine and PID namespace its records are. A run is ended only when one of
+    /// its processes is found in our PID namespace, where the number of its agent has its meaning; nothing else is touched.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&Swept)) -> Result<Ended, RecordError> {
+        let _lock = self.lock()?;
+        let mut all = Ended::default();
+        for path in self.files()? {
+            let read = || file::read(&path).ok().flatten().filter(|recorded| !recorded.agent.is_alive());
+            // Twice, as any record of a dead agent.
+            let Some(record) = read().and_then(|_| read()?.run) else { continue };
+            if !sweep::is_of_our_namespace(&record.cookie) {
+                continue;
+            }
+            let ended = sweep::end_run(&record.cookie, record.run);
+            let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
+            clean_up(&Swept { task: record.task, round: record.round, killed: ended.killed, left, superseded: false });
+            if left == 0 {
+                drop_file(&path);
+            }
+            all += ended;
+        }
+        Ok(all)
+    }
+
+    /// Waits for another sweep of the folder, and keeps others out.
+    fn lock(&self) -> Result<File, RecordError> {
+        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
+        let lock = File::open(&self.folder).map_err(failed)?;
+        lock.lock().map_err(failed)?;
+        Ok(lock)
     }
 
     /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one: the guard of an agent,

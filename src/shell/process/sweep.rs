@@ -131,6 +131,21 @@ impl Marks<'_> {
     }
 }
 
+/// Whether a process of our PID namespace carries the mark. Its agent is of our namespace, too: a process is in that of its parent
+/// or below it. Only if the caller itself runs inside of the run may the agent be above.
+pub(super) fn is_of_our_namespace(cookie: &Cookie) -> bool {
+    let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
+    let Some(ours) = namespace(rustix::process::getpid()) else { return false };
+    let (immune, mut found, mut is_inside) = (ourselves_and_ancestors(), false, false);
+    let scanned = procfs::visit_all(|stat| {
+        if procfs::environment(stat).is_some_and(|environment| cookie.marks(&environment)) {
+            is_inside |= immune.contains(&stat.pid);
+            found |= stat.alive && namespace(stat.pid).as_ref() == Some(&ours);
+        }
+    });
+    scanned.is_ok() && found && !is_inside
+}
+
 /// The caller may itself run inside of a task: a tool may start a service of its own.
 pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     let mut line = Vec::new();

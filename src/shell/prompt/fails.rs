@@ -1,11 +1,12 @@
-//! How often the prompts have failed that may wait again, in a file beside the folders, so that a master that starts anew goes on
-//! counting.
+//! How often the prompts have failed that may wait again, and which have failed for good, in a file beside the folders: a master
+//! that starts anew goes on counting, and its end tells of failures under the one before.
 //!
-//! A line for each change, `["task.txt",2]`, which one write appends: what a kill can tear is the last line, which is passed over.
+//! A line for each change, `["task.txt",2]` or `["task.txt","failed"]`, which one write appends: what a kill can tear is the last
+//! line, which is passed over. What has failed for good is told by the first master that ends with no prompt left.
 //! No line waits for the disk: what a power cut takes back lets a prompt run once more. A file whose name is no text is counted
 //! in memory only.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -15,6 +16,9 @@ use crate::engine::master::FileName;
 /// Beside the four folders, and cleared with them.
 const NAME: &str = "master.fails";
 
+/// Stands in the place of a number for a prompt that is given up.
+const FAILED: &str = "failed";
+
 /// Lines beyond two for each prompt, before the file is written anew.
 const SURPLUS_MAX: usize = 1000;
 
@@ -23,7 +27,15 @@ pub(super) struct FailLog {
     path: PathBuf,
     file: File,
     lines: usize,
+    noted: Noted,
+    /// What has failed for good under masters before.
+    failed_before: BTreeSet<FileName>,
+}
+
+#[derive(Debug, Default)]
+struct Noted {
     fails: BTreeMap<FileName, u32>,
+    failed: BTreeSet<FileName>,
 }
 
 impl FailLog {
@@ -34,53 +46,94 @@ impl FailLog {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
             bytes => bytes?,
         };
-        let mut fails = BTreeMap::new();
+        let mut noted = Noted::default();
         for line in bytes.split(|byte| *byte == b'\n') {
-            let Ok((file, count)) = serde_json::from_slice::<(String, u32)>(line) else { continue };
-            set(&mut fails, &FileName::from(file.as_str()), count);
+            if let Ok((file, count)) = serde_json::from_slice::<(String, u32)>(line) {
+                noted.set(&FileName::from(file.as_str()), count);
+            } else if let Ok((file, word)) = serde_json::from_slice::<(String, String)>(line)
+                && word == FAILED
+            {
+                noted.failed.insert(FileName::from(file.as_str()));
+            }
         }
-        let file = write(&path, &fails)?;
-        Ok(Self { path, file, lines: fails.len(), fails })
+        let file = write(&path, &noted)?;
+        Ok(Self { path, file, lines: noted.len(), failed_before: noted.failed.clone(), noted })
     }
 
-    /// The prompts that have failed, and how often.
+    /// The prompts that have failed and wait again, and how often they have failed.
     pub(super) const fn fails(&self) -> &BTreeMap<FileName, u32> {
-        &self.fails
+        &self.noted.fails
+    }
+
+    /// The prompts that failed for good under masters before, and of which none has told at its end.
+    pub(super) const fn failed_before(&self) -> &BTreeSet<FileName> {
+        &self.failed_before
     }
 
     /// Notes how often a prompt has failed; 0 forgets it.
     pub(super) fn note(&mut self, file: &FileName, fails: u32) {
-        let Some(line) = line(file, fails) else { return };
-        set(&mut self.fails, file, fails);
-        self.lines += 1;
-        let noted = if self.lines > 2 * self.fails.len() + SURPLUS_MAX {
-            self.lines = self.fails.len();
-            write(&self.path, &self.fails).map(|file| self.file = file)
-        } else {
-            self.file.write_all(line.as_bytes())
-        };
-        if let Err(error) = noted {
+        self.noted.set(file, fails);
+        if let Err(error) = self.append(line(file, &fails)) {
             log::warn!("cannot note in {} that {file} has failed {fails} times: {error}", self.path.display());
         }
     }
-}
 
-fn set(fails: &mut BTreeMap<FileName, u32>, file: &FileName, count: u32) {
-    if count == 0 {
-        fails.remove(file);
-    } else {
-        fails.insert(file.clone(), count);
+    /// Notes that a prompt is given up, before its file is moved.
+    pub(super) fn note_failed(&mut self, file: &FileName) {
+        if self.noted.failed.insert(file.clone())
+            && let Err(error) = self.append(line(file, &FAILED))
+        {
+            log::warn!("cannot note in {} that {file} has failed: {error}", self.path.display());
+        }
+    }
+
+    /// Forgets what has failed for good: its number was told, and no prompt is left.
+    pub(super) fn end_batch(&mut self) {
+        self.noted.failed.clear();
+        if let Err(error) = self.rewrite() {
+            log::warn!("cannot write {}: {error}", self.path.display());
+        }
+    }
+
+    fn append(&mut self, line: Option<String>) -> io::Result<()> {
+        let Some(line) = line else { return Ok(()) };
+        self.lines += 1;
+        if self.lines > 2 * self.noted.len() + SURPLUS_MAX {
+            return self.rewrite();
+        }
+        self.file.write_all(line.as_bytes())
+    }
+
+    fn rewrite(&mut self) -> io::Result<()> {
+        self.lines = self.noted.len();
+        self.file = write(&self.path, &self.noted)?;
+        Ok(())
     }
 }
 
-fn line(file: &FileName, fails: u32) -> Option<String> {
-    Some(format!("{}\n", serde_json::json!([file.as_text()?, fails])))
+impl Noted {
+    fn set(&mut self, file: &FileName, count: u32) {
+        if count == 0 {
+            self.fails.remove(file);
+        } else {
+            self.fails.insert(file.clone(), count);
+        }
+    }
+
+    fn len(&self) -> usize {
+        self.fails.len() + self.failed.len()
+    }
+}
+
+fn line(file: &FileName, what: &impl serde::Serialize) -> Option<String> {
+    Some(format!("{}\n", serde_json::json!([file.as_text()?, what])))
 }
 
 /// Writes the file anew, whole or not at all, and opens it for more.
-fn write(path: &Path, fails: &BTreeMap<FileName, u32>) -> io::Result<File> {
+fn write(path: &Path, noted: &Noted) -> io::Result<File> {
     let draft = path.with_extension("fails.tmp");
-    let text: String = fails.iter().filter_map(|(file, count)| line(file, *count)).collect();
+    let fails = noted.fails.iter().filter_map(|(file, count)| line(file, count));
+    let text: String = fails.chain(noted.failed.iter().filter_map(|file| line(file, &FAILED))).collect();
     fs::write(&draft, text)?;
     fs::rename(&draft, path)?;
     File::options().append(true).open(path)
@@ -104,6 +157,24 @@ mod tests {
         }
         drop(log);
         assert_eq!(fails(folder.path()), [("a\n\"b".to_owned(), 2), ("d".to_owned(), 7)]);
+    }
+
+    #[test]
+    fn what_has_failed_for_good_is_known_until_it_was_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let before = |log: &FailLog| log.failed_before().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let mut log = FailLog::open(folder.path()).unwrap();
+        log.note(&"b".into(), 1);
+        log.note_failed(&"a".into());
+        assert_eq!(before(&log), Vec::<String>::new(), "the end of this master tells of it");
+        let mut log = FailLog::open(folder.path()).unwrap();
+        log.note_failed(&"c".into());
+        assert_eq!(before(&log), ["a"]);
+        let mut log = FailLog::open(folder.path()).unwrap();
+        assert_eq!(before(&log), ["a", "c"]);
+        log.end_batch();
+        assert_eq!(before(&FailLog::open(folder.path()).unwrap()), Vec::<String>::new());
+        assert_eq!(fails(folder.path()), [("b".to_owned(), 1)]);
     }
 
     #[test]

@@ -97,6 +97,11 @@ impl Folders {
         Ok((done, failed))
     }
 
+    /// Whether a file of this name is in `failed/`.
+    pub(super) fn has_failed(&self, file: &FileName) -> bool {
+        self.failed.join(file.as_os_str()).symlink_metadata().is_ok()
+    }
+
     /// The names of the prompts that wait. A folder that is gone is made again.
     pub(super) fn waiting(&self) -> io::Result<BTreeSet<FileName>> {
         match names(&self.pending) {

@@ -20,6 +20,9 @@ use crate::engine::master::{Master, Settings};
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::{clock, limits};
 
+/// A shorter secret can be guessed: a connection of the same machine takes less than a millisecond.
+const SECRET_BYTES_MIN: usize = 16;
+
 impl PromptMaster {
     /// Takes the folders and the port; puts back what a dead master has left in `working/`.
     ///
@@ -31,6 +34,14 @@ impl PromptMaster {
         let limit = limits::raise_descriptor_limit()?;
         if limit < config.prompt.workers_max as u64 {
             log::warn!("{limit} descriptors are allowed, fewer than the {} of WORKERS_MAX", config.prompt.workers_max);
+        }
+        if let Some(bytes) = config.prompt.secret.as_ref().map(|secret| secret.reveal().len())
+            && bytes < SECRET_BYTES_MIN
+        {
+            log::warn!(
+                "SECRET of [prompt] has {bytes} bytes, which can be guessed; take {SECRET_BYTES_MIN} or more, as from \
+                 `openssl rand -hex 16`"
+            );
         }
         let address = SocketAddr::new(config.prompt.bind, place.port);
         let refused = |source| PromptError::Listen { address, source };
@@ -57,7 +68,7 @@ impl PromptMaster {
         if let Some(syncer) = &syncer {
             syncer.note();
         }
-        let settings = settings(config, place.keep_alive);
+        let settings = settings(config, place.keep_alive, limit);
         Ok(Self {
             engine: Master::new(settings, rand::random(), clock::now(), done, failed).with_fails(fails.fails().clone()),
             folders,
@@ -104,7 +115,7 @@ fn open_watch(poll: &Poll, pending: &Path) -> Option<Watch> {
     watch.ok()
 }
 
-fn settings(config: &Config, keep_alive: bool) -> Settings {
+fn settings(config: &Config, keep_alive: bool, descriptors: u64) -> Settings {
     let prompt = &config.prompt;
     Settings {
         timer_interval: prompt.timer_interval,
@@ -115,6 +126,8 @@ fn settings(config: &Config, keep_alive: bool) -> Settings {
         retry_after: prompt.retry_after,
         keep_alive,
         workers_max: prompt.workers_max,
+        // The rest is for files, and for the controller that may be the host.
+        connections_max: usize::try_from(descriptors / 4 * 3).unwrap_or(usize::MAX),
         sending_bytes_max: prompt.sending_bytes_max,
         secret: prompt.secret.as_ref().map(Secret::reveal).map(str::to_owned),
         refusal_pause: prompt.refusal_pause,

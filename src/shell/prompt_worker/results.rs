@@ -5,8 +5,10 @@
 //! layout there. The whole output is kept: it is the user's disk, and the run wrote it there.
 //!
 //! Nothing is ever replaced. NAME means the last run: results of an earlier one that have no prompt beside them, because it waits
-//! again, or because prompts of this root never come here, get a number first. What is no result keeps its name, and the new
-//! results get the number.
+//! again, or because prompts of this root never come here, get a number first; so does what a killed worker has put there and not
+//! reported ([`draft`]). What is no result keeps its name, and the new results get the number.
+
+mod draft;
 
 use std::fs::{self, File};
 use std::io::{self, Read as _};
@@ -20,10 +22,13 @@ use crate::shell::prompt_create::TASKS;
 use crate::shell::rename::{place_new, rename_new};
 use crate::types::{ExitCode, Wall};
 
+use draft::Draft;
+
 /// Names that are tried, as many as a master tries.
 const NAMES_MAX: u32 = 10_000;
 
 /// The files of a run. The JSON file comes last: where it is, the others are.
+const OUTPUTS: [&str; 2] = ["out", "err"];
 const JSON: &str = "json";
 const ENDINGS: [&str; 3] = ["out", "err", JSON];
 
@@ -69,42 +74,53 @@ impl Results {
         let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
         check_room(&self.from)?;
-        // Written where the output was, so that it appears whole.
+        // For the case that they cannot be kept: then all of it is there.
         fs::write(self.from.join(JSON), self.json())?;
         if self.durable {
-            ENDINGS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
+            OUTPUTS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
         }
         let first = FileName::from(self.name.as_str());
+        settle_elsewhere(root, self.outcome, &first);
         let numbered = (2..NAMES_MAX).map(|number| first.numbered(number));
         for name in std::iter::once(first.clone()).chain(numbered) {
-            if !make_free(&folder, &name, self.may_be_late)? {
-                continue;
-            }
-            match self.place(&folder, &name) {
-                // Another worker was faster.
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
+            let mut draft = take_draft(&folder, &name)?;
+            let placed = match make_free(&folder, &name, self.may_be_late) {
+                Ok(true) => self.place(&folder, &name, &mut draft),
+                Ok(false) => Err(io::ErrorKind::AlreadyExists.into()),
+                Err(error) => Err(error),
+            };
+            match placed {
                 Ok(()) if self.durable => return File::open(&folder)?.sync_all(),
                 Ok(()) => return Ok(()),
+                Err(error) => {
+                    draft.discard();
+                    // The name is taken, or a prompt has come just now.
+                    if error.kind() != io::ErrorKind::AlreadyExists {
+                        return Err(error);
+                    }
+                }
             }
         }
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {first} are taken")))
     }
 
     /// All of them, or none.
-    fn place(&self, folder: &Path, name: &FileName) -> io::Result<()> {
+    fn place(&self, folder: &Path, name: &FileName, draft: &mut Draft) -> io::Result<()> {
+        // It says what the output is that follows, should this worker be killed.
+        draft.write(&self.json(), self.durable)?;
         let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for ending in ENDINGS {
+        let mut place = |ending| {
             let (from, to) = (self.from.join(ending), result(folder, name, ending));
-            if let Err(error) = place_new(&from, &to) {
-                for (from, to) in placed {
-                    undo(&from, &to);
-                }
-                return Err(error);
+            place_new(&from, &to).map(|()| placed.push((from, to)))
+        };
+        let whole = OUTPUTS.into_iter().try_for_each(&mut place);
+        let published = whole.and_then(|()| draft.publish(&result(folder, name, JSON)));
+        if published.is_err() {
+            for (from, to) in placed {
+                undo(&from, &to);
             }
-            placed.push((from, to));
         }
-        Ok(())
+        published
     }
 
     fn json(&self) -> String {
@@ -159,20 +175,54 @@ fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bo
     if !is_ours(&result(folder, name, JSON)) {
         return Ok(false);
     }
+    give_number(folder, name, &result(folder, name, JSON))?;
+    Ok(ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))))
+}
+
+/// Takes the draft of a name, with which no output of a killed worker is left.
+fn take_draft(folder: &Path, name: &FileName) -> io::Result<Draft> {
+    let draft = Draft::take(folder, name)?;
+    let is_whole = is_there(&result(folder, name, JSON));
+    let has_output = OUTPUTS.iter().any(|ending| is_there(&result(folder, name, ending)));
+    if is_whole || !has_output || !is_ours(draft.path()) {
+        return Ok(draft);
+    }
+    // With its draft as its JSON file.
+    give_number(folder, name, draft.path())?;
+    drop(draft);
+    Draft::take(folder, name)
+}
+
+/// A run before may have been killed while it put its results into the other folder, where this one has none.
+fn settle_elsewhere(root: &Path, outcome: &str, name: &FileName) {
+    for folder in ["done", "failed"].into_iter().filter(|folder| *folder != outcome) {
+        let folder = root.join(TASKS).join(folder);
+        if is_there(&Draft::path_of(&folder, name)) {
+            match take_draft(&folder, name) {
+                Ok(draft) => draft.discard(),
+                Err(error) => log::warn!("what a killed worker has left in {} stays: {error}", folder.display()),
+            }
+        }
+    }
+}
+
+/// Gives the results of an earlier run, of which the JSON file is at `json`, the first free number.
+fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
     let is_unused = |other: &FileName| {
         !is_there(&folder.join(other.as_os_str()))
             && ENDINGS.iter().all(|ending| !is_there(&result(folder, other, ending)))
     };
-    let Some(other) = (2..NAMES_MAX).map(|number| name.numbered(number)).find(is_unused) else { return Ok(false) };
+    let Some(other) = (2..NAMES_MAX).map(|number| name.numbered(number)).find(is_unused) else { return Ok(()) };
     log::info!("the results of an earlier run of {name} are called {other} from now on");
-    for ending in ENDINGS {
-        match rename_new(&result(folder, name, ending), &result(folder, &other, ending)) {
+    let from = [result(folder, name, "out"), result(folder, name, "err"), json.to_owned()];
+    for (from, ending) in from.iter().zip(ENDINGS) {
+        match rename_new(from, &result(folder, &other, ending)) {
             // Another worker was faster.
             Err(error) if matches!(error.kind(), io::ErrorKind::AlreadyExists | io::ErrorKind::NotFound) => {}
             moved => moved?,
         }
     }
-    Ok(ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))))
+    Ok(())
 }
 
 /// Whether this is the JSON file of a run, and not a prompt that is called so.

@@ -77,6 +77,7 @@ impl Runner {
     pub(super) fn start(root: &Path, command: Command, runs: Runs, durable: bool) -> Result<Self, PromptWorkerError> {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
+        runs.sweep_former();
         runs.remove_strays();
         runs.remove_dead_realms();
         let (root, brand) = (root.to_owned(), Brand::fresh());

@@ -13,15 +13,16 @@
 //!
 //! A record names processes by their numbers, which mean something in one realm only: one boot of one host, and there one PID
 //! namespace. A root may lie on a file system that several machines share, and machines, as containers, may have one name. So
-//! nothing of another realm is touched, except when its lock says that none of its workers is left.
+//! nothing of another realm is touched, except when its lock says that none of its workers is left. A former version had
+//! `<host>/` in the place of `<realm>/`, without a lock.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::PromptWorkerError;
+use super::{PromptWorkerError, locked};
 use crate::shell::process::{RecordFile, RunRecords, boot_id};
 use crate::shell::prompt_create::TASKS;
 use crate::shell::removal;
@@ -31,9 +32,6 @@ const RUNS: &str = ".runs";
 
 /// Marks the folder of a run whose results could not be kept.
 const UNKEPT: &str = "unkept-";
-
-/// Attempts to lock a file that others remove. Each is lost to one worker that starts at the same moment.
-const LOCKS_MAX: u32 = 100;
 
 /// What is known of all runs of this realm below one root.
 #[derive(Debug)]
@@ -86,6 +84,26 @@ impl Runs {
         }
     }
 
+    /// The same for workers of a former version, whose folder has the name of the host only: it may as well be that of a living
+    /// worker of another machine or container of this name. So only what is found running here is ended, and its files removed.
+    pub(super) fn sweep_former(&self) {
+        let Some(folder) = self.folder.parent().map(|around| around.join(&self.host)).filter(|path| path.is_dir())
+        else {
+            return;
+        };
+        let swept = RunRecords::open(&folder).and_then(|records| {
+            records.sweep_proven(|swept| {
+                log::warn!("a worker of a former version has died and left a run: {swept:?}");
+                remove_folder(&folder.join(swept.task.to_string()));
+            })
+        });
+        match swept {
+            // Not while anything is left in it.
+            Ok(_) => drop(fs::remove_dir(&folder)),
+            Err(error) => log::error!("{error}"),
+        }
+    }
+
     /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
     pub(super) fn remove_strays(&self) {
         let folders = runs(&self.folder);
@@ -110,7 +128,7 @@ impl Runs {
         for folder in folders.map(|entry| entry.path()).filter(is_of_host) {
             let lock = lock_file(around, folder.file_name().unwrap_or_default());
             // Without a lock nothing is known of its workers.
-            let Ok(file) = open_lock(&lock, false) else { continue };
+            let Ok(file) = open_lock(&lock) else { continue };
             if file.try_lock().is_ok() {
                 remove_realm(&folder, &lock);
             }
@@ -176,25 +194,17 @@ fn lock_file(around: &Path, realm: &OsStr) -> PathBuf {
     around.join(name)
 }
 
-fn open_lock(path: &Path, create: bool) -> io::Result<File> {
-    File::options().read(true).write(true).create(create).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path)
+fn open_lock(path: &Path) -> io::Result<File> {
+    File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Locks the file, as every worker of the realm does. It is another file by then if a worker of another realm, which found it
-/// free, has removed it.
+/// Locks the file, as every worker of the realm does.
 fn hold(path: &Path) -> io::Result<Option<File>> {
-    for _ in 0..LOCKS_MAX {
-        let file = open_lock(path, true)?;
-        if let Err(error) = file.lock_shared() {
-            log::warn!("{} cannot be locked: {error}", path.display());
-            return Ok(None);
-        }
-        let (held, named) = (file.metadata()?, path.symlink_metadata());
-        if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
-            return Ok(Some(file));
-        }
+    let (file, locked) = locked::open(path, 0o600, File::lock_shared)?;
+    if let Err(error) = &locked {
+        log::warn!("{} cannot be locked: {error}", path.display());
     }
-    Err(io::Error::other(format!("{} is removed again and again", path.display())))
+    Ok(locked.is_ok().then_some(file))
 }
 
 fn remove_folder(path: &Path) {

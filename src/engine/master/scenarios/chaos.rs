@@ -21,7 +21,8 @@ struct Chaos {
 impl Chaos {
     fn new(seed: u64) -> Self {
         let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut world = World::with(Settings { sending_bytes_max: 20, keep_alive: true, ..settings() }, &[]);
+        let few = Settings { sending_bytes_max: 20, connections_max: 5, secret: Some("open".into()), ..settings() };
+        let mut world = World::with(few, &[]);
         for number in 0..FILES {
             let front = Front {
                 priority: dice.random_range(-1..=1),
@@ -51,11 +52,8 @@ impl Chaos {
                 master.handle_connected(*now, connection, origin);
                 if self.dice.random_bool(0.8) {
                     let splits = self.dice.random_bool(0.5);
-                    master.handle_message(
-                        *now,
-                        connection,
-                        FromWorker::Join { worker: "w".into(), secret: None, splits },
-                    );
+                    let secret = Some(if self.dice.random_bool(0.8) { "open" } else { "guess" }.to_owned());
+                    master.handle_message(*now, connection, FromWorker::Join { worker: "w".into(), secret, splits });
                 }
             }
             (10..15, Some(connection)) => {
@@ -90,7 +88,7 @@ impl Chaos {
     fn message(&mut self, connection: Connection) -> FromWorker {
         let outstanding = self.world.master.peers.get(connection).and_then(|peer| peer.outstanding.first_key_value());
         let id = outstanding.map_or_else(|| "x".into(), |(id, _)| id.clone());
-        match self.dice.random_range(0..12) {
+        match self.dice.random_range(0..13) {
             0..5 => FromWorker::RequestAck(id),
             5..7 => FromWorker::CheckAck(id),
             7 | 8 => FromWorker::Done { text: String::new() },
@@ -99,6 +97,7 @@ impl Chaos {
                 let retry_after = self.dice.random_bool(0.7).then(|| Duration::from_secs(5));
                 FromWorker::UsageLimited { retry_after, reason: String::new() }
             }
+            11 => FromWorker::Status { secret: Some(if self.dice.random_bool(0.8) { "open" } else { "guess" }.into()) },
             _ => FromWorker::Leave,
         }
     }

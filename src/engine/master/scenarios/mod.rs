@@ -5,6 +5,7 @@ mod chaos;
 mod checks;
 mod ends;
 mod limits;
+mod pace;
 mod rules;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,8 @@ struct World {
     /// What a master that starts anew is told.
     fails: BTreeMap<FileName, u32>,
     said: BTreeMap<Connection, Vec<FromMaster>>,
+    /// When a worker that does not split the stream was sent something last.
+    told: BTreeMap<Connection, Mono>,
     closing: BTreeSet<Connection>,
     aborted: BTreeSet<Connection>,
     connections: u64,
@@ -52,6 +55,7 @@ fn settings() -> Settings {
         retry_after: Duration::from_secs(60),
         keep_alive: true,
         workers_max: 10,
+        connections_max: 1000,
         sending_bytes_max: 1000,
         secret: None,
         refusal_pause: Duration::from_secs(1),
@@ -80,6 +84,7 @@ impl World {
             reasons: BTreeMap::new(),
             fails: BTreeMap::new(),
             said: BTreeMap::new(),
+            told: BTreeMap::new(),
             closing: BTreeSet::new(),
             aborted: BTreeSet::new(),
             connections: 0,
@@ -119,7 +124,8 @@ impl World {
 
     fn join(&mut self) -> Connection {
         let connection = self.connect();
-        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret: None, splits: true });
+        let secret = self.master.settings.secret.clone();
+        self.says(connection, FromWorker::Join { worker: connection.0.to_string(), secret, splits: true });
         assert_eq!(self.said.get_mut(&connection).unwrap().remove(0), FromMaster::JoinAck);
         connection
     }
@@ -227,7 +233,10 @@ impl World {
 
     fn apply(&mut self, effect: Effect) {
         match effect {
-            Effect::Send(connection, message) => self.said.entry(connection).or_default().push(message),
+            Effect::Send(connection, message) => {
+                self.is_heard_alone(connection, &message);
+                self.said.entry(connection).or_default().push(message);
+            }
             Effect::Close(connection) => {
                 self.closing.insert(connection);
             }
@@ -256,6 +265,17 @@ impl World {
             Effect::NoteFails(file, 0) => drop(self.fails.remove(&file)),
             Effect::NoteFails(file, fails) => drop(self.fails.insert(file, fails)),
             Effect::Exit => self.exited = true,
+        }
+    }
+
+    /// What one `recv` of a document's worker returns is one message.
+    fn is_heard_alone(&mut self, connection: Connection, message: &FromMaster) {
+        let is_plain = |peer: &peers::Peer| peer.label.is_some() && !peer.splits;
+        if self.master.peers.get(connection).is_some_and(is_plain)
+            && let Some(before) = self.told.insert(connection, self.now.mono)
+        {
+            let gap = self.now.mono.since(before);
+            assert!(gap >= Duration::from_millis(200), "{connection:?} hears {message:?} {gap:?} after the last");
         }
     }
 

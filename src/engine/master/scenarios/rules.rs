@@ -94,52 +94,6 @@ fn a_second_join_on_a_connection_changes_nothing() {
     assert_eq!(world.master.status(world.now).workers[0].id, "1");
 }
 
-/// Joins as a worker of the document, which says nothing of how it reads.
-fn joins_plainly(world: &mut World) -> Connection {
-    let worker = world.connect();
-    world.says(worker, FromWorker::Join { worker: "50123".into(), secret: None, splits: false });
-    assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
-    worker
-}
-
-#[test]
-fn a_worker_that_does_not_split_the_stream_hears_nothing_but_join_ack_for_a_while() {
-    let quick = Settings { timer_interval: Duration::from_millis(50), ..settings() };
-    let mut world = World::with(quick, &["a", "b"]);
-    let worker = joins_plainly(&mut world);
-    world.says(worker, FromWorker::Join { worker: "again".into(), secret: None, splits: false });
-    world.says(worker, FromWorker::Status { secret: None });
-    world.prompt("c", Front { priority: 5, ..Front::default() });
-    world.wait(0.199);
-    assert_eq!(world.heard(worker), []);
-    assert_eq!((world.counts(), world.state(worker)), ([3, 0, 0, 0], Some(WorkerState::Idle)));
-    // One that splits is not held up by it.
-    let quick = world.join();
-    assert_eq!(world.takes(quick), "c");
-    world.wait(0.001);
-    let heard = world.heard(worker);
-    assert!(matches!(&heard[..], [FromMaster::JoinAck, FromMaster::StatusAck(_), FromMaster::Request(_)]), "{heard:?}");
-}
-
-#[test]
-fn a_settling_worker_that_is_sent_away_hears_no_word_of_it() {
-    for way in 0..3 {
-        let mut world = World::new(&[]);
-        let worker = joins_plainly(&mut world);
-        match way {
-            0 => world.stop(),
-            1 => {
-                world.master.handle_bad_message(world.now, worker, &MessageError::Malformed("not JSON".into()));
-                world.settle();
-            }
-            _ => world.says(worker, FromWorker::Leave),
-        }
-        assert!(world.closing.contains(&worker));
-        world.wait(1.0);
-        assert_eq!(world.heard(worker), []);
-    }
-}
-
 #[test]
 fn two_workers_of_one_id_are_two_workers() {
     let mut world = World::new(&["a", "b"]);

@@ -1,0 +1,78 @@
+//! How close upon each other messages follow to one worker.
+//!
+//! The document's workers take what one `recv` returns for one JSON text: two messages in one segment end them. A worker that says
+//! in its JOIN that it splits the stream hears everything at once. Any other one hears nothing for [`GAP`] after each message, and
+//! is not idle meanwhile; what it is owed by then follows one by one. That costs such a worker at most [`GAP`] for each prompt.
+
+use std::time::Duration;
+
+use super::peers::{Asked, Debt, State};
+use super::{Connection, Effect, Master, Timer};
+use crate::protocol::prompt::FromMaster;
+use crate::types::Now;
+
+/// Between two messages to a worker that does not split the stream: a Python that has got the first one is in its `recv` again by
+/// then, also on a busy machine.
+const GAP: Duration = Duration::from_millis(200);
+
+impl Master {
+    /// Sends this now. The caller knows that the peer may hear it.
+    pub(super) fn tell(&mut self, now: Now, connection: Connection, message: FromMaster) {
+        self.effects.push_back(Effect::Send(connection, message));
+        let Some(peer) = self.peers.get_mut(connection).filter(|peer| peer.is_worker() && !peer.splits) else { return };
+        debug_assert!(!peer.is_quiet, "two messages to {connection:?} at once");
+        peer.is_quiet = true;
+        let (is_idle, since) = (matches!(peer.state, State::Idle(_)), peer.since);
+        if is_idle {
+            self.peers.set(connection, State::Settling, since);
+        }
+        self.timers.set(Timer::Speak(connection), now.mono + GAP);
+    }
+
+    /// The peer hears this as soon as it may. What it is owed already it is not owed twice.
+    pub(super) fn owe(&mut self, now: Now, connection: Connection, debt: Debt) {
+        if let Some(peer) = self.peers.get_mut(connection) {
+            peer.owed.insert(debt);
+        }
+        self.pay(now, connection);
+    }
+
+    /// Sends what the peer is owed, as far as it may hear it.
+    pub(super) fn pay(&mut self, now: Now, connection: Connection) {
+        let next = |master: &mut Self| {
+            let peer = master.peers.get_mut(connection).filter(|peer| peer.may_hear())?;
+            peer.owed.pop_first()
+        };
+        while let Some(debt) = next(self) {
+            let message = match debt {
+                Debt::JoinAck => FromMaster::JoinAck,
+                Debt::Status => FromMaster::StatusAck(Box::new(self.status(now))),
+                Debt::Check => FromMaster::Check(self.ask(now, connection, Asked::Check)),
+            };
+            self.tell(now, connection, message);
+        }
+    }
+
+    /// A worker may hear the next message.
+    pub(super) fn may_speak(&mut self, now: Now, connection: Connection) {
+        let prompt_waits = self.may_claim() && self.files.has_next(|gates| self.gates.may_start(gates));
+        let Some(peer) = self.peers.get_mut(connection) else { return };
+        peer.is_quiet = false;
+        if peer.state == State::Settling {
+            if prompt_waits {
+                // A prompt is acknowledged as a CHECK is. Checks that follow each other closely would keep all prompts from it.
+                peer.owed.remove(&Debt::Check);
+            }
+            let since = peer.since;
+            let end = self.peers.end_of_queue();
+            self.peers.set(connection, end, since);
+        }
+        self.pay(now, connection);
+    }
+
+    /// The state of a worker that has nothing to do: at the end of the queue, unless it may not hear of a prompt yet.
+    pub(super) fn idle_state(&mut self, connection: Connection) -> State {
+        let is_quiet = self.peers.get(connection).is_some_and(|peer| peer.is_quiet);
+        if is_quiet { State::Settling } else { self.peers.end_of_queue() }
+    }
+}

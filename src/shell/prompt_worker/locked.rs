@@ -1,0 +1,33 @@
+//! Files that say by a lock that a process lives, and that others remove when it does not.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::Path;
+
+/// Attempts to lock a file that others remove. Each is lost to one worker that does so at the same moment.
+const LOCKS_MAX: u32 = 100;
+
+/// Opens a file, and makes it if it is not there; then locks it. It is another file by then if somebody who found it free has
+/// removed it. The second value is what came of the lock: some file systems have none.
+pub(super) fn open(
+    path: &Path,
+    mode: u32,
+    lock: impl Fn(&File) -> io::Result<()>,
+) -> io::Result<(File, io::Result<()>)> {
+    for _ in 0..LOCKS_MAX {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        let mut options = File::options();
+        let file =
+            options.read(true).write(true).create(true).truncate(false).mode(mode).custom_flags(flags).open(path)?;
+        let locked = lock(&file);
+        if locked.is_err() {
+            return Ok((file, locked));
+        }
+        let (held, named) = (file.metadata()?, path.symlink_metadata());
+        if named.is_ok_and(|named| (named.dev(), named.ino()) == (held.dev(), held.ino())) {
+            return Ok((file, locked));
+        }
+    }
+    Err(io::Error::other(format!("{} is removed again and again", path.display())))
+}
