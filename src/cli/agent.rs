@@ -28,7 +28,7 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let config = &match session.global.controller() {
+    let config = &match session.global.controller()? {
         // Its supervisor has told it otherwise.
         Some(endpoint) if !supervisor::is_parent() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use super::exit::Failure;
 use super::{
-    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
-    submit, supervise, tool, up, wait,
+    agent, config, connect, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run,
+    store, submit, supervise, tool, up, wait,
 };
 use crate::protocol::info::CONTROLLER_ADDRESS;
 
@@ -21,7 +22,7 @@ Exit codes:
     4    the controller refused; stderr has the code and the sentence
     5    no such task
   124    the time of a wait is over, or that of the task was
-  run and wait exit as the task did: its code, 124 if it TIMED_OUT, or 128 + n if signal n ended it";
+  run and wait exit as the task did: its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
@@ -39,7 +40,7 @@ pub(super) struct Global {
     pub(super) config: Option<PathBuf>,
     /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
     /// configuration]
-    #[arg(long, global = true, value_name = "ENDPOINT", help_heading = "Global options")]
+    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = connect::parse, help_heading = "Global options")]
     controller: Option<String>,
     /// Tables for people, or one JSON value on stdout
     #[arg(
@@ -55,15 +56,25 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// The controller, if one was named here or in the environment. What is empty names none.
-    pub(super) fn controller(&self) -> Option<String> {
-        let variable = || std::env::var(CONTROLLER_ADDRESS).ok();
-        self.named_controller().map(str::to_owned).or_else(variable).filter(|endpoint| !endpoint.is_empty())
+    /// The controller, if one was named here or in the environment. An empty variable names none.
+    ///
+    /// # Errors
+    /// When the variable is no address of a controller.
+    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
+        if let Some(named) = &self.controller {
+            return Ok(Some(named.clone()));
+        }
+        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        // A text that is no Unicode is refused with its value, not passed over.
+        let named = connect::parse(&variable.to_string_lossy());
+        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
     /// The controller, if the arguments name one.
     pub(super) fn named_controller(&self) -> Option<&str> {
-        self.controller.as_deref().filter(|endpoint| !endpoint.is_empty())
+        self.controller.as_deref()
     }
 }
 
@@ -181,6 +192,20 @@ mod tests {
         {
             let refused = Arguments::try_parse_from(line.split(' ')).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{line}");
+        }
+        for (controller, why) in [
+            ("", "names no controller"),
+            ("tcp://127.0.0.1:99999", "bad port"),
+            ("tcp://127.0.0.1:0", "bad port"),
+            ("tcp://127.0.0.1", "no port"),
+            ("tcp://127.0.0.1.1:1", "bad host"),
+            ("tcp://:1", "bad host"),
+            ("inproc://x", "neither tcp"),
+            ("ipc://", "neither tcp"),
+        ] {
+            let refused = Arguments::try_parse_from(["llts", "stats", "--controller", controller]).unwrap_err();
+            assert_eq!(refused.exit_code(), 2, "{controller}");
+            assert!(refused.to_string().contains(why), "{controller}: {refused}");
         }
     }
 }

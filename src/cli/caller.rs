@@ -1,13 +1,13 @@
 //! Who asks: what stands in the record of a task that was ended by a command.
 
-use nix::unistd::{Uid, User, gethostname};
+use nix::unistd::{Uid, User};
 
 /// `ada@box (llts kill last, process 4711)`.
 pub(super) fn caller(command: &str) -> String {
     let uid = Uid::effective();
     let user = User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| user.name);
-    let host = gethostname().map_or_else(|_| "an unknown host".to_owned(), |host| host.to_string_lossy().into_owned());
-    format!("{user}@{host} ({command}, process {})", std::process::id())
+    let system = rustix::system::uname();
+    format!("{user}@{host} ({command}, process {})", std::process::id(), host = system.nodename().to_string_lossy())
 }
 
 /// This command as it was typed.

@@ -1,7 +1,7 @@
 //! Which controller is meant, and whether anybody listens there.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::shell::endpoint::Address;
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
+use crate::types::split_tcp;
 
 /// What the configuration says of a controller.
 pub(super) enum Configured {
@@ -20,10 +21,23 @@ pub(super) enum Configured {
     Nowhere,
 }
 
+/// Checks an endpoint that a user has named: `tcp://IP:PORT`, `tcp://NAME:PORT` or `ipc://PATH`.
+pub(super) fn parse(text: &str) -> Result<String, String> {
+    if text.is_empty() {
+        return Err("an empty text names no controller; write tcp://IP:PORT, or leave it out".to_owned());
+    }
+    match (text.starts_with("tcp://"), Address::parse(text)) {
+        (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
+        (false, Ok(_)) => {}
+        (false, Err(bad)) => return Err(bad.to_string()),
+    }
+    Ok(text.to_owned())
+}
+
 /// The endpoint that was named, else that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
-    if let Some(endpoint) = global.controller() {
-        return Ok(endpoint);
+    if let Some(endpoint) = global.controller()? {
+        return resolved(endpoint, config.client.reply_timeout);
     }
     match configured(config) {
         Configured::At(endpoint) => Ok(endpoint),
@@ -33,6 +47,18 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
         }
     }
+}
+
+/// The endpoint with the address of its host in place of a name: of several, the first where a port listens.
+fn resolved(endpoint: String, timeout: Duration) -> Result<String, Failure> {
+    let rest = endpoint.strip_prefix("tcp://").filter(|rest| rest.parse::<SocketAddr>().is_err());
+    let Some(rest) = rest else { return Ok(endpoint) };
+    let addresses = rest.to_socket_addrs().map_err(|error| {
+        Failure::new(exit::NO_CONTROLLER, format!("cannot find the host of the controller {endpoint}: {error}"))
+    })?;
+    let endpoints: Vec<String> = addresses.map(|address| format!("tcp://{address}")).collect();
+    let open = endpoints.iter().find(|endpoint| !is_refused(endpoint, timeout)).or(endpoints.first());
+    Ok(open.cloned().unwrap_or(endpoint))
 }
 
 /// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
@@ -93,6 +119,20 @@ mod tests {
         drop(listener);
         assert!(is_refused(&endpoint, NO_TIME), "what a killed controller has left");
         assert!(!is_refused("tcp://localhost:1", NO_TIME), "a name is looked up by others");
+    }
+
+    #[test]
+    fn a_name_is_looked_up_and_the_address_that_listens_is_taken() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let named = |host: &str| resolved(format!("tcp://{host}:{port}"), NO_TIME);
+        assert_eq!(named("localhost"), Ok(format!("tcp://127.0.0.1:{port}")));
+        assert_eq!(named("127.0.0.1"), Ok(format!("tcp://127.0.0.1:{port}")));
+        assert_eq!(named("[::1]"), Ok(format!("tcp://[::1]:{port}")));
+        let unknown = named("there-is-no-such-host.invalid").unwrap_err();
+        assert_eq!(unknown.exit, exit::NO_CONTROLLER);
+        assert!(unknown.sentence.contains("there-is-no-such-host.invalid"), "{unknown:?}");
+        assert_eq!(resolved("ipc://x".into(), NO_TIME), Ok("ipc://x".into()));
     }
 
     #[test]

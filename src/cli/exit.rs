@@ -57,10 +57,11 @@ impl From<ClientError> for Failure {
 
 /// The exit code of a finished task, and a sentence where the code alone does not tell what happened.
 pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
-    if task.outcome() == Some(words::outcome(Outcome::TimedOut)) {
-        // Whatever run.sh made of the signals that ended it.
-        let reason = task.reason().unwrap_or("it took longer than its time limit");
-        return (TIMED_OUT, Some(format!("{}: TIMED_OUT: {reason}", task.id())));
+    let out_of_time = [Outcome::TimedOut, Outcome::Expired].map(words::outcome);
+    if let Some(outcome) = task.outcome().filter(|outcome| out_of_time.contains(outcome)) {
+        // Whatever run.sh made of the signals that ended it, and whether it ran at all.
+        let reason = task.reason().unwrap_or("its time is over");
+        return (TIMED_OUT, Some(format!("{}: {outcome}: {reason}", task.id())));
     }
     let Some(ExitCode(code)) = task.exit_code() else {
         let outcome = task.outcome().unwrap_or("FINISHED");
@@ -100,7 +101,7 @@ fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::types::Fields;
+    use crate::types::{Fields, Scalar};
     use std::time::Duration;
 
     fn task() -> Fields {
@@ -127,13 +128,13 @@ mod tests {
 
     #[test]
     fn a_run_that_took_too_long_is_what_timeout_1_makes_of_it() {
-        for code in [-15, 0, 3] {
-            let task = task().with(words::EXIT_CODE, code).with(words::OUTCOME, "TIMED_OUT");
-            assert_eq!(
-                of_task(&task.with(words::REASON, "too long").into()),
-                (124, Some("T: TIMED_OUT: too long".into()))
-            );
+        for (code, outcome) in [(-15, "TIMED_OUT"), (0, "TIMED_OUT"), (3, "TIMED_OUT"), (-15, "EXPIRED")] {
+            let task = task().with(words::EXIT_CODE, code).with(words::OUTCOME, outcome);
+            let expected = (124, Some(format!("T: {outcome}: too long")));
+            assert_eq!(of_task(&task.with(words::REASON, "too long").into()), expected);
         }
+        let never_ran = task().with(words::EXIT_CODE, Scalar::Null).with(words::OUTCOME, "EXPIRED");
+        assert_eq!(of_task(&never_ran.into()).0, 124);
     }
 
     #[test]

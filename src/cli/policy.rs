@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches, value_parser};
 
 use super::when::{self, Moment};
-use crate::protocol::client::Demands;
-use crate::types::{Label, Labels, Wall};
+use crate::shell::clock;
+use crate::types::{Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// What --help says below all options.
 pub(super) const HELP: &str = "\
@@ -14,78 +14,70 @@ A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows thre
 is run again later and spends no budget but that of --max-defers. What is not given here is taken from [task_defaults] of the \
 controller's configuration.";
 
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Policy")]
-pub(super) struct PolicyArgs {
-    /// From -100 to 100: higher goes first, and among equals the older one
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = clap::value_parser!(i8).range(-100..=100))]
-    priority: Option<i8>,
-    /// How long one run may take before it is ended; 0 sets no limit
-    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
-    timeout: Option<Duration>,
-    /// Do not start before
-    #[arg(long, value_name = "MOMENT", value_parser = when::moment)]
-    start_after: Option<Moment>,
-    /// End the task then, whatever it does
-    #[arg(long, value_name = "MOMENT", value_parser = when::moment)]
-    end_before: Option<Moment>,
-    /// How often a run may fail and be followed by another
-    #[arg(long, value_name = "N")]
-    max_fails: Option<u32>,
-    /// How often a run may take too long and be followed by another
-    #[arg(long, value_name = "N")]
-    max_timeouts: Option<u32>,
-    /// How often an agent may be lost with it and another run follow
-    #[arg(long, value_name = "N")]
-    max_losses: Option<u32>,
-    /// How often run.sh may defer (exit 75); one more is a failure
-    #[arg(long, value_name = "N")]
-    max_defers: Option<u32>,
-    /// How long to wait after a failed run; it doubles each time
-    #[arg(long, value_name = "DURATION", value_parser = when::duration)]
-    retry_delay: Option<Duration>,
-    /// A run that writes to stderr has failed
-    #[arg(long, value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    fail_on_stderr: Option<bool>,
-    /// Never run twice at once: a run whose agent cannot be heard is ended before another one starts
-    #[arg(long, value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    exclusive: Option<bool>,
-    /// Pass this gate at each start; may be repeated. `llts gate` shows and sets gates
-    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = label)]
-    gate: Vec<Label>,
-    /// Run only where an agent has all these tags (AGENT_TAGS)
-    #[arg(long, value_name = "TAG,TAG", value_delimiter = ',', value_parser = label)]
-    tags: Vec<Label>,
-    /// Submitting the same again with the same key returns the same task
-    #[arg(long, value_name = "KEY")]
-    submit_key: Option<String>,
-    /// Push the end to --address until its receiver confirms it
-    #[arg(long, requires = "address", value_name = "true|false", hide_possible_values = true, num_args = 0..=1, require_equals = true, default_missing_value = "true")]
-    push_ack: Option<bool>,
+/// A flag for each field of a policy.
+#[derive(Debug)]
+pub(super) struct PolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
+
+impl Args for PolicyArgs {
+    fn augment_args(command: Command) -> Command {
+        let command = Policy::FIELDS.iter().fold(command, |command, field| command.arg(flag(field)));
+        command.mut_arg("PUSH_ACK", |flag| flag.requires("address"))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
 }
 
-impl PolicyArgs {
-    /// What is sent. Moments are seen from `now`.
-    pub(super) fn demands(&self, now: Wall) -> Result<Demands, String> {
-        let labels = |labels: &[Label]| Labels::new(labels.to_vec()).map_err(|error| error.to_string());
-        Ok(Demands {
-            priority: self.priority,
-            start_after: self.start_after.map(|at| at.wall(now)),
-            end_before: self.end_before.map(|at| at.wall(now)),
-            timeout: self.timeout,
-            fails_max: self.max_fails,
-            timeouts_max: self.max_timeouts,
-            losses_max: self.max_losses,
-            defers_max: self.max_defers,
-            retry_delay: self.retry_delay,
-            fail_on_stderr: self.fail_on_stderr,
-            exclusive: self.exclusive,
-            gates: labels(&self.gate)?,
-            tags: labels(&self.tags)?,
-            submit_key: self.submit_key.clone(),
-            push_ack: self.push_ack,
-        })
+impl FromArgMatches for PolicyArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
+        let now = clock::now().wall;
+        let demands = Policy::FIELDS.iter().filter_map(|field| Some((field, demand(field, matches, now)?)));
+        Ok(Self(demands.collect()))
     }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+fn flag(field: &PolicyField) -> Arg {
+    let long = field.name.to_ascii_lowercase().replace('_', "-");
+    let flag = Arg::new(field.name).long(long).help(field.help).help_heading("Policy");
+    match field.slot {
+        PolicySlot::Priority(_) => {
+            let (least, most) = Policy::PRIORITIES.into_inner();
+            let priority = value_parser!(i8).range(i64::from(least)..=i64::from(most));
+            flag.value_name("N").allow_negative_numbers(true).value_parser(priority)
+        }
+        PolicySlot::Count(_) => flag.value_name("N").value_parser(value_parser!(u32)),
+        PolicySlot::Time(_) | PolicySlot::Limit(_) => flag.value_name("DURATION").value_parser(when::duration),
+        PolicySlot::Moment(_) => flag.value_name("MOMENT").value_parser(when::moment),
+        PolicySlot::Truth(_) => {
+            let flag = flag.value_name("true|false").hide_possible_values(true).value_parser(value_parser!(bool));
+            flag.num_args(0..=1).require_equals(true).default_missing_value("true")
+        }
+        PolicySlot::Labels(_) => {
+            flag.value_name("NAME,NAME").value_delimiter(',').action(ArgAction::Append).value_parser(label)
+        }
+    }
+}
+
+/// What was given for a field. Moments are seen from `now`.
+fn demand(field: &PolicyField, matches: &ArgMatches, now: Wall) -> Option<Scalar> {
+    let name = field.name;
+    Some(match field.slot {
+        PolicySlot::Priority(_) => i32::from(*matches.get_one::<i8>(name)?).into(),
+        PolicySlot::Count(_) => (*matches.get_one::<u32>(name)?).into(),
+        PolicySlot::Time(_) | PolicySlot::Limit(_) => matches.get_one::<Duration>(name)?.as_secs_f64().into(),
+        PolicySlot::Moment(_) => matches.get_one::<Moment>(name)?.wall(now).unix_seconds().into(),
+        PolicySlot::Truth(_) => (*matches.get_one::<bool>(name)?).into(),
+        PolicySlot::Labels(_) => {
+            let names: Vec<&str> = matches.get_many::<Label>(name)?.map(Label::as_str).collect();
+            names.join(",").into()
+        }
+    })
 }
 
 fn label(text: &str) -> Result<Label, String> {

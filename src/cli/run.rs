@@ -57,7 +57,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
 /// Where the controller is; `None` if there is none and none was named.
 fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     let Session { global, config, .. } = session;
-    if global.controller().is_some() {
+    if global.controller()?.is_some() {
         return connect::endpoint(global, config).map(Some);
     }
     let Configured::At(endpoint) = connect::configured(config) else { return Ok(None) };

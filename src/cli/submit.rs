@@ -13,7 +13,7 @@ use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::when;
 use crate::protocol::client::Submission;
-use crate::shell::{clock, curve_keys};
+use crate::shell::curve_keys;
 use crate::types::ToolName;
 
 /// What --help says below the options.
@@ -42,6 +42,9 @@ pub(super) struct TaskArgs {
     /// The public key of that socket, as `llts keys new` makes it: with CURVE or not at all
     #[arg(long, value_name = "FILE", requires = "address")]
     address_key_file: Option<PathBuf>,
+    /// Submitting the same again with the same key returns the same task
+    #[arg(long, value_name = "KEY", help_heading = "Policy")]
+    submit_key: Option<String>,
     #[command(flatten)]
     policy: PolicyArgs,
 }
@@ -56,15 +59,17 @@ pub(super) struct SubmitArgs {
 impl TaskArgs {
     pub(super) fn submission(&self) -> Result<Submission, Failure> {
         ToolName::new(&self.tool).map_err(|error| Failure::usage(error.to_string()))?;
-        Ok(Submission {
+        let submission = Submission {
             tool: self.tool.clone(),
             given_id: self.given_id.clone(),
             parent: self.father.clone(),
             address: self.address.clone(),
             address_key: self.key()?,
-            demands: self.policy.demands(clock::now().wall).map_err(Failure::usage)?,
+            submit_key: self.submit_key.clone(),
             parameters: parameter::collect(&self.parameters)?,
-        })
+        };
+        let demands = self.policy.0.iter().cloned();
+        Ok(demands.fold(submission, |submission, (field, value)| submission.demanding(field, value)))
     }
 
     fn key(&self) -> Result<Option<String>, Failure> {

@@ -1,5 +1,7 @@
 //! Columns for people: aligned with spaces, cut to the width of a terminal.
 
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
 /// What stands where there is nothing.
 const NOTHING: &str = "-";
 
@@ -31,13 +33,13 @@ impl Table {
     /// The whole table. On a terminal each line is cut at its edge.
     pub(super) fn show(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
-        let length = |text: &String| text.chars().count();
         let widths: Vec<usize> = (0..columns)
-            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(length).max().unwrap_or(0))
+            .map(|at| self.rows.iter().filter_map(|row| row.get(at)).map(|cell| cell.width()).max().unwrap_or(0))
             .collect();
         let mut text = String::new();
         for row in &self.rows {
-            let cells = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}"));
+            // `{cell:width$}` counts characters, of which some take two columns and some none.
+            let cells = row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
             let line = cells.collect::<Vec<_>>().join(GAP);
             text.push_str(&cut(line.trim_end(), width));
             text.push('\n');
@@ -54,10 +56,14 @@ fn harmless(text: &str) -> String {
 }
 
 fn cut(line: &str, width: Option<usize>) -> String {
-    match width {
-        Some(width) if line.chars().count() > width && width > 0 => line.chars().take(width - 1).chain(['…']).collect(),
-        _ => line.to_owned(),
-    }
+    let Some(width) = width.filter(|width| (1..line.width()).contains(width)) else { return line.to_owned() };
+    let mut left = width - 1;
+    let fits = |letter: &char| {
+        let rest = left.checked_sub(letter.width().unwrap_or(0));
+        left = rest.unwrap_or(0);
+        rest.is_some()
+    };
+    line.chars().take_while(fits).chain(['…']).collect()
 }
 
 #[cfg(test)]
@@ -80,6 +86,15 @@ mod tests {
     fn a_terminal_cuts_lines() {
         assert_eq!(table().show(Some(8)), "TASK   …\na      …\ngrößer …\n");
         assert_eq!(table().show(Some(9)), table().show(None));
+    }
+
+    #[test]
+    fn a_letter_of_two_columns_is_counted_as_two() {
+        let mut table = Table::pairs();
+        table.row(["東京", "1"]);
+        table.row(["e\u{301}", "2"]);
+        assert_eq!(table.show(None), "東京  1\ne\u{301}     2\n");
+        assert_eq!(table.show(Some(4)), "東…\ne\u{301}  …\n");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Local};
+use jiff::{Timestamp, tz::TimeZone};
 
 use crate::types::Wall;
 
@@ -13,8 +13,8 @@ pub(super) fn local(wall: Wall) -> String {
 
 fn formatted(wall: Wall, format: &str) -> String {
     let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
-    let moment = DateTime::from_timestamp_micros(micros).unwrap_or_default();
-    moment.with_timezone(&Local).format(format).to_string()
+    let moment = Timestamp::from_microsecond(micros).unwrap_or_default();
+    moment.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
 
 /// A text of the controller with moments in place of unix seconds: `2026-01-31 12:00:00.250`.

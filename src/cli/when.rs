@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use chrono::{DateTime, Days, Local, NaiveDateTime, NaiveTime, TimeZone as _};
+use jiff::civil::{DateTime, Time};
+use jiff::tz::{AmbiguousOffset, TimeZone};
+use jiff::{Span, SpanRelativeTo, Timestamp, ToSpan as _};
 
 use crate::types::Wall;
 
@@ -15,7 +17,9 @@ one with a zone such as 2026-01-31T18:30:00Z, or unix seconds.";
 /// Reads a duration.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
-    let time = seconds.or_else(|| humantime::parse_duration(text).ok());
+    let with_units =
+        || text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok();
+    let time = seconds.or_else(with_units);
     time.ok_or_else(|| "it is no duration; write seconds, such as 90 or 0.5, or units, such as 10m or 1h30m".to_owned())
 }
 
@@ -25,7 +29,7 @@ pub(super) enum Moment {
     /// So long from now.
     In(Duration),
     /// The next time that clocks show this.
-    Next(NaiveTime),
+    Next(Time),
     At(Wall),
 }
 
@@ -34,11 +38,11 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
     if let Some(ahead) = text.strip_prefix('+') {
         return duration(ahead).map(Moment::In);
     }
-    let date = |format| NaiveDateTime::parse_from_str(text, format).ok();
-    let time = |format| NaiveTime::parse_from_str(text, format).ok();
+    let date = |format| DateTime::strptime(format, text).ok();
+    let time = |format| Time::strptime(format, text).ok();
     let formats = ["%Y-%m-%dT%H:%M:%S", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%d %H:%M"];
     let known = unix_seconds(text)
-        .or_else(|| DateTime::parse_from_rfc3339(text).ok().and_then(|date| wall(&date)))
+        .or_else(|| text.parse().ok().and_then(wall))
         .or_else(|| formats.into_iter().find_map(date).and_then(local))
         .map(Moment::At);
     known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
@@ -63,21 +67,23 @@ fn unix_seconds(text: &str) -> Option<Wall> {
     Wall::from_unix_seconds(seconds)
 }
 
-fn wall<Zone: chrono::TimeZone>(date: &DateTime<Zone>) -> Option<Wall> {
-    u64::try_from(date.timestamp_micros()).ok().map(Wall::from_micros)
+fn wall(at: Timestamp) -> Option<Wall> {
+    u64::try_from(at.as_microsecond()).ok().map(Wall::from_micros)
 }
 
 /// The earlier one of two equal times when clocks are set back; none where they are set forward.
-fn local(date: NaiveDateTime) -> Option<Wall> {
-    Local.from_local_datetime(&date).earliest().and_then(|date| wall(&date))
+fn local(date: DateTime) -> Option<Wall> {
+    let at = TimeZone::system().to_ambiguous_timestamp(date);
+    let is_skipped = matches!(at.offset(), AmbiguousOffset::Gap { .. });
+    at.earlier().ok().filter(|_| !is_skipped).and_then(wall)
 }
 
-fn next(time: NaiveTime, now: Wall) -> Wall {
+fn next(time: Time, now: Wall) -> Wall {
     let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
-    let today = DateTime::from_timestamp_micros(micros).unwrap_or_default().with_timezone(&Local).date_naive();
+    let today = Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(TimeZone::system()).date();
     // A time that clocks skip on one day is there on the day after it.
-    let days = (0..=2).filter_map(|days| today.checked_add_days(Days::new(days)));
-    days.filter_map(|day| local(day.and_time(time))).find(|at| *at > now).unwrap_or(now)
+    let days = (0..=2).filter_map(|days| today.checked_add(days.days()).ok());
+    days.filter_map(|day| local(day.to_datetime(time))).find(|at| *at > now).unwrap_or(now)
 }
 
 #[cfg(test)]
@@ -93,10 +99,12 @@ mod tests {
 
     #[test]
     fn a_duration_is_seconds_or_has_units() {
-        for (text, millis) in [("90", 90_000), ("0.5", 500), ("250ms", 250), ("10m", 600_000), ("1h30m", 5_400_000)] {
+        for (text, millis) in
+            [("90", 90_000), ("0.5", 500), ("250ms", 250), ("10m", 600_000), ("1h30m", 5_400_000), ("2d", 172_800_000)]
+        {
             assert_eq!(duration(text), Ok(Duration::from_millis(millis)), "{text}");
         }
-        for text in ["", "x", "-1", "inf", "nan", "1e30", "1 x", "m"] {
+        for text in ["", "x", "-1", "-1m", "1m ago", "inf", "nan", "1e30", "1 x", "m"] {
             assert!(duration(text).is_err(), "{text}");
         }
     }

@@ -70,7 +70,7 @@ pub enum ConfigError {
         /// The place of the value.
         origin: Origin,
         /// The key, with its table.
-        key: &'static str,
+        key: String,
         /// The value, escaped and shortened.
         value: String,
         /// What may stand there, with its range and unit.
@@ -78,7 +78,7 @@ pub enum ConfigError {
     },
     /// The built-in file has no value for a key that a section reads. The build looks for it.
     #[error("the built-in configuration lacks {0}, or two sections read it")]
-    NoDefault(&'static str),
+    NoDefault(String),
     /// The built-in file has a key that no section reads. The build looks for it.
     #[error("the built-in configuration has {0}, which nothing reads")]
     UnreadDefault(String),

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use super::error::ConfigError;
+use super::network::is_loopback;
 use super::reader::Reader;
 
 const MIB: u64 = 1 << 20;
@@ -33,5 +34,11 @@ impl HttpSection {
             connections_max: reader.size("http.CONNECTIONS_MAX", 1..=100_000, "connections")?,
             events_bytes_max: reader.size("http.EVENTS_BYTES_MAX", MIB..=16 * GIB, "bytes")?,
         })
+    }
+
+    /// Whether other machines may reach it.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !is_loopback(self.address.ip())
     }
 }

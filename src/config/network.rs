@@ -46,7 +46,7 @@ pub enum Exposure {
 
 /// Whether only this machine reaches an address; an IPv4 address may be written as an IPv6 one.
 #[must_use]
-pub fn is_loopback(ip: IpAddr) -> bool {
+pub const fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 

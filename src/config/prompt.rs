@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::error::ConfigError;
+use super::network::is_loopback;
 use super::reader::Reader;
 
 const HOUR: u64 = 3_600_000;
@@ -88,6 +89,12 @@ impl PromptSection {
             sending_bytes_max: reader.size("prompt.SENDING_BYTES_MAX", 1..=16 * GIB, "bytes")?,
             workers_max: reader.size("prompt.WORKERS_MAX", 1..=100_000, "workers")?,
         })
+    }
+
+    /// Whether other machines may reach it.
+    #[must_use]
+    pub const fn is_open(&self) -> bool {
+        !is_loopback(self.bind)
     }
 
     /// Where the master listens, if its port is not a free one.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::error::{ConfigError, Origin, shown};
 use super::layers::{Setting, Settings, Value};
-use crate::types::{Label, Labels, SECONDS_MAX};
+use crate::types::{Label, Labels, Policy, SECONDS_MAX};
 
 /// Settings that have not been read yet.
 pub(super) struct Reader(Settings);
@@ -29,17 +29,12 @@ impl Reader {
         self.0.get(key).is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn))
     }
 
-    fn take(&mut self, key: &'static str) -> Result<Setting, ConfigError> {
-        self.0.remove(key).ok_or(ConfigError::NoDefault(key))
+    fn take(&mut self, key: &str) -> Result<Setting, ConfigError> {
+        self.0.remove(key).ok_or_else(|| ConfigError::NoDefault(key.to_owned()))
     }
 
     /// A whole number within `range`; `unit` is for the message.
-    pub(super) fn number(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<u64>,
-        unit: &str,
-    ) -> Result<u64, ConfigError> {
+    pub(super) fn number(&mut self, key: &str, range: RangeInclusive<u64>, unit: &str) -> Result<u64, ConfigError> {
         let setting = self.take(key)?;
         let number = match setting.value {
             Value::Integer(number) => u64::try_from(number).ok(),
@@ -52,23 +47,18 @@ impl Reader {
     }
 
     /// A number of things or bytes that are held in memory.
-    pub(super) fn size(
-        &mut self,
-        key: &'static str,
-        range: RangeInclusive<u64>,
-        unit: &str,
-    ) -> Result<usize, ConfigError> {
+    pub(super) fn size(&mut self, key: &str, range: RangeInclusive<u64>, unit: &str) -> Result<usize, ConfigError> {
         // A 32-bit machine has no use for more than it can address, so saturating says what is meant.
         Ok(usize::try_from(self.number(key, range, unit)?).unwrap_or(usize::MAX))
     }
 
     /// A time in milliseconds.
-    pub(super) fn millis(&mut self, key: &'static str, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
+    pub(super) fn millis(&mut self, key: &str, range: RangeInclusive<u64>) -> Result<Duration, ConfigError> {
         self.number(key, range, "milliseconds").map(Duration::from_millis)
     }
 
     /// A time in seconds with decimals, as the fields of a submit have it.
-    pub(super) fn seconds(&mut self, key: &'static str) -> Result<Duration, ConfigError> {
+    pub(super) fn seconds(&mut self, key: &str) -> Result<Duration, ConfigError> {
         let setting = self.take(key)?;
         let seconds = match &setting.value {
             Value::Integer(number) => i32::try_from(*number).ok().map(f64::from),
@@ -81,23 +71,23 @@ impl Reader {
     }
 
     /// How often something may happen.
-    pub(super) fn count(&mut self, key: &'static str, unit: &str) -> Result<u32, ConfigError> {
-        let count = self.number(key, 0..=1_000_000, unit)?;
+    pub(super) fn count(&mut self, key: &str) -> Result<u32, ConfigError> {
+        let count = self.number(key, 0..=Policy::COUNT_MAX.into(), "times")?;
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
     }
 
     /// The priority of a task.
-    pub(super) fn priority(&mut self, key: &'static str) -> Result<i8, ConfigError> {
+    pub(super) fn priority(&mut self, key: &str) -> Result<i8, ConfigError> {
         let setting = self.take(key)?;
         let number = match setting.value {
-            Value::Integer(number) => i8::try_from(number).ok().filter(|number| (-100..=100).contains(number)),
+            Value::Integer(number) => i8::try_from(number).ok().filter(|number| Policy::PRIORITIES.contains(number)),
             _ => None,
         };
         number.ok_or_else(|| bad(key, &setting, "a whole number from -100 to 100"))
     }
 
     /// Names of tags.
-    pub(super) fn labels(&mut self, key: &'static str) -> Result<Labels, ConfigError> {
+    pub(super) fn labels(&mut self, key: &str) -> Result<Labels, ConfigError> {
         let setting = self.take(key)?;
         let labels = match &setting.value {
             Value::Texts(texts) => texts.iter().map(|text| Label::new(text)).collect::<Result<_, _>>(),
@@ -107,13 +97,13 @@ impl Reader {
     }
 
     /// A TCP port; 0 takes a free one.
-    pub(super) fn port(&mut self, key: &'static str) -> Result<u16, ConfigError> {
+    pub(super) fn port(&mut self, key: &str) -> Result<u16, ConfigError> {
         let port = self.number(key, 0..=u64::from(u16::MAX), "TCP port")?;
         Ok(u16::try_from(port).unwrap_or(u16::MAX))
     }
 
     /// A TCP port, or `None` for a port that is not opened.
-    pub(super) fn port_or_off(&mut self, key: &'static str) -> Result<Option<u16>, ConfigError> {
+    pub(super) fn port_or_off(&mut self, key: &str) -> Result<Option<u16>, ConfigError> {
         let setting = self.take(key)?;
         let port = match &setting.value {
             Value::Integer(number) => u16::try_from(*number).ok().map(Some),
@@ -123,7 +113,7 @@ impl Reader {
         port.ok_or_else(|| bad(key, &setting, "a whole number from 0 to 65535 (TCP port), or \"off\""))
     }
 
-    pub(super) fn boolean(&mut self, key: &'static str) -> Result<bool, ConfigError> {
+    pub(super) fn boolean(&mut self, key: &str) -> Result<bool, ConfigError> {
         let setting = self.take(key)?;
         match setting.value {
             Value::Bool(value) => Ok(value),
@@ -134,7 +124,7 @@ impl Reader {
     /// A text that `parse` accepts; `allowed` says what that is.
     pub(super) fn parsed<T>(
         &mut self,
-        key: &'static str,
+        key: &str,
         allowed: &str,
         parse: impl FnOnce(&str) -> Option<T>,
     ) -> Result<T, ConfigError> {
@@ -146,32 +136,32 @@ impl Reader {
         value.ok_or_else(|| bad(key, &setting, allowed))
     }
 
-    pub(super) fn address(&mut self, key: &'static str) -> Result<IpAddr, ConfigError> {
+    pub(super) fn address(&mut self, key: &str) -> Result<IpAddr, ConfigError> {
         self.parsed(key, "an IPv4 or IPv6 address", |text| text.parse().ok())
     }
 
     /// An address; `None` for the empty text.
-    pub(super) fn address_or_none(&mut self, key: &'static str) -> Result<Option<IpAddr>, ConfigError> {
+    pub(super) fn address_or_none(&mut self, key: &str) -> Result<Option<IpAddr>, ConfigError> {
         self.parsed(key, "an IPv4 or IPv6 address, or \"\"", |text| {
             if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) }
         })
     }
 
     /// A path; `None` for the empty text.
-    pub(super) fn path_or_none(&mut self, key: &'static str) -> Result<Option<PathBuf>, ConfigError> {
+    pub(super) fn path_or_none(&mut self, key: &str) -> Result<Option<PathBuf>, ConfigError> {
         self.parsed(key, "\"\" or a path without control characters", |text| {
             is_plain(text).then(|| (!text.is_empty()).then(|| PathBuf::from(text)))
         })
     }
 
-    pub(super) fn path(&mut self, key: &'static str) -> Result<PathBuf, ConfigError> {
+    pub(super) fn path(&mut self, key: &str) -> Result<PathBuf, ConfigError> {
         self.parsed(key, "a path, not empty and without control characters", |text| {
             (!text.is_empty() && is_plain(text)).then(|| PathBuf::from(text))
         })
     }
 
     /// Networks such as 10.0.0.0/8.
-    pub(super) fn networks(&mut self, key: &'static str) -> Result<Vec<String>, ConfigError> {
+    pub(super) fn networks(&mut self, key: &str) -> Result<Vec<String>, ConfigError> {
         let setting = self.take(key)?;
         match &setting.value {
             Value::Texts(texts) if texts.iter().all(|text| is_network(text)) => Ok(texts.clone()),
@@ -180,9 +170,9 @@ impl Reader {
     }
 }
 
-fn bad(key: &'static str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
+fn bad(key: &str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
     let (value, origin) = (setting.value.to_string(), setting.origin.clone());
-    ConfigError::BadValue { origin, key, value, allowed: allowed.into() }
+    ConfigError::BadValue { origin, key: key.to_owned(), value, allowed: allowed.into() }
 }
 
 /// Paths appear in logs and in line-based files beside a task: a newline in one would forge a line there. U+FFFD stands

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use super::Config;
 use super::error::ConfigError;
-use super::network::{Exposure, is_loopback};
+use super::network::Exposure;
 use super::{LocalSocket, NetworkSection, Transport};
 
 /// Bytes of a report beside the three texts: ids, times and the names of its fields.
@@ -47,7 +47,7 @@ fn insecure(config: &Config) -> Option<String> {
 fn open_prompts(config: &Config) -> Option<String> {
     let prompt = &config.prompt;
     let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
-    (!is_loopback(prompt.bind) && !is_guarded).then(|| {
+    (prompt.is_open() && !is_guarded).then(|| {
         format!(
             "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
              are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
@@ -59,7 +59,7 @@ fn open_prompts(config: &Config) -> Option<String> {
 
 fn open_http(config: &Config) -> Option<String> {
     let http = &config.http;
-    let is_open = http.enabled && !is_loopback(http.address.ip()) && http.token_file.is_none();
+    let is_open = http.enabled && http.is_open() && http.token_file.is_none();
     is_open.then(|| {
         format!(
             "http.BIND is {}, which other machines may reach, and no token is named that they must show; name one in \

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::ConfigError;
 use super::reader::Reader;
-use crate::types::{Labels, Needs, Policy};
+use crate::types::{Labels, Policy, PolicySlot};
 
 /// Milliseconds of an hour and of a day: bounds of times that hold something up, and of times that merely pass.
 const HOUR: u64 = 3_600_000;
@@ -360,20 +360,21 @@ pub struct TaskDefaults {
 
 impl TaskDefaults {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
-        let timeout = reader.seconds("task_defaults.TIMEOUT")?;
+        let mut policy = Policy::default();
+        for field in Policy::FIELDS.iter().filter(|field| field.has_default) {
+            let key = &format!("task_defaults.{}", field.name);
+            match field.slot {
+                PolicySlot::Priority(of) => *of(&mut policy) = reader.priority(key)?,
+                PolicySlot::Count(of) => *of(&mut policy) = reader.count(key)?,
+                PolicySlot::Time(of) => *of(&mut policy) = reader.seconds(key)?,
+                PolicySlot::Limit(of) => *of(&mut policy) = Policy::limit(reader.seconds(key)?),
+                PolicySlot::Truth(of) => *of(&mut policy) = reader.boolean(key)?,
+                PolicySlot::Labels(of) => *of(&mut policy) = reader.labels(key)?,
+                PolicySlot::Moment(_) => unreachable!("{key}: a moment of one task is no default for all"),
+            }
+        }
         Ok(Self {
-            policy: Policy {
-                timeout: (!timeout.is_zero()).then_some(timeout),
-                fails_max: reader.count("task_defaults.MAX_FAILS", "failed runs")?,
-                timeouts_max: reader.count("task_defaults.MAX_TIMEOUTS", "runs that took too long")?,
-                losses_max: reader.count("task_defaults.MAX_LOSSES", "losses")?,
-                defers_max: reader.count("task_defaults.MAX_DEFERS", "deferred runs")?,
-                retry_delay: reader.seconds("task_defaults.RETRY_DELAY")?,
-                fail_on_stderr: reader.boolean("task_defaults.FAIL_ON_STDERR")?,
-                needs: Needs { exclusive: reader.boolean("task_defaults.EXCLUSIVE")?, ..Needs::default() },
-                priority: reader.priority("task_defaults.PRIORITY")?,
-                ..Policy::default()
-            },
+            policy,
             defer_delay: reader.seconds("task_defaults.DEFER_DELAY")?,
             retry_delay_max: reader.seconds("task_defaults.RETRY_DELAY_MAX")?,
         })

@@ -2,7 +2,6 @@
 //!
 //! What a client shows to people is in [`view`]; sending and waiting is [`crate::client`]'s concern.
 
-mod demands;
 mod operators;
 mod reply;
 mod view;
@@ -10,14 +9,13 @@ mod view;
 use std::time::Duration;
 
 pub use super::gate::{GateChange, UNTIL_OPENED};
-pub use demands::Demands;
 pub use operators::{drain, explain, gate, gates, hold, retry, set_gate};
 pub use reply::{Listing, ReplyError, decode, decode_listing};
 pub use view::{AgentRow, Explanation, GateRow, TaskView, is_time};
 
-use super::json;
 use super::words::{self, kind};
-use crate::types::{Fields, Outcome, Phase, Scalar};
+use super::{json, policy};
+use crate::types::{Fields, Outcome, Phase, PolicyField, Scalar};
 
 /// A task to submit.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,9 +30,9 @@ pub struct Submission {
     pub address: Option<String>,
     /// The public key of who is there, in Z85: it is pushed to with CURVE then, and never without.
     pub address_key: Option<String>,
-    /// What it demands of its life.
-    pub demands: Demands,
-    /// Everything else.
+    /// The same key returns the same task.
+    pub submit_key: Option<String>,
+    /// Everything else, what it demands of its life among it.
     pub parameters: Fields,
 }
 
@@ -52,6 +50,13 @@ impl Submission {
         self
     }
 
+    /// Demands one thing more of its life: a field of [`crate::types::Policy::FIELDS`], with its value as the wire has it, which is
+    /// in seconds, or unix seconds, for times. What is not demanded is for the controller to say.
+    #[must_use]
+    pub fn demanding(self, field: &PolicyField, value: impl Into<Scalar>) -> Self {
+        self.with(&policy::word(field), value)
+    }
+
     /// The request.
     #[must_use]
     pub fn request(&self) -> Fields {
@@ -64,13 +69,13 @@ impl Submission {
             (words::FATHER_ID, &self.parent),
             (words::ADDRESS, &self.address),
             (words::ADDRESS_KEY, &self.address_key),
+            (words::SUBMIT_KEY, &self.submit_key),
         ];
         for (name, value) in named {
             if let Some(value) = value {
                 fields.set(name, value.as_str());
             }
         }
-        self.demands.write(&mut fields);
         fields
     }
 }
@@ -202,7 +207,7 @@ mod tests {
     use super::*;
     use crate::protocol::json::FieldLimits;
     use crate::protocol::request::{Message, Page, Parent, Request, Rules, parse};
-    use crate::types::{AddressPolicy, AgentId, Label, Labels, Needs, Pace, Policy, Wall};
+    use crate::types::{AddressPolicy, AgentId, Label, Labels, Needs, Pace, Policy, PolicySlot, Wall};
 
     /// What the controller makes of a request.
     fn understood(request: &Fields) -> Request {
@@ -248,23 +253,22 @@ mod tests {
         let mut submission = Submission::new("hello").with(words::MAX_FAILS, 9u32);
         submission.address = Some("tcp://10.0.0.1:5000".into());
         submission.address_key = Some("Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID".into());
-        submission.demands = Demands {
-            priority: Some(-7),
-            start_after: Some(Wall::from_micros(1_480_000_000_000_001)),
-            end_before: Some(Wall::from_micros(1_480_000_009_000_000)),
-            timeout: Some(Duration::from_millis(1500)),
-            fails_max: Some(1),
-            timeouts_max: Some(2),
-            losses_max: Some(3),
-            defers_max: Some(4),
-            retry_delay: Some(Duration::from_millis(250)),
-            fail_on_stderr: Some(true),
-            exclusive: Some(true),
-            gates: names("api,db"),
-            tags: names("gpu"),
-            submit_key: Some("k".into()),
-            push_ack: Some(true),
-        };
+        submission.submit_key = Some("k".into());
+        let mut counts = 1..;
+        let mut moments = [1_480_000_000.000_001, 1_480_000_009.0].into_iter();
+        let mut labels = ["api,db", "gpu"].into_iter();
+        for field in Policy::FIELDS {
+            let value = match field.slot {
+                PolicySlot::Priority(_) => Scalar::from(-7),
+                PolicySlot::Count(_) => counts.next().unwrap().into(),
+                PolicySlot::Limit(_) => 1.5.into(),
+                PolicySlot::Time(_) => 0.25.into(),
+                PolicySlot::Moment(_) => moments.next().unwrap().into(),
+                PolicySlot::Truth(_) => true.into(),
+                PolicySlot::Labels(_) => labels.next().unwrap().into(),
+            };
+            submission = submission.demanding(field, value);
+        }
         let Request::Submit(submit) = understood(&submission.request()) else { panic!() };
         let expected = Policy {
             priority: -7,

@@ -5,60 +5,31 @@ use std::sync::Arc;
 use super::code::{Code, Refusal};
 use super::typed::{bad, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Needs, Policy};
+use crate::types::{Fields, Policy, PolicyField, PolicySlot};
 
-/// Budgets beyond this are no budgets.
-const COUNT_MAX: u32 = 1_000_000;
+/// The field of a policy that a word of the wire names.
+pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
+    let name = word.strip_prefix("__")?.strip_suffix("__")?;
+    Policy::FIELDS.iter().find(|field| field.name == name)
+}
 
-const PRIORITY_MAX: i64 = 100;
-
-/// The names of all fields that make a policy.
-const NAMES: [&str; 14] = [
-    words::START_AFTER,
-    words::END_BEFORE,
-    words::TIMEOUT,
-    words::MAX_FAILS,
-    words::MAX_TIMEOUTS,
-    words::MAX_LOSSES,
-    words::MAX_DEFERS,
-    words::RETRY_DELAY,
-    words::FAIL_ON_STDERR,
-    words::EXCLUSIVE,
-    words::PRIORITY,
-    words::GATE,
-    words::TAGS,
-    words::PUSH_ACK,
-];
+/// The word of a field.
+pub(super) fn word(field: &PolicyField) -> String {
+    format!("__{}__", field.name)
+}
 
 /// Reads the policy of a task. One that demands nothing of its own shares the defaults.
 ///
 /// # Errors
 /// -1007 when a field has a bad value, or two contradict each other.
 pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refusal> {
-    if !fields.iter().any(|(name, _)| NAMES.contains(&name)) {
-        return Ok(Arc::clone(defaults));
+    let mut policy = Arc::clone(defaults);
+    for (word, _) in fields.iter() {
+        if let Some(field) = field(word) {
+            // The first demand makes a copy of the defaults.
+            set(Arc::make_mut(&mut policy), field, fields, word)?;
+        }
     }
-    let or = |value: Option<u32>, default| value.unwrap_or(default);
-    let count = |name| whole(fields, name, COUNT_MAX);
-    let policy = Policy {
-        start_after: moment(fields, words::START_AFTER)?,
-        end_before: moment(fields, words::END_BEFORE)?,
-        // 0 seconds are no limit, so that a submitter can lift a default.
-        timeout: seconds(fields, words::TIMEOUT)?.or(defaults.timeout).filter(|timeout| !timeout.is_zero()),
-        fails_max: or(count(words::MAX_FAILS)?, defaults.fails_max),
-        timeouts_max: or(count(words::MAX_TIMEOUTS)?, defaults.timeouts_max),
-        losses_max: or(count(words::MAX_LOSSES)?, defaults.losses_max),
-        defers_max: or(count(words::MAX_DEFERS)?, defaults.defers_max),
-        retry_delay: seconds(fields, words::RETRY_DELAY)?.unwrap_or(defaults.retry_delay),
-        fail_on_stderr: truth(fields, words::FAIL_ON_STDERR)?.unwrap_or(defaults.fail_on_stderr),
-        priority: priority(fields)?.unwrap_or(defaults.priority),
-        needs: Needs {
-            gates: labels(fields, words::GATE)?,
-            tags: labels(fields, words::TAGS)?,
-            exclusive: truth(fields, words::EXCLUSIVE)?.unwrap_or(defaults.needs.exclusive),
-        },
-        push_ack: truth(fields, words::PUSH_ACK)?.unwrap_or(defaults.push_ack),
-    };
     if let (Some(start), Some(end)) = (policy.start_after, policy.end_before)
         && start >= end
     {
@@ -73,14 +44,34 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
         let message = format!("{} is true, but there is no {} to push to", words::PUSH_ACK, words::ADDRESS);
         return Err(Refusal::new(Code::BadField, message));
     }
-    Ok(Arc::new(policy))
+    Ok(policy)
 }
 
-fn priority(fields: &Fields) -> Result<Option<i8>, Refusal> {
-    let Some(value) = fields.get(words::PRIORITY) else { return Ok(None) };
-    let number = value.as_i64().filter(|number| number.abs() <= PRIORITY_MAX);
-    let number = number.and_then(|number| i8::try_from(number).ok());
-    number.map(Some).ok_or_else(|| bad(words::PRIORITY, value, "a whole number from -100 to 100"))
+/// Takes the value of one field.
+fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) -> Result<(), Refusal> {
+    match field.slot {
+        PolicySlot::Priority(of) => put(of(policy), priority(fields, word)?),
+        PolicySlot::Count(of) => put(of(policy), whole(fields, word, Policy::COUNT_MAX)?),
+        PolicySlot::Time(of) => put(of(policy), seconds(fields, word)?),
+        PolicySlot::Limit(of) => put(of(policy), seconds(fields, word)?.map(Policy::limit)),
+        PolicySlot::Moment(of) => put(of(policy), moment(fields, word)?.map(Some)),
+        PolicySlot::Truth(of) => put(of(policy), truth(fields, word)?),
+        PolicySlot::Labels(of) => put(of(policy), Some(labels(fields, word)?)),
+    }
+    Ok(())
+}
+
+fn put<T>(place: &mut T, value: Option<T>) {
+    if let Some(value) = value {
+        *place = value;
+    }
+}
+
+fn priority(fields: &Fields, word: &str) -> Result<Option<i8>, Refusal> {
+    let Some(value) = fields.get(word) else { return Ok(None) };
+    let number = value.as_i64().and_then(|number| i8::try_from(number).ok());
+    let number = number.filter(|number| Policy::PRIORITIES.contains(number));
+    number.map(Some).ok_or_else(|| bad(word, value, "a whole number from -100 to 100"))
 }
 
 #[cfg(test)]

@@ -98,6 +98,8 @@ pub struct Submit {
     pub policy: Arc<Policy>,
     /// The names that were sent although the service sets them itself.
     pub ignored: Vec<String>,
+    /// The names that look like fields of the service and are none: those of a newer one, or mistyped. They are parameters.
+    pub unknown: Vec<String>,
 }
 
 impl Submit {
@@ -272,7 +274,18 @@ fn submit(mut fields: Fields, rules: &Rules) -> Result<Submit, Refusal> {
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
         return Err(bad(words::SUBMIT_KEY, key, "a text that is not empty, chosen anew for each task"));
     }
-    Ok(Submit { tool, fields, address, parent, policy, ignored })
+    let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
+    Ok(Submit { tool, fields, address, parent, policy, ignored, unknown })
+}
+
+/// Whether a name has the form of those of the service, and a submit has no field of that name.
+fn is_unknown(name: &str) -> bool {
+    const KNOWN: [&str; 6] =
+        [words::OPERATION, words::GIVEN_ID, words::FATHER_ID, words::ADDRESS, words::ADDRESS_KEY, words::SUBMIT_KEY];
+    let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
+    let of_our_form =
+        inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
+    of_our_form && !KNOWN.contains(&name) && policy::field(name).is_none()
 }
 
 fn agent_id(kind: &str, fields: &Fields) -> Result<AgentId, Refusal> {

@@ -61,21 +61,13 @@ pub(crate) const FATHER_ID: &str = "__FATHER_ID__";
 pub(crate) const OPERATION: &str = "__OPERATION__";
 pub(crate) const ADDRESS: &str = "__ADDRESS__";
 pub(crate) const ADDRESS_KEY: &str = "__ADDRESS_KEY__";
-pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
 pub(crate) const START_AFTER: &str = "__START_AFTER__";
 pub(crate) const END_BEFORE: &str = "__END_BEFORE__";
-pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
-pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
-pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
-pub(crate) const MAX_DEFERS: &str = "__MAX_DEFERS__";
-pub(crate) const RETRY_DELAY: &str = "__RETRY_DELAY__";
-pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
 pub(crate) const EXCLUSIVE: &str = "__EXCLUSIVE__";
 pub(crate) const LEASE: &str = "__LEASE__";
 pub(crate) const BEAT: &str = "__BEAT__";
 pub(crate) const KILL_BUDGET: &str = "__KILL_BUDGET__";
 pub(crate) const UNCONFIRMED: &str = "__UNCONFIRMED__";
-pub(crate) const PRIORITY: &str = "__PRIORITY__";
 pub(crate) const SUBMIT_KEY: &str = "__SUBMIT_KEY__";
 pub(crate) const DUPLICATE: &str = "__DUPLICATE__";
 pub(crate) const GATE: &str = "__GATE__";
@@ -215,4 +207,20 @@ pub fn round_end(end: RoundEnd) -> &'static str {
 #[must_use]
 pub fn round_end_of(word: &str) -> Option<RoundEnd> {
     ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
+}
+
+#[cfg(test)]
+pub(crate) use of_policies::*;
+
+/// Fields of a policy that only tests name. [`crate::types::Policy::FIELDS`] has them all.
+#[cfg(test)]
+mod of_policies {
+    pub(crate) const MAX_LOSSES: &str = "__MAX_LOSSES__";
+    pub(crate) const TIMEOUT: &str = "__TIMEOUT__";
+    pub(crate) const MAX_FAILS: &str = "__MAX_FAILS__";
+    pub(crate) const MAX_TIMEOUTS: &str = "__MAX_TIMEOUTS__";
+    pub(crate) const MAX_DEFERS: &str = "__MAX_DEFERS__";
+    pub(crate) const RETRY_DELAY: &str = "__RETRY_DELAY__";
+    pub(crate) const FAIL_ON_STDERR: &str = "__FAIL_ON_STDERR__";
+    pub(crate) const PRIORITY: &str = "__PRIORITY__";
 }

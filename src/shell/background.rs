@@ -1,18 +1,18 @@
 //! Work that would hold up a loop, on a thread of its own; a bell in the loop's wait says when some is done.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, eventfd};
 
 /// Wakes a loop from another thread: readable from [`Self::ring`] until [`Self::take`].
 #[derive(Debug)]
 pub struct Bell {
-    descriptor: EventFd,
+    descriptor: OwnedFd,
     has_rung: AtomicBool,
 }
 
@@ -20,14 +20,14 @@ impl Bell {
     /// # Errors
     /// When descriptors have run out.
     pub fn new() -> io::Result<Self> {
-        let descriptor = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
+        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
         Ok(Self { descriptor, has_rung: AtomicBool::new(false) })
     }
 
     /// Wakes the loop.
     pub fn ring(&self) {
         // It fails when the counter is full; then it is readable anyway.
-        let _ = self.descriptor.write(1);
+        let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
         // After the write: a flag that is set first could be taken before it, and the descriptor would stay readable.
         self.has_rung.store(true, Ordering::Release);
     }
@@ -37,7 +37,7 @@ impl Bell {
         let has_rung = self.has_rung.swap(false, Ordering::Acquire);
         if has_rung {
             // It fails when a ring in between was taken by the last call.
-            let _ = self.descriptor.read();
+            let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
         }
         has_rung
     }

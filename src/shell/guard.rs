@@ -37,13 +37,12 @@ use std::path::PathBuf;
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::clock;
 use super::process::{ProcessId, close_all_on_exec};
 use super::signals::{STOP, Signals, with_clean_mask};
+use crate::shell::readable;
 
 /// How long a released guard may take to end. It has nothing to do but that.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
@@ -122,8 +121,7 @@ impl Guard {
     /// Whether it is gone, after its descriptor was readable: it never says anything.
     #[must_use]
     pub fn is_gone(&self) -> bool {
-        let ready = poll(&mut [PollFd::new(self.line.as_fd(), PollFlags::POLLIN)], PollTimeout::ZERO);
-        ready == Ok(1)
+        readable::is_readable(&self.line, Some(Duration::ZERO))
     }
 
     /// Tells it when the lease of the present run is over for good, as time since the boot; `None`: there is no lease.
@@ -219,19 +217,15 @@ pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(Proces
     let (mut heard, mut again) = (Heard::default(), END_AGAIN);
     loop {
         let left = heard.lease.map(|end| end.saturating_sub(clock::since_boot()));
-        // Rounded up: to wake before the deadline is to wake twice.
-        let timeout = left.map_or(PollTimeout::NONE, |left| {
-            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-        });
-        let said = poll(&mut [PollFd::new(line.as_fd(), PollFlags::POLLIN)], timeout);
-        if said == Ok(0) && heard.lease.is_some_and(|end| end <= clock::since_boot()) {
+        let has_said = readable::is_readable(&line, left);
+        if !has_said && heard.lease.is_some_and(|end| end <= clock::since_boot()) {
             if again == END_AGAIN {
                 log::warn!("the agent does not end its run, whose lease is over: it is ended from outside");
             }
             heard.lease = (!end_run(process)).then(|| clock::since_boot() + again);
             again = (again * 2).min(END_AGAIN_MAX);
         }
-        if said != Ok(1) {
+        if !has_said {
             continue;
         }
         let mut bytes = [0; 256];
@@ -248,7 +242,7 @@ pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(Proces
         }
     }
     if let Some(pidfd) = pidfd {
-        while poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE) == Err(Errno::EINTR) {}
+        while !readable::is_readable(&pidfd, None) {}
     }
     Watched::Died
 }

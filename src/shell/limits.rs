@@ -2,7 +2,7 @@
 
 use std::io;
 
-use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// More would help nobody, and the tools inherit the limit: some programs close every possible descriptor at their start,
 /// which takes minutes where a container sets 2^30.
@@ -14,10 +14,12 @@ const DESCRIPTORS_MAX: u64 = 1 << 20;
 /// # Errors
 /// What the system says; the old limit holds then.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
-    let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE)?;
+    // No limit is more than any number.
+    let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+    let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let wanted = hard.min(DESCRIPTORS_MAX).max(soft);
     if wanted > soft {
-        setrlimit(Resource::RLIMIT_NOFILE, wanted, hard)?;
+        setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum })?;
     }
     Ok(wanted)
 }
@@ -28,10 +30,10 @@ mod tests {
 
     #[test]
     fn the_limit_that_is_returned_holds() {
-        let (before, hard) = getrlimit(Resource::RLIMIT_NOFILE).expect("a limit");
+        let before = getrlimit(Resource::Nofile);
         let raised = raise_descriptor_limit().expect("raised");
-        assert_eq!(getrlimit(Resource::RLIMIT_NOFILE).expect("a limit"), (raised, hard));
-        assert!(raised >= before && (raised == hard || raised >= DESCRIPTORS_MAX));
+        assert_eq!(getrlimit(Resource::Nofile), Rlimit { current: Some(raised), ..before });
+        assert!(Some(raised) >= before.current && (Some(raised) == before.maximum || raised >= DESCRIPTORS_MAX));
         assert_eq!(raise_descriptor_limit().expect("again"), raised);
     }
 }

@@ -5,17 +5,16 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd as _;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use crate::shell::clock;
 use crate::shell::logging::utc;
 use crate::shell::process::boot_id;
+use crate::shell::readable;
 use crate::types::Mono;
 
 /// How long a holder that was killed may take to die. It holds the lock until the kernel has torn it down.
@@ -184,8 +183,7 @@ fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
     loop {
         let max = if is_dying(pid) { DEATH_MAX } else { patience };
         let left = (begin + max).since(clock::now().mono);
-        let slice = PollTimeout::try_from(left.min(SIGNAL_MAX)).unwrap_or(PollTimeout::ZERO);
-        if poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], slice) == Ok(1) {
+        if readable::is_readable(&pidfd, Some(left.min(SIGNAL_MAX))) {
             return true;
         }
         if left.is_zero() {

@@ -2,10 +2,11 @@
 
 use std::sync::OnceLock;
 
-use nix::sys::stat::{Mode, umask};
+use rustix::fs::Mode;
+use rustix::process::umask;
 
 /// Nothing for the group and nothing for others.
-const PRIVATE: Mode = Mode::from_bits_truncate(0o077);
+const PRIVATE: Mode = Mode::RWXG.union(Mode::RWXO);
 
 /// The umask that this process was started with, once it has another one.
 static STARTED_WITH: OnceLock<Mode> = OnceLock::new();

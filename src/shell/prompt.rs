@@ -26,11 +26,11 @@ use mio::unix::SourceFd;
 use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::clock;
+use super::file_stamp::{self, FileStamp};
 use super::lock::StateLock;
 use super::signals::Signals;
-use crate::config::is_loopback;
 use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
-use crate::types::{Mono, Now, Origin, Wall};
+use crate::types::{Mono, Now, Origin};
 
 pub use error::PromptError;
 use fails::FailLog;
@@ -124,9 +124,6 @@ impl PromptMaster {
     /// # Errors
     /// [`PromptError::System`], when it cannot wait for events.
     pub fn run(mut self, mut signals: Option<Signals>) -> Result<End, PromptError> {
-        if !is_loopback(self.address.ip()) {
-            log::warn!("the prompt master listens on {}, which other machines may reach", self.address);
-        }
         log::info!("prompt master ready: {} for {}", self.address, self.folders.root.display());
         if let Some(signals) = &signals {
             self.poll.registry().register(&mut SourceFd(&signals.as_fd().as_raw_fd()), SIGNALS, Interest::READABLE)?;
@@ -385,8 +382,6 @@ impl PromptMaster {
 
 /// Whether the file has not changed for so long. A moment in the future is one of another clock, and says nothing.
 fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
-    use std::os::unix::fs::MetadataExt as _;
-    let changed = u64::try_from(metadata.ctime()).unwrap_or_default() * 1_000_000;
-    let changed = Wall::from_micros(changed + u64::try_from(metadata.ctime_nsec()).unwrap_or_default() / 1000);
+    let changed = file_stamp::wall(FileStamp::from(metadata).changed);
     changed > now.wall || now.wall.since(changed) >= after
 }

@@ -8,12 +8,11 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 use super::clock;
 use super::prompt_create::{FOLDERS, TASKS};
 use crate::engine::master::{FileName, count_prompts};
 use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, Status};
+use crate::shell::readable;
 
 /// Why a master did not answer.
 #[derive(Debug, thiserror::Error)]
@@ -138,8 +137,7 @@ fn list(folder: &Path) -> io::Result<BTreeSet<FileName>> {
 
 /// Waits until the descriptor is readable, or the time is over; says which.
 pub fn wait(fd: &impl AsFd, time: Duration) -> bool {
-    let mut fds = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::try_from(time).unwrap_or(PollTimeout::MAX)).is_ok_and(|ready| ready > 0)
+    readable::is_readable(fd, Some(time))
 }
 
 impl From<&Status> for Counts {

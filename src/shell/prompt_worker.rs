@@ -15,19 +15,20 @@ mod results;
 mod runner;
 mod runs;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::os::fd::AsFd as _;
+use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
+use rustix::event::{PollFd, PollFlags, poll};
 
 use crate::engine::worker::{Effect, End, Kept, Settings, Tally, Worker};
 use crate::shell::clock;
 use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
+use crate::shell::readable;
 use crate::shell::signals::{STOP, Signals};
-use crate::types::Mono;
 
 use background::Background;
 use connection::{Connection, Dial, start_dial};
@@ -91,7 +92,7 @@ pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
     let root = work.root.canonicalize().map_err(unusable)?;
-    let host = host_part(&nix::unistd::gethostname().map_err(io::Error::from)?);
+    let host = host_part(OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()));
     // Both halves hold its lock: what is left of the run is ours until both are gone.
     let runs = Runs::open(&root, &host)?;
     let guard = match process::split()? {
@@ -169,31 +170,32 @@ impl Loop {
     }
 
     fn wait(&self, signals: &Signals) -> Ready {
-        let mut fds = vec![PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
+        let mut fds = vec![PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN)];
         let mut add = |fd, flags| {
-            fds.push(PollFd::new(fd, flags));
+            fds.push(PollFd::from_borrowed_fd(fd, flags));
             fds.len() - 1
         };
-        let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::POLLIN));
-        let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::POLLIN));
-        let keeping = self.keeping.as_ref().map(|keeping| add(keeping.as_fd(), PollFlags::POLLIN));
+        let guard = self.guard.as_ref().map(|guard| add(guard.as_fd(), PollFlags::IN));
+        let dial = self.dial.as_ref().map(|dial| add(dial.as_fd(), PollFlags::IN));
+        let keeping = self.keeping.as_ref().map(|keeping| add(keeping.as_fd(), PollFlags::IN));
         let connection = self.connection.as_ref().map(|connection| {
-            let out = if connection.is_behind() { PollFlags::POLLOUT } else { PollFlags::empty() };
-            add(connection.as_fd(), PollFlags::POLLIN | out)
+            let out = if connection.is_behind() { PollFlags::OUT } else { PollFlags::empty() };
+            add(connection.as_fd(), PollFlags::IN | out)
         });
         // EINTR: a signal arrives through its descriptor, so the next turn sees it.
-        let _ = poll(&mut fds, timeout(self.worker.poll_timeout().map(|(at, _)| at)));
+        let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
+        let _ = poll(&mut fds, timeout.and_then(readable::timespec).as_ref());
         let is = |at: Option<usize>, wanted: PollFlags| {
-            at.and_then(|at| fds.get(at)?.revents()).is_some_and(|flags| flags.intersects(wanted))
+            at.and_then(|at| fds.get(at)).is_some_and(|fd| fd.revents().intersects(wanted))
         };
-        let readable = PollFlags::POLLIN | PollFlags::POLLHUP | PollFlags::POLLERR;
+        let readable = PollFlags::IN | PollFlags::HUP | PollFlags::ERR;
         Ready {
             signals: is(Some(0), readable),
             guard: is(guard, readable),
             dialled: is(dial, readable),
             kept: is(keeping, readable),
             readable: is(connection, readable),
-            writable: is(connection, PollFlags::POLLOUT),
+            writable: is(connection, PollFlags::OUT),
         }
     }
 
@@ -300,11 +302,4 @@ impl Loop {
         }
         None
     }
-}
-
-/// Rounded up: a deadline must have come when the wait is over, or the loop would spin.
-fn timeout(deadline: Option<Mono>) -> PollTimeout {
-    let Some(deadline) = deadline else { return PollTimeout::NONE };
-    let millis = deadline.since(clock::now().mono).as_nanos().div_ceil(1_000_000);
-    PollTimeout::try_from(i32::try_from(millis).unwrap_or(i32::MAX)).unwrap_or(PollTimeout::MAX)
 }

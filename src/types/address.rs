@@ -131,17 +131,23 @@ fn read(text: &str, policy: &AddressPolicy) -> Result<PushAddress, Refusal> {
     if text.len() > ADDRESS_BYTES_MAX {
         return Err(Refusal::TooLong);
     }
+    let (host, port) = split_tcp(text)?;
+    let host = match host {
+        Host::Ip(ip) => Host::Ip(policy.check(ip, port)?),
+        Host::Name(name) => Host::Name(name),
+    };
+    Ok(PushAddress { host, port, key: None })
+}
+
+/// Host and port of `tcp://HOST:PORT`.
+pub(crate) fn split_tcp(text: &str) -> Result<(Host, u16), Refusal> {
     let rest = text.strip_prefix("tcp://").ok_or(Refusal::NotTcp)?;
     if rest.contains(';') {
         return Err(Refusal::Source);
     }
     let (host, port) = split_port(rest)?;
     let port = read_port(port)?;
-    let host = match read_host(host)? {
-        Host::Ip(ip) => Host::Ip(policy.check(ip, port)?),
-        Host::Name(name) => Host::Name(name),
-    };
-    Ok(PushAddress { host, port, key: None })
+    Ok((read_host(host)?, port))
 }
 
 fn split_port(rest: &str) -> Result<(&str, &str), Refusal> {

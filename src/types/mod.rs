@@ -17,9 +17,9 @@ mod time;
 mod tool;
 mod tool_set;
 
-pub(crate) use address::Host;
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
+pub(crate) use address::{Host, split_tcp};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
 pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Needs, Offer, Pace};
@@ -27,7 +27,7 @@ pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
 pub use origin::{Neighbourhood, Origin};
-pub use policy::{Counts, Policy};
+pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
 pub use task::{

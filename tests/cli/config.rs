@@ -90,6 +90,16 @@ fn a_controller_that_is_named_is_obeyed_or_refused() {
     let named = |line: &str| place.said(place.spawn(place.command(line).env("CONTROLLER_ADDRESS", &controller)));
     assert_eq!(named("config").code, Some(0));
     assert_eq!(named("stats").code, Some(0));
+    // An empty flag, or an address that cannot be one, is refused before anything is asked; an empty variable names none.
+    for named in ["", "tcp://127.0.0.1:99999", "tcp://127.0.0.1"] {
+        let mut command = place.command("stats");
+        command.args(["--controller", named]);
+        let by_flag = place.said(place.spawn(&mut command));
+        assert_eq!((by_flag.code, by_flag.out.as_str()), (Some(2), ""), "{named:?}: {by_flag:?}");
+        let by_variable = place.said(place.spawn(place.command("stats").env("CONTROLLER_ADDRESS", named)));
+        assert_eq!(by_variable.code, Some(if named.is_empty() { 0 } else { 2 }), "{named:?}: {by_variable:?}");
+        assert!(named.is_empty() || by_variable.err.contains("CONTROLLER_ADDRESS"), "{by_variable:?}");
+    }
     let elsewhere = Place::new();
     let far = elsewhere.command(&format!("agent --name far --controller {controller}")).spawn().unwrap();
     let by_variable = elsewhere.command("agent --name farther").env("CONTROLLER_ADDRESS", &controller).spawn().unwrap();

@@ -12,5 +12,6 @@ mod place;
 mod poison;
 mod policies;
 mod private;
+mod readme;
 mod service;
 mod store;

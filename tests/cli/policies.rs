@@ -210,8 +210,8 @@ fn a_task_starts_and_ends_in_its_time() {
     assert!(sentence.ends_with(": its submitter says so (__START_AFTER__)"), "{sentence}");
     place.ok("run ok --start-after +0.2");
     let said = place.llts("run patient --end-before +4");
-    assert_eq!(said.code, Some(143), "{said:?}");
-    says(&said, &["ended by signal 15: the time for its whole life was over"]);
+    assert_eq!(said.code, Some(124), "{said:?}");
+    says(&said, &["EXPIRED: the time for its whole life was over"]);
     assert_eq!(task(&place, "last")["__OUTCOME__"], "EXPIRED");
     let said = place.llts("retry last");
     assert_eq!(said.code, Some(4), "{said:?}");

@@ -187,7 +187,6 @@ fn the_checks_find_a_defect() {
         (Defect::OldRoundAsNew, "is that of another run"),
         (Defect::LyingStore, "is accepted before it is stored"),
         (Defect::LyingStore, "has a key and runs before it is stored"),
-        (Defect::LyingStore, "it goes back"),
         (Defect::UsedNumbers, "comes after"),
         (Defect::ForgottenProgress, "it goes back"),
         (Defect::HastyAgents, "takes too long"),

@@ -6,8 +6,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::time::TimeSpec;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::BenchError;
@@ -88,8 +87,9 @@ pub(crate) fn wait_readable(
 ) -> Result<bool, BenchError> {
     let count = {
         let all = std::iter::once(signals.as_fd()).chain(fds.iter().copied());
-        let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None).map_err(BenchError::io("wait"))?
+        let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        poll(&mut polled, timeout.as_ref()).map_err(BenchError::io("wait"))?
     };
     if signals.read().is_empty() { Ok(count > 0) } else { Err(BenchError::Interrupted) }
 }

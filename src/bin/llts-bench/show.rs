@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Write as _;
 use std::path::Path;
 
-use chrono::DateTime;
+use jiff::Timestamp;
 use llts::types::Wall;
 use serde_json::{Value, json};
 
@@ -68,8 +68,8 @@ impl Report {
     }
 
     fn date(&self) -> String {
-        let at = i64::try_from(self.at.micros()).ok().and_then(DateTime::from_timestamp_micros);
-        at.map(|at| at.format("%Y-%m-%d").to_string()).unwrap_or_default()
+        let at = i64::try_from(self.at.micros()).ok().and_then(|micros| Timestamp::from_microsecond(micros).ok());
+        at.map(|at| at.strftime("%Y-%m-%d").to_string()).unwrap_or_default()
     }
 
     fn to_json(&self) -> Value {

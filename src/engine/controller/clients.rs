@@ -53,6 +53,10 @@ impl Controller {
         if !submit.ignored.is_empty() {
             warnings.push(format!("the service sets {} itself; ignored", submit.ignored.join(", ")));
         }
+        if !submit.unknown.is_empty() {
+            let unknown = submit.unknown.join(", ");
+            warnings.push(format!("this controller knows no field {unknown}; a parameter of the task was made of it"));
+        }
         let parent = self.parent(&submit)?;
         let id = self.new_id(now.wall);
         let record = TaskRecord {

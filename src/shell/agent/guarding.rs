@@ -3,17 +3,17 @@
 //! Whoever guards the agent, that guard or its supervisor, also knows until when the run of an exclusive task may go on, and
 //! ends it should the agent be stopped then. The supervisor is told by a line on the standard output.
 
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use nix::sys::time::TimeSpec;
-use nix::sys::timer::{Expiration, TimerSetTimeFlags};
-use nix::sys::timerfd::{ClockId, TimerFd, TimerFlags};
+use rustix::event::Timespec;
+use rustix::time::{Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime};
 
 use super::process;
 use crate::engine::slot::Hold;
 use crate::shell::clock;
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
+use crate::shell::readable;
 use crate::shell::supervisor::{self, lease_line};
 use crate::types::Mono;
 
@@ -27,7 +27,7 @@ pub(super) struct Guarding {
     started: Mono,
     has_supervisor: bool,
     /// Wakes the agent at the end of a lease also when the machine was suspended until then, which no poll does.
-    alarm: Option<TimerFd>,
+    alarm: Option<OwnedFd>,
 }
 
 impl Guarding {
@@ -61,7 +61,7 @@ impl Guarding {
         }
     }
 
-    fn set_alarm(&mut self, until: Option<Duration>) -> nix::Result<()> {
+    fn set_alarm(&mut self, until: Option<Duration>) -> rustix::io::Result<()> {
         let Some(until) = until else {
             // Other runs shall not pay for it.
             self.alarm = None;
@@ -69,9 +69,11 @@ impl Guarding {
         };
         let alarm = match self.alarm.take() {
             Some(alarm) => alarm,
-            None => TimerFd::new(ClockId::CLOCK_BOOTTIME, TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK)?,
+            None => timerfd_create(TimerfdClockId::Boottime, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?,
         };
-        alarm.set(Expiration::OneShot(TimeSpec::from_duration(until)), TimerSetTimeFlags::TFD_TIMER_ABSTIME)?;
+        let it_value = readable::timespec(until).unwrap_or_default();
+        let once = Itimerspec { it_interval: Timespec::default(), it_value };
+        timerfd_settime(&alarm, TimerfdTimerFlags::ABSTIME, &once)?;
         self.alarm = Some(alarm);
         Ok(())
     }

@@ -6,21 +6,16 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::os::fd::{AsFd as _, BorrowedFd};
-use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 
 use super::{KeyError, check_owner, check_writers, public, server};
 use crate::config::CurveServerFiles;
 use crate::engine::zmtp::{PublicKey, ServerKeys};
+use crate::shell::file_stamp::FileStamp;
 use crate::types::Wall;
-
-/// A file that has changed so shortly before may change again without another stamp, and what was just created may still be
-/// written.
-const SETTLED: Duration = Duration::from_secs(2);
 
 /// The keys of a controller. Those in the folder may change while it runs.
 #[derive(Debug)]
@@ -28,38 +23,11 @@ pub struct KeyFolder {
     folder: PathBuf,
     keys: Arc<ServerKeys>,
     /// The folder and its files as they were when they were read; `None` if they must be read again, whatever they look like.
-    seen: Option<BTreeMap<PathBuf, Option<Stamp>>>,
+    seen: Option<BTreeMap<PathBuf, Option<FileStamp>>>,
     /// What was wrong with the folder or its files, so that it is said once.
     complaints: BTreeSet<String>,
     /// `None` where the kernel has no more of these.
     news: Option<Inotify>,
-}
-
-/// What changes when a file is written, replaced, or given to others. The time of the change of its status cannot be set back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    file: (u64, u64),
-    bytes: u64,
-    written: (i64, i64),
-    changed: (i64, i64),
-}
-
-impl From<&fs::Metadata> for Stamp {
-    fn from(metadata: &fs::Metadata) -> Self {
-        Self {
-            file: (metadata.dev(), metadata.ino()),
-            bytes: metadata.size(),
-            written: (metadata.mtime(), metadata.mtime_nsec()),
-            changed: (metadata.ctime(), metadata.ctime_nsec()),
-        }
-    }
-}
-
-impl Stamp {
-    fn is_settled(&self, now: Wall) -> bool {
-        let latest = u64::try_from(self.written.0.max(self.changed.0)).unwrap_or_default();
-        now.since(Wall::from_micros(latest.saturating_mul(1_000_000))) > SETTLED
-    }
 }
 
 impl KeyFolder {
@@ -118,7 +86,7 @@ impl KeyFolder {
                     keys.insert(key);
                 }
                 // It is about to be written; then it is looked at again.
-                Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.bytes == 0 && !it.is_settled(now)) => {}
+                Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.size == 0 && !it.is_settled(now)) => {}
                 Err(error) => {
                     complaints.insert(format!("{error}; it is passed over"));
                 }
@@ -163,17 +131,17 @@ fn watch(news: Option<&Inotify>, folder: &Path) {
 }
 
 /// The folder and its files. What is gone when it is looked at has no stamp.
-fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<Stamp>>, KeyError> {
+fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<FileStamp>>, KeyError> {
     let fail = |source| KeyError::Read { path: folder.to_owned(), source };
     let metadata = fs::metadata(folder).map_err(fail)?;
     check_owner(folder, &metadata)?;
     check_writers(folder, &metadata)?;
-    let mut stamps = BTreeMap::from([(folder.to_owned(), Some(Stamp::from(&metadata)))]);
+    let mut stamps = BTreeMap::from([(folder.to_owned(), Some(FileStamp::from(&metadata)))]);
     for entry in fs::read_dir(folder).map_err(fail)? {
         let entry = entry.map_err(fail)?;
         if !entry.file_name().to_string_lossy().starts_with('.') {
             let path = entry.path();
-            let stamp = fs::metadata(&path).ok().as_ref().map(Stamp::from);
+            let stamp = fs::metadata(&path).ok().as_ref().map(FileStamp::from);
             stamps.insert(path, stamp);
         }
     }

@@ -1,13 +1,15 @@
 //! The one wait of a loop: all peers by one epoll descriptor, and the descriptors of the loop itself.
 
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
-use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags, ppoll};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::time::TimeSpec;
+use rustix::buffer::spare_capacity;
+use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
+
+use crate::shell::readable;
 
 /// Events taken at once; what is beyond them is ready again in the next turn.
 const EVENTS_MAX: usize = 256;
@@ -24,57 +26,53 @@ pub(super) struct Ready {
 
 #[derive(Debug)]
 pub(super) struct Poller {
-    epoll: Epoll,
+    epoll: OwnedFd,
 }
 
 impl Poller {
     pub(super) fn new() -> io::Result<Self> {
-        Ok(Self { epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)? })
+        Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
     /// Watches a descriptor, told once for each news: whoever is told reads until there is nothing left.
     pub(super) fn add(&self, fd: impl AsFd, key: u64, writable: bool) -> io::Result<()> {
-        Ok(self.epoll.add(fd, EpollEvent::new(flags(writable), key))?)
+        Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
 
     /// Asks to be told of room to write, or no longer.
     pub(super) fn modify(&self, fd: impl AsFd, key: u64, writable: bool) -> io::Result<()> {
-        Ok(self.epoll.modify(fd, &mut EpollEvent::new(flags(writable), key))?)
+        Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
 
     /// Waits; says which of the foreign descriptors are readable, and what has happened to the watched ones.
     pub(super) fn wait(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> (Vec<bool>, Vec<Ready>) {
-        let all = std::iter::once(self.epoll.0.as_fd()).chain(fds.iter().copied());
-        let mut polled: Vec<PollFd<'_>> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
-        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
-        let _ = ppoll(&mut polled, timeout.map(TimeSpec::from_duration), None);
-        let mut readable = polled.iter().map(|fd| fd.any().unwrap_or(false));
+        let all = std::iter::once(self.epoll.as_fd()).chain(fds.iter().copied());
+        let mut readable = readable::wait(all, timeout).into_iter();
         let has_news = readable.next().unwrap_or(false);
         let foreign = readable.collect();
         (foreign, if has_news { self.take() } else { Vec::new() })
     }
 
     fn take(&self) -> Vec<Ready> {
-        let mut events = [EpollEvent::empty(); EVENTS_MAX];
-        let count = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
-            Ok(count) => count,
-            Err(Errno::EINTR) => 0,
+        let mut events = Vec::with_capacity(EVENTS_MAX);
+        match epoll::wait(&self.epoll, spare_capacity(&mut events), Some(&Timespec::default())) {
+            Ok(_) | Err(Errno::INTR) => {}
             Err(errno) => unreachable!("our own epoll descriptor is refused: {errno}"),
-        };
-        let ready = |event: &EpollEvent| {
-            let flags = event.events();
+        }
+        let ready = |event: &Event| {
+            let flags = event.flags;
             Ready {
-                key: event.data(),
-                readable: flags.contains(EpollFlags::EPOLLIN),
-                writable: flags.contains(EpollFlags::EPOLLOUT),
-                ended: flags.intersects(EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLHUP | EpollFlags::EPOLLERR),
+                key: event.data.u64(),
+                readable: flags.contains(EventFlags::IN),
+                writable: flags.contains(EventFlags::OUT),
+                ended: flags.intersects(EventFlags::RDHUP | EventFlags::HUP | EventFlags::ERR),
             }
         };
-        events[..count].iter().map(ready).collect()
+        events.iter().map(ready).collect()
     }
 }
 
-fn flags(writable: bool) -> EpollFlags {
-    let always = EpollFlags::EPOLLIN | EpollFlags::EPOLLRDHUP | EpollFlags::EPOLLET;
-    if writable { always | EpollFlags::EPOLLOUT } else { always }
+fn flags(writable: bool) -> EventFlags {
+    let always = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
+    if writable { always | EventFlags::OUT } else { always }
 }

@@ -32,7 +32,7 @@ use super::background::Bell;
 use super::door::{Call, Change, Door};
 use super::metrics::Metrics;
 use super::transport::Unsendable;
-use crate::config::{Config, Exposure, is_loopback};
+use crate::config::{Config, Exposure};
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::json::FieldLimits;
 
@@ -85,7 +85,7 @@ impl Http {
     pub fn start(config: &Config, limits: FieldLimits, metrics: &Arc<Metrics>) -> Result<Self, HttpError> {
         let http = &config.http;
         let token_file = http.token_file.clone().unwrap_or_else(|| config.paths.state_dir.join(TOKEN_FILE));
-        let is_local = is_loopback(http.address.ip());
+        let is_local = !http.is_open();
         let access = Access {
             token: token::read(&token_file, http.token_file.is_none())?,
             is_local,

@@ -43,7 +43,7 @@ fn of_file(file: &File) -> Result<String, String> {
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    if about.uid() != nix::unistd::geteuid().as_raw() || about.mode() & 0o077 != 0 {
+    if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o077 != 0 {
         return Err(format!(
             "it must belong to the user of the controller and have mode 600, not {:o}: otherwise others can read it; say \
              chmod 600",

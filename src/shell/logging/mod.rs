@@ -11,7 +11,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use chrono::{DateTime, SecondsFormat, Utc};
+use jiff::Timestamp;
 use log::{LevelFilter, Log, Metadata, Record};
 
 use crate::config::{LogFormat, LogPart, LogPiece, LogSection};
@@ -64,7 +64,7 @@ pub fn init(section: &LogSection, file: Option<&Path>) -> Result<(), LogError> {
 #[must_use]
 pub fn utc(wall: Wall) -> String {
     let micros = i64::try_from(wall.micros()).unwrap_or(i64::MAX);
-    DateTime::<Utc>::from_timestamp_micros(micros).unwrap_or_default().to_rfc3339_opts(SecondsFormat::Millis, true)
+    format!("{:.3}", Timestamp::from_microsecond(micros).unwrap_or_default())
 }
 
 fn logger(section: &LogSection, sink: Sink) -> Box<dyn Log> {

@@ -61,7 +61,7 @@ fn the_default_is_the_line_of_the_document() {
     say(&*fixture.logger(), Level::Warn, "hello");
     let text = fixture.text();
     let (time, rest) = text.split_once(' ').expect("a time");
-    assert!(DateTime::parse_from_rfc3339(time).is_ok() && time.ends_with('Z') && time.len() == 24, "{time}");
+    assert!(time.parse::<Timestamp>().is_ok() && time.ends_with('Z') && time.len() == 24, "{time}");
     assert_eq!(rest, "x.rs[line:7] WARN hello\n");
 }
 

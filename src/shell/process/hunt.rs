@@ -6,14 +6,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::procfs::{ProcessId, Stat, visit_all};
 use crate::shell::clock;
+use crate::shell::readable;
 use crate::types::Mono;
 
 /// Scans of one call. Each finds what was started during the one before it; a tree that still grows after so many is not
@@ -176,9 +176,7 @@ impl Pinned {
 
     /// Waits for its end until then at the latest; whether it has ended.
     pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
-        let remaining = deadline.since(clock::now().mono);
-        let timeout = PollTimeout::try_from(remaining).unwrap_or(PollTimeout::ZERO);
-        poll(&mut [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)], timeout) == Ok(1)
+        readable::is_readable(&self.pidfd, Some(deadline.since(clock::now().mono)))
     }
 
     /// Whether the signal was refused.

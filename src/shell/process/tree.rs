@@ -25,7 +25,7 @@ const REAPS_MAX: u32 = 10_000;
 /// When the kernel is older than 3.4.
 pub fn become_subreaper() -> io::Result<()> {
     sys::default_sigchld();
-    nix::sys::prctl::set_child_subreaper(true)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(())
 }
 
@@ -35,9 +35,9 @@ pub fn become_subreaper() -> io::Result<()> {
 /// # Errors
 /// As [`become_subreaper`].
 pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
-    nix::sys::prctl::set_child_subreaper(false)?;
+    rustix::process::set_child_subreaper(None)?;
     let started = start();
-    nix::sys::prctl::set_child_subreaper(true)?;
+    rustix::process::set_child_subreaper(Some(rustix::process::getpid()))?;
     Ok(started)
 }
 

@@ -47,6 +47,9 @@ impl PromptMaster {
         let refused = |source| PromptError::Listen { address, source };
         let mut listener = TcpListener::bind(address).map_err(refused)?;
         let address = listener.local_addr()?;
+        if config.prompt.is_open() {
+            log::warn!("the prompt master listens on {address}, which other machines may reach");
+        }
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);

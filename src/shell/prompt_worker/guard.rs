@@ -3,12 +3,11 @@
 use std::os::fd::AsFd as _;
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
 use super::PromptWorkerError;
 use super::runs::Runs;
 use crate::shell::clock;
 use crate::shell::process::{self, Ward};
+use crate::shell::readable;
 use crate::shell::signals::{STOP, Signal, Signals};
 use crate::types::ExitCode;
 
@@ -23,9 +22,7 @@ pub(super) fn watch(mut ward: Ward, runs: &Runs) -> Result<u8, PromptWorkerError
         if let Some(exit) = ward.try_wait()? {
             break exit;
         }
-        let mut fds = [PollFd::new(ward.as_fd(), PollFlags::POLLIN), PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        // EINTR: the next turn sees what it was.
-        let _ = poll(&mut fds, PollTimeout::NONE);
+        readable::wait([ward.as_fd(), signals.as_fd()], None);
         for _ in signals.read().into_iter().filter(|signal| *signal != Signal::SIGCHLD) {
             ward.signal(process::Signal::TERM);
         }
@@ -50,8 +47,7 @@ fn end_orphans(ward: &Ward, signals: &mut Signals) {
             log::error!("processes of the command are left that cannot be ended");
             return;
         }
-        let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-        let _ = poll(&mut fds, PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX));
+        readable::is_readable(signals.as_fd(), Some(left));
         signals.read();
     }
 }

@@ -6,12 +6,12 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::time::Duration;
 
-use nix::sys::eventfd::{EfdFlags, EventFd};
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::types::AddressPolicy;
 use crate::types::Mono;
@@ -53,7 +53,7 @@ pub(super) struct Resolver {
     questions: SyncSender<String>,
     answers: Receiver<Answer>,
     /// Counts the answers that were not taken over so far.
-    ready: Arc<EventFd>,
+    ready: Arc<OwnedFd>,
     cache: HashMap<String, Cached>,
     policy: AddressPolicy,
 }
@@ -61,8 +61,8 @@ pub(super) struct Resolver {
 impl Resolver {
     /// Starts the thread. It ends when the resolver is dropped and the lookup of the moment, if any, has returned.
     pub(super) fn start(policy: AddressPolicy) -> io::Result<Self> {
-        let flags = EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_SEMAPHORE;
-        let ready = Arc::new(EventFd::from_flags(flags)?);
+        let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE;
+        let ready = Arc::new(eventfd(0, flags)?);
         let (questions, incoming) = mpsc::sync_channel::<String>(QUESTIONS_MAX);
         let (outgoing, answers) = mpsc::channel();
         let bell = Arc::clone(&ready);
@@ -70,7 +70,8 @@ impl Resolver {
             for name in incoming {
                 let ips = look_up(&name);
                 // The counter holds far more answers than there are places for questions.
-                if outgoing.send(Answer { name, ips }).is_err() || bell.write(1).is_err() {
+                let ring = || rustix::io::write(&bell, &1u64.to_ne_bytes());
+                if outgoing.send(Answer { name, ips }).is_err() || ring().is_err() {
                     return;
                 }
             }
@@ -103,7 +104,7 @@ impl Resolver {
 
     /// Takes over one answer and names the host that it is for.
     pub(super) fn poll_answer(&mut self, now: Mono) -> Option<String> {
-        self.ready.read().ok()?;
+        rustix::io::read(&self.ready, &mut [0; 8]).ok()?;
         let Answer { name, ips } = self.answers.try_recv().ok()?;
         let ttl = if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         self.cache.insert(name.clone(), Cached { answer: Some(ips), until: Some(now + ttl) });
@@ -135,9 +136,8 @@ fn look_up(name: &str) -> Vec<IpAddr> {
 mod tests {
     use std::net::Ipv4Addr;
 
-    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-
     use super::*;
+    use crate::shell::readable;
 
     fn resolver(allow: &[&str]) -> Resolver {
         let policy =
@@ -147,7 +147,7 @@ mod tests {
 
     /// Blocks until the thread has answered.
     fn answered(resolver: &mut Resolver, now: Mono) -> String {
-        poll(&mut [PollFd::new(resolver.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE).unwrap();
+        assert!(readable::is_readable(&*resolver, None));
         resolver.poll_answer(now).unwrap()
     }
 

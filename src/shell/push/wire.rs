@@ -7,11 +7,11 @@
 
 use std::io;
 use std::net::{IpAddr, Shutdown, SocketAddr};
-use std::os::fd::{AsFd as _, AsRawFd as _, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nix::sys::epoll::EpollFlags;
+use rustix::event::epoll::EventFlags;
 
 use super::inbox::Inbox;
 use super::pace::Pace;
@@ -109,8 +109,7 @@ pub(super) struct Wire {
 struct Lost;
 
 impl Wire {
-    const NEWS: EpollFlags =
-        EpollFlags::EPOLLIN.union(EpollFlags::EPOLLOUT).union(EpollFlags::EPOLLRDHUP).union(EpollFlags::EPOLLET);
+    const NEWS: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
     /// Opens a wire and starts to connect as the owner of `pair`; a receiver with a key must prove that it has the secret to it.
     ///
@@ -149,8 +148,8 @@ impl Wire {
     }
 
     /// What to watch, and for what.
-    pub(super) fn watched(&self) -> (RawFd, EpollFlags) {
-        (self.stream.as_fd().as_raw_fd(), Self::NEWS)
+    pub(super) fn watched(&self) -> (BorrowedFd<'_>, EventFlags) {
+        (self.stream.as_fd(), Self::NEWS)
     }
 
     /// What is known of the connection.

@@ -3,11 +3,12 @@
 
 use std::os::unix::process::CommandExt;
 use std::process::Command;
+use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::raise;
 
 use super::*;
+use crate::shell::readable;
 
 /// Set in the process of a test.
 const ALONE: &str = "SIGNAL_TEST_ALONE";
@@ -40,8 +41,7 @@ fn alone_through(script: &str, test: impl FnOnce()) {
 }
 
 fn is_readable(signals: &Signals) -> bool {
-    let mut fds = [PollFd::new(signals.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, PollTimeout::ZERO).expect("polled") == 1
+    readable::is_readable(signals.as_fd(), Some(Duration::ZERO))
 }
 
 #[test]

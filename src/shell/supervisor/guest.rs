@@ -198,7 +198,7 @@ impl Drop for GuestFolder {
     fn drop(&mut self) {
         let named = self.0.file_name().is_some_and(is_name);
         let own = fs::symlink_metadata(&self.0)
-            .is_ok_and(|found| found.is_dir() && found.uid() == nix::unistd::geteuid().as_raw());
+            .is_ok_and(|found| found.is_dir() && found.uid() == rustix::process::geteuid().as_raw());
         if named && own && empty(&self.0) {
             let _ = removal::remove_and_unmount(&self.0);
         }

@@ -6,11 +6,11 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::child::Lines;
 use super::{Report, Service};
+use crate::shell::readable;
 use crate::shell::signals::{Signals, with_clean_mask};
 
 /// How to start a supervisor.
@@ -140,7 +140,6 @@ impl Launched {
 
 /// Waits until either is readable.
 fn wait_for(one: BorrowedFd<'_>, other: BorrowedFd<'_>) {
-    let mut fds = [PollFd::new(one, PollFlags::POLLIN), PollFd::new(other, PollFlags::POLLIN)];
     // An interruption is as good as an event: the caller looks again.
-    let _ = poll(&mut fds, PollTimeout::NONE);
+    readable::wait([one, other], None);
 }

@@ -6,11 +6,10 @@
 
 use std::fs;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
@@ -21,6 +20,7 @@ use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
+use crate::shell::readable;
 use crate::shell::removal;
 
 /// The lock of whoever stops a service. Its holder also takes the lock of the service for a moment; without this one, a second
@@ -167,11 +167,10 @@ fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<(), StopEr
     let until = clock::now().mono + patience;
     loop {
         let left = until.since(clock::now().mono);
-        let timeout = PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX);
-        match poll(&mut [PollFd::new(pidfd.as_fd(), PollFlags::POLLIN)], timeout) {
-            Ok(1..) => return Ok(()),
-            _ if left.is_zero() => return Err(StopError::StillThere { pid, patience }),
-            _ => {}
+        match readable::is_readable(pidfd, Some(left)) {
+            true => return Ok(()),
+            false if left.is_zero() => return Err(StopError::StillThere { pid, patience }),
+            false => {}
         }
     }
 }

@@ -7,7 +7,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
@@ -22,6 +21,7 @@ use crate::shell::limits::raise_descriptor_limit;
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
+use crate::shell::readable;
 use crate::shell::signals::Signals;
 use crate::shell::trust::{self, Part, Untrusted};
 
@@ -68,7 +68,7 @@ pub enum SupervisorError {
 pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)) -> Result<(), SupervisorError> {
     if options.detached {
         // EPERM: it leads a session already.
-        let _ = nix::unistd::setsid();
+        let _ = rustix::process::setsid();
     }
     // Dropped after the folder: until that is gone, no other command ends this service.
     let _keeper = options.guest.as_deref().map(GuestLock::join).transpose()?;
@@ -203,16 +203,10 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
     /// Sleeps until something happens or is due.
     fn wait(&self) {
         let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
-        // Rounded up: to wake before the deadline is to wake twice.
-        let timeout = due.map_or(PollTimeout::NONE, |due| {
-            PollTimeout::try_from(due + std::time::Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
-        });
         let pipes = self.children.values().flat_map(|child| [child.out.fd(), child.err.fd()]).flatten();
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
-        let all = std::iter::once(self.signals.as_fd()).chain(lifeline).chain(pipes);
-        let mut fds: Vec<_> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
         // Whatever it returns, each descriptor is looked at.
-        let _ = poll(&mut fds, timeout);
+        readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(pipes), due);
     }
 
     fn hear_signals(&mut self) {

@@ -20,6 +20,7 @@ mod source;
 mod store;
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -29,12 +30,13 @@ use std::time::Duration;
 
 use copy::{Copier, CopyError};
 pub use pristine::{Pristine, PristineFile, PristineFolder};
-use source::{Identity, Source};
+use source::Source;
 use store::{Entry, Store};
 
 use super::archive::{inventory, unpack_with_inventory};
 use super::{Limits, ToolError};
 use crate::shell::clock;
+use crate::shell::file_stamp::FileStamp;
 use crate::types::{Mono, ToolName};
 
 /// How often a tool is loaded again when its archive or its entry changes underneath.
@@ -97,7 +99,7 @@ pub struct ToolCache {
 
 /// What a process remembers of a tool.
 struct Known {
-    identity: Identity,
+    identity: FileStamp,
     /// Whether the identity stands for the content (see [`Source::settled`]).
     settled: bool,
     entry: Arc<Entry>,
@@ -172,8 +174,9 @@ impl ToolCache {
         self.current(tool)?.pristine(tool)
     }
 
-    fn identity(&self, tool: &ToolName) -> Option<Identity> {
-        Identity::of_path(&self.tools_dir.join(tool.archive_name()))
+    fn identity(&self, tool: &ToolName) -> Option<FileStamp> {
+        let metadata = fs::metadata(self.tools_dir.join(tool.archive_name()));
+        metadata.ok().map(|metadata| FileStamp::from(&metadata))
     }
 
     /// The entry that is certain to be that of the archive as it is.

@@ -19,13 +19,11 @@ use rustix::fs::{Mode, OFlags, ResolveFlags, openat2};
 
 use super::notice;
 use crate::shell::clock;
+use crate::shell::file_stamp::FileStamp;
 use crate::types::{Mono, Now, ToolName, ToolSet};
 
 /// Between two looks that notices ask for: many tools may come at once, and each look reads all names.
 const PAUSE: Duration = Duration::from_millis(50);
-
-/// Microseconds for which a change of the folder may leave no trace in its time: as coarse as clocks of file systems are.
-const SETTLE_MICROS: u64 = 3_000_000;
 
 /// Tools that are remembered as absent. An agent that lacks more than so many of those that tasks name has the wrong folder.
 const ABSENT_MAX: usize = 1000;
@@ -38,7 +36,8 @@ pub struct ToolsFolder {
     /// Bytes of the list: an agent with more has too many tools to tell, and is taken to have every one.
     list_bytes_max: usize,
     interval: Duration,
-    seen: Result<Stamp, io::ErrorKind>,
+    /// With whether a later change is sure to show.
+    seen: Result<(FileStamp, bool), io::ErrorKind>,
     /// Whether this process takes [`notice::SIGNAL`].
     is_noticed: bool,
     /// The folder that gives notice, as long as it is that of the path, or the nearest one above it that is there.
@@ -48,16 +47,6 @@ pub struct ToolsFolder {
     absent: Vec<ToolName>,
     looked: Mono,
     noticed: bool,
-}
-
-/// What tells whether the names in a folder have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Stamp {
-    device: u64,
-    inode: u64,
-    changed: (i64, i64),
-    /// Whether a later change is sure to show.
-    is_settled: bool,
 }
 
 impl ToolsFolder {
@@ -123,15 +112,15 @@ impl ToolsFolder {
 
     fn look(&mut self, now: Now, forced: bool) -> bool {
         (self.noticed, self.looked) = (false, now.mono);
-        let mut stamp = self.stamp(now);
-        let is_known = matches!((&stamp, &self.seen), (Ok(now), Ok(seen)) if now == seen && seen.is_settled);
+        let mut stamp = self.stamp();
+        let is_known = matches!((&stamp, &self.seen), (Ok(now), Ok((seen, true))) if now == seen);
         if is_known && !forced {
             return false;
         }
         // Before the names are read, so that none can come unnoticed in between; nor can the folder itself.
         self.watch();
         if stamp.is_err() {
-            stamp = self.stamp(now).inspect(|_| self.watch());
+            stamp = self.stamp().inspect(|_| self.watch());
         }
         let read = stamp.and_then(|stamp| Ok((stamp, self.read()?)));
         let (seen, set) = match read {
@@ -140,7 +129,7 @@ impl ToolsFolder {
                     log::info!("tools are taken from {}", self.dir.display());
                 }
                 self.absent.retain(|tool| !set.has(tool) && matches!(set, ToolSet::AllBut(_)));
-                (Ok(stamp), set)
+                (Ok((stamp, stamp.is_settled(now.wall))), set)
             }
             Err(error) => {
                 if self.seen.as_ref().err() != Some(&error.kind()) {
@@ -157,12 +146,8 @@ impl ToolsFolder {
         std::mem::replace(&mut self.set, set) != self.set
     }
 
-    fn stamp(&self, now: Now) -> io::Result<Stamp> {
-        let metadata = fs::metadata(&self.dir)?;
-        let changed = (metadata.mtime(), metadata.mtime_nsec());
-        let micros = u64::try_from(changed.0).unwrap_or_default().saturating_mul(1_000_000);
-        let is_settled = micros.saturating_add(SETTLE_MICROS) <= now.wall.micros();
-        Ok(Stamp { device: metadata.dev(), inode: metadata.ino(), changed, is_settled })
+    fn stamp(&self) -> io::Result<FileStamp> {
+        fs::metadata(&self.dir).map(|metadata| FileStamp::from(&metadata))
     }
 
     /// Has notice given of the names in the folder; of one that is not there, by the folder in which it, or its parent, has to come.

@@ -15,6 +15,7 @@ use rustix::fs::{AtFlags, Stat};
 use rustix::io::Errno;
 
 use super::sys;
+use crate::shell::file_stamp::{self, FileTime};
 use crate::types::Wall;
 
 /// Why a folder is not used again.
@@ -42,13 +43,10 @@ pub(super) struct Held {
     descriptor: OwnedFd,
     made: Option<Facts>,
     /// When it was last changed, if it is settled.
-    settled: Option<ChangeTime>,
+    settled: Option<FileTime>,
     /// When it was last changed as it was left for the next task.
-    left: Option<ChangeTime>,
+    left: Option<FileTime>,
 }
-
-/// Seconds and nanoseconds by the clock of the file system.
-type ChangeTime = (i64, i64);
 
 /// What was found right.
 pub(super) struct Looked {
@@ -211,13 +209,11 @@ impl AsFd for Held {
     }
 }
 
-fn changed_at(stat: &Stat) -> ChangeTime {
+fn changed_at(stat: &Stat) -> FileTime {
     #[expect(clippy::unnecessary_cast, reason = "the width depends on the architecture")]
     (stat.st_ctime as i64, stat.st_ctime_nsec as i64)
 }
 
 fn is_before(stat: &Stat, moment: Wall) -> bool {
-    let (seconds, nanos) = changed_at(stat);
-    let micros = i128::from(seconds) * 1_000_000 + i128::from(nanos / 1000);
-    micros < i128::from(moment.micros())
+    file_stamp::wall(changed_at(stat)) < moment
 }

@@ -13,6 +13,21 @@ fn what_the_service_sets_itself_is_not_believed() {
     assert_eq!(*world.record(task).submitted, format!("\"{}\":\"t\"", words::OPERATION));
 }
 
+/// A client that is newer than its controller, or mistypes, hears of what is not obeyed.
+#[test]
+fn a_field_that_the_controller_does_not_know_is_named_in_the_answer() {
+    let mut world = World::new();
+    let newer = format!("__{}__", "BEFORE_LUNCH");
+    let known =
+        Fields::new().with(words::EXCLUSIVE, true).with(words::GIVEN_ID, "g").with("__mine__", 1u32).with("a", 1u32);
+    let Reply::Submitted { warning: None, .. } = world.submit(&known) else { panic!() };
+    let Reply::Submitted { task, warning: Some(warning), .. } = world.submit(&known.with(&newer, true)) else {
+        panic!()
+    };
+    assert!(warning.contains(&newer), "{warning}");
+    assert!(world.record(task).submitted.contains(&newer), "it is a parameter all the same");
+}
+
 /// Document, section 2.3; the newest of several matches.
 #[test]
 fn a_query_finds_by_all_fields_the_newest() {
@@ -70,6 +85,7 @@ fn a_search_goes_slice_by_slice() {
             parent: None,
             policy: Arc::default(),
             ignored: Vec::new(),
+            unknown: Vec::new(),
         };
         let _ = world.controller.handle_request(world.now, ticket, Request::Submit(Box::new(submit)));
         while world.controller.poll_effect().is_some() {}
