@@ -10,6 +10,7 @@ use crate::shell::agent;
 use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
+use crate::shell::prompt_worker::Runs;
 use crate::shell::supervisor::{self, GuestLock};
 
 #[derive(Args, Debug)]
@@ -23,25 +24,31 @@ pub(super) struct GuardArgs {
     /// It hosts a service in this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
+    /// It works off prompts in this root folder
+    #[arg(long, value_name = "DIR", conflicts_with = "guest")]
+    prompts: Option<PathBuf>,
 }
 
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is no process", args.pid)))?;
     let process = ProcessId { pid, start_time: args.start_time };
-    // Held when the guarded process goes on, and by what this process detaches into.
+    // Both are held when the guarded process goes on, and by what this process detaches into.
     let _keeper = args.guest.as_deref().map(GuestLock::join).transpose().map_err(Failure::failed)?;
+    let runs = args.prompts.as_deref().map(Runs::of_this_host).transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next one of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
     if args.guest.is_none()
+        && runs.is_none()
         && let Err(error) = agent::step_out(&session.config)
     {
         log::warn!("{error}");
     }
     if guard::watch(process, std::io::stdin(), end_below) == Watched::Died {
-        match &args.guest {
-            None => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
-            Some(folder) => drop(supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?),
+        match (&args.guest, runs) {
+            (Some(folder), _) => drop(supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?),
+            (None, Some(runs)) => runs.sweep_after_death().map_err(Failure::failed)?,
+            (None, None) => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
         }
     }
     Ok(0)

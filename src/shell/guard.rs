@@ -91,6 +91,13 @@ impl GuardPlan {
         self
     }
 
+    /// The same, for a prompt worker with this root folder.
+    #[must_use]
+    pub fn of_prompts(mut self, root: PathBuf) -> Self {
+        self.duty = vec!["--prompts".into(), root.into()];
+        self
+    }
+
     /// Starts the guard and returns when it has detached. Nobody may reap children meanwhile, and orphans must not be
     /// adopted by this process: see [`super::process::without_adoption`].
     ///

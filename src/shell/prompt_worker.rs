@@ -4,36 +4,36 @@
 //! a file, its output goes to files, its end is a descriptor. Nor does it wait for a disk: results are put in place in the
 //! background. So a check is answered at once, whatever the command does.
 //!
-//! Beside it stands its guard ([`process::split`]): a worker that is killed leaves no command running, which would work on a
-//! prompt that others have by now.
+//! Beside it stands its guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a
+//! prompt that others have by now. A worker whose guard is killed stops.
 
 mod background;
 mod connection;
-mod guard;
 mod locked;
 mod results;
 mod runner;
 mod runs;
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, poll};
 
+use super::guard::{Guard, GuardError, GuardPlan};
 use crate::engine::worker::{Effect, End, Kept, Settings, Tally, Worker};
 use crate::shell::clock;
-use crate::shell::process::{self, Command, CommandError, Guarded, Half, RecordError};
+use crate::shell::process::{self, Command, CommandError, RecordError};
 use crate::shell::readable;
 use crate::shell::signals::{STOP, Signals};
 
 use background::Background;
 use connection::{Connection, Dial, start_dial};
 use runner::Runner;
-use runs::{Runs, host_part};
+pub use runs::Runs;
+use runs::host;
 
 /// What to work for, and with what.
 #[derive(Clone, Debug)]
@@ -69,46 +69,39 @@ pub enum PromptWorkerError {
     /// The run records cannot be kept.
     #[error(transparent)]
     Record(#[from] RecordError),
+    /// It would leave its command running when it is killed.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
     /// The system refuses something that every process may have.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
-/// What has ended here.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// The worker: why, and what it has worked off.
-    Worker(End, Tally),
-    /// Its guard, which exits as the worker did. The worker has said everything that there is to say.
-    Guard(u8),
-}
-
-/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP. Splits the process, and returns in both halves: call
+/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP; returns why it has ended, and what it has worked off. Call
 /// it before any thread is started.
 ///
 /// # Errors
 /// [`PromptWorkerError`], before the master is even looked for.
-pub fn run(work: Work) -> Result<Ended, PromptWorkerError> {
+pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerError> {
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
     let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
     let root = work.root.canonicalize().map_err(unusable)?;
-    let host = host_part(OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()));
-    // Both halves hold its lock: what is left of the run is ours until both are gone.
+    let host = host();
     let runs = Runs::open(&root, &host)?;
-    let guard = match process::split()? {
-        Half::Guard(ward) => return guard::watch(ward, &runs).map(Ended::Guard),
-        Half::Ward(guard) => guard,
-    };
+    // The kernel ends everything in a pid namespace whose first process ends. Before the worker adopts what detaches from it.
+    let guard = (std::process::id() != 1).then(|| guard.of_prompts(root.clone()).start()).transpose()?;
+    process::become_subreaper()?;
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let runner = Runner::start(&root, command, runs, work.durable)?;
     let worker = Worker::new(work.settings, clock::now());
     let name = host.clone();
     let master = (work.host, work.port);
-    let (guard, dial, keeping, connection) = (Some(guard), None, None, None);
-    let turns = Loop { master, host, name, guard, worker, runner, dial, keeping, connection };
-    let (end, tally) = turns.serve(&mut signals);
-    Ok(Ended::Worker(end, tally))
+    let (dial, keeping, connection) = (None, None, None);
+    let mut turns = Loop { master, host, name, guard, worker, runner, dial, keeping, connection };
+    let ended = turns.serve(&mut signals);
+    turns.guard.into_iter().for_each(Guard::release);
+    Ok(ended)
 }
 
 struct Loop {
@@ -116,8 +109,8 @@ struct Loop {
     host: String,
     /// How we call ourselves on the present connection, or did on the last.
     name: String,
-    /// `None` once it is dead.
-    guard: Option<Guarded>,
+    /// `None` once it is dead, and for a worker that needs none.
+    guard: Option<Guard>,
     worker: Worker,
     runner: Runner,
     dial: Option<Dial>,
@@ -137,7 +130,7 @@ struct Ready {
 }
 
 impl Loop {
-    fn serve(mut self, signals: &mut Signals) -> (End, Tally) {
+    fn serve(&mut self, signals: &mut Signals) -> (End, Tally) {
         loop {
             if let Some(end) = self.obey() {
                 return (end, self.worker.tally());

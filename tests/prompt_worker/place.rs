@@ -88,7 +88,7 @@ impl Place {
     /// Living processes that were started here, without `llts` itself: pid and command line.
     pub(crate) fn commands(&self) -> Vec<(i32, String)> {
         let mut found = folder::processes(self.0.path());
-        found.retain(|(_, line)| !line.contains("llts prompt"));
+        found.retain(|(_, line)| !line.contains("llts prompt") && !line.contains("llts guard"));
         found
     }
 
@@ -107,20 +107,12 @@ impl Program {
         signal(i32::try_from(self.0.id()).expect("a pid"), with);
     }
 
-    /// The half of a worker that works: the child of the one that was started.
+    /// The guard of a worker.
     #[track_caller]
-    pub(crate) fn ward(&self) -> i32 {
-        let parent = format!(" {} ", self.0.id());
-        let is_child = |pid: &i32| {
-            let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-            // Behind the name and the state.
-            stat.rsplit_once(')').is_some_and(|(_, rest)| rest[2..].starts_with(&parent))
-        };
-        let pids = fs::read_dir("/proc")
-            .expect("/proc")
-            .flatten()
-            .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-        pids.into_iter().find(is_child).expect("a ward")
+    pub(crate) fn guard(&self, place: &Place) -> i32 {
+        let words = format!("guard --pid {} ", self.0.id());
+        let found = folder::processes(place.0.path()).into_iter().find(|(_, line)| line.contains(&words));
+        found.expect("a guard").0
     }
 
     /// Waits for its end.

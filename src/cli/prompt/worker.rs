@@ -10,8 +10,9 @@ use super::super::Session;
 use super::super::exit::{self, Failure};
 use crate::config::Durability;
 use crate::engine::worker::{End, Settings, Tally};
+use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
-use crate::shell::prompt_worker::{self, Ended, PromptWorkerError, Work};
+use crate::shell::prompt_worker::{self, PromptWorkerError, Work};
 
 const COMMAND: &str = "\
 The command runs in DIR, once for each prompt. It finds the prompt on its standard input
@@ -75,14 +76,11 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let master = format!("{host}:{port}");
     let durable = config.controller.durability == Durability::Disk;
     let work = Work { host, port, root, command, settings, durable };
-    let ended = prompt_worker::run(work).map_err(|error| match error {
+    let guard = GuardPlan::new(Session::program()?, session.config_file());
+    let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),
     })?;
-    let (end, Tally { all, failed }) = match ended {
-        Ended::Guard(code) => return Ok(code),
-        Ended::Worker(end, tally) => (end, tally),
-    };
     match end {
         End::Stopped | End::MasterGone if failed > 0 => {
             Err(Failure::failed(format!("{failed} of {all} prompts failed")))

@@ -1,5 +1,5 @@
-//! The system calls for which there is no safe wrapper: the start of a child in our memory, `fork`, `wait4`, a `waitid` that
-//! tells the pid, `close_range`. The only unsafe code of the process part.
+//! The system calls for which there is no safe wrapper: the start of a child in our memory, `wait4`, a `waitid` that tells
+//! the pid, `close_range`. The only unsafe code of the process part.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -213,16 +213,6 @@ pub(super) fn wait4(pid: Pid) -> Result<Option<Waited>> {
         0 => Ok(None),
         -1 => Err(last_error()),
         _ => Ok(Some(Waited { status, usage })),
-    }
-}
-
-/// Makes a copy of the process, which goes on from here like this one: the number of the copy, `None` in the copy.
-pub(super) fn fork() -> Result<Option<Pid>> {
-    // SAFETY: the caller has seen to it that there is one thread only, so that no lock is held by a thread which the copy
-    // does not have.
-    match unsafe { libc::fork() } {
-        -1 => Err(last_error()),
-        pid => Ok(pid_of(pid)),
     }
 }
 

@@ -19,6 +19,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,7 @@ impl Subject for PromptRun {
 
 /// What is known of all runs of this realm below one root.
 #[derive(Debug)]
-pub(super) struct Runs {
+pub struct Runs {
     root: PathBuf,
     host: String,
     folder: PathBuf,
@@ -71,6 +72,23 @@ pub(super) struct Runs {
 }
 
 impl Runs {
+    /// As [`Self::open`], for the guard of a worker: what that leaves is of this realm until the guard is gone as well.
+    ///
+    /// # Errors
+    /// When the folders cannot be made.
+    pub fn of_this_host(root: &Path) -> Result<Self, PromptWorkerError> {
+        Self::open(root, &host())
+    }
+
+    /// Ends the run of a worker that was killed: the duty of its guard.
+    ///
+    /// # Errors
+    /// When somebody has removed the folders and they cannot be made again.
+    pub fn sweep_after_death(&self) -> Result<(), PromptWorkerError> {
+        self.reopen()?.sweep();
+        Ok(())
+    }
+
     /// Makes the folders, and says that a worker lives.
     ///
     /// # Errors
@@ -241,8 +259,12 @@ fn remove_folder(path: &Path) {
     }
 }
 
-/// A host's name as a part of a path.
-pub(super) fn host_part(name: &OsStr) -> String {
+/// The name of this host, as a part of a path.
+pub(super) fn host() -> String {
+    host_part(OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()))
+}
+
+fn host_part(name: &OsStr) -> String {
     let allowed = |letter: &char| letter.is_ascii_alphanumeric() || "_-.".contains(*letter);
     let part: String = name.to_string_lossy().chars().filter(allowed).take(64).collect();
     if part.trim_matches('.').is_empty() { "localhost".to_owned() } else { part }
