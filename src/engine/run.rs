@@ -51,11 +51,8 @@ pub(crate) enum Step {
     Signal(Signal),
     /// This signal, and then a look at what is left.
     Sweep(Signal),
-    /// Nothing is left, or it has withstood all signals.
-    Over {
-        /// Whether something is left.
-        left: bool,
-    },
+    /// Nothing is left, or what is left has withstood all signals.
+    Over,
 }
 
 /// The processes of one run. `E` is what is known of the end of the root.
@@ -96,22 +93,17 @@ impl<E> RunMachine<E> {
 
     /// Begins to end the root; once begun, it goes on by itself.
     pub(crate) fn end(&mut self, now: Now, terms: &Terms) -> Step {
-        if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.climb(now, terms) }
+        if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.handle_timeout(now, terms) }
     }
 
     /// Whether any process is left.
     pub(crate) fn handle_tree(&mut self, now: Now, left: bool, terms: &Terms) -> Step {
         match self.end {
-            Some(_) if !left => self.over(left),
+            Some(_) if !left => self.over(),
             // What was born since the root was signalled has had no SIGTERM.
-            Some(_) if !self.is_signalled() => self.sweep(now, terms),
+            Some(_) if !self.is_signalled() => self.handle_timeout(now, terms),
             Some(_) | None => Step::Wait,
         }
-    }
-
-    /// The next signal is due.
-    pub(crate) fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
-        if self.end.is_none() { self.climb(now, terms) } else { self.sweep(now, terms) }
     }
 
     /// No more time for what is to end.
@@ -120,34 +112,31 @@ impl<E> RunMachine<E> {
         Step::Wait
     }
 
-    /// SIGTERM first, SIGKILL from then on. The last one is SIGKILL, also when it is the only one: nothing may outlive the ladder.
-    fn climb(&mut self, now: Now, terms: &Terms) -> Step {
-        self.signals += 1;
-        let is_last = terms.kills_max.is_some_and(|max| self.signals >= max);
-        self.due = (!is_last).then(|| now.mono + terms.kill_interval);
-        let is_polite = self.signals == 1 && !is_last && terms.is_polite;
-        Step::Signal(if is_polite { Signal::Terminate } else { Signal::Kill })
-    }
-
-    /// The same for what the root has left behind.
-    fn sweep(&mut self, now: Now, terms: &Terms) -> Step {
-        if terms.sweeps_max.is_some_and(|max| self.signals > max) {
-            return self.over(true);
+    /// The next signal is due: SIGTERM is the first one, and all others are SIGKILL. So is the last one to the root, also when it is the
+    /// only one: nothing may outlive the ladder.
+    pub(crate) fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
+        let lives = self.end.is_none();
+        if !lives && terms.sweeps_max.is_some_and(|max| self.signals > max) {
+            log::error!("processes of the run are left that cannot be ended");
+            return self.over();
         }
         self.signals += 1;
         let is_first = self.signals == 1;
-        let is_polite = is_first && terms.is_polite;
-        self.due = Some(now.mono + if is_polite { terms.grace } else { terms.sweep_interval });
-        match (is_polite, is_first) {
-            (true, _) => Step::Signal(Signal::Terminate),
-            (false, true) => Step::Signal(Signal::Kill),
-            (false, false) => Step::Sweep(Signal::Kill),
-        }
+        let is_last = lives && terms.kills_max.is_some_and(|max| self.signals >= max);
+        let is_polite = is_first && !is_last && terms.is_polite;
+        let pause = match (lives, is_polite) {
+            (true, _) => terms.kill_interval,
+            (false, true) => terms.grace,
+            (false, false) => terms.sweep_interval,
+        };
+        self.due = (!is_last).then(|| now.mono + pause);
+        let signal = if is_polite { Signal::Terminate } else { Signal::Kill };
+        if lives || is_first { Step::Signal(signal) } else { Step::Sweep(signal) }
     }
 
-    const fn over(&mut self, left: bool) -> Step {
+    const fn over(&mut self) -> Step {
         self.due = None;
-        Step::Over { left }
+        Step::Over
     }
 }
 
@@ -229,7 +218,7 @@ mod tests {
         assert_eq!(story.left(true), Step::Wait);
         assert_eq!(story.next(), Some((TERMS.grace, Step::Sweep(Signal::Kill))));
         assert!((0..1000).all(|_| story.next() == Some((SWEEP_INTERVAL, Step::Sweep(Signal::Kill)))));
-        assert_eq!((story.left(false), story.run.due()), (Step::Over { left: false }, None));
+        assert_eq!((story.left(false), story.run.due()), (Step::Over, None));
     }
 
     #[test]
@@ -239,7 +228,7 @@ mod tests {
         assert_eq!(story.left(true), TERMINATE);
         let sweep = |pause| Some((pause, Step::Sweep(Signal::Kill)));
         assert_eq!([story.next(), story.next()], [sweep(TERMS.grace), sweep(SWEEP_INTERVAL)]);
-        assert_eq!(story.next(), Some((SWEEP_INTERVAL, Step::Over { left: true })));
+        assert_eq!(story.next(), Some((SWEEP_INTERVAL, Step::Over)));
         assert_eq!(story.next(), None);
     }
 

@@ -71,6 +71,32 @@ fn what_a_killed_worker_leaves_is_ended_by_its_guard() {
     place.is_clean();
 }
 
+/// Nothing but its brand tells whose it is: its environment, its session and its parent are others.
+#[test]
+fn what_has_got_away_from_a_killed_worker_is_ended_by_its_guard() {
+    let (place, master) = (Place::new(), Master::new());
+    let escape = "(env -i setsid sh -c 'echo $$ >escaped; exec sleep 1000' &); while :; do sleep 1000; done";
+    let worker = place.worker(master.address(), &[], escape);
+    let mut peer = master.join();
+    peer.request("a.txt", "x");
+    let mut escaped = 0;
+    eventually("a process that got away", || {
+        escaped = fs::read_to_string(place.path("escaped")).ok().and_then(|pid| pid.trim().parse().ok()).unwrap_or(0);
+        sleeps(escaped)
+    });
+    worker.signal(Signal::KILL);
+    worker.said();
+    let is_left = sleeps(escaped);
+    if is_left {
+        signal(escaped, Signal::KILL);
+    }
+    assert!(!is_left, "{escaped}");
+}
+
+fn sleeps(pid: i32) -> bool {
+    fs::read(format!("/proc/{pid}/cmdline")).is_ok_and(|line| line.starts_with(b"sleep\0"))
+}
+
 #[test]
 fn a_worker_whose_guard_is_killed_stops() {
     let (place, master) = (Place::new(), Master::new());

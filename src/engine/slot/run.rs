@@ -316,7 +316,7 @@ impl Slot {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            Step::Over { .. } => {
+            Step::Over => {
                 if let Some(result) = machine.end.take() {
                     run.state = State::Removing { result };
                 }

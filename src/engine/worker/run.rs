@@ -159,12 +159,7 @@ impl Worker {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            Step::Over { left } => {
-                if left {
-                    log::error!("processes of the command are left that cannot be ended");
-                }
-                self.settle(now);
-            }
+            Step::Over => self.settle(now),
         }
     }
 
