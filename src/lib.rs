@@ -37,7 +37,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `defaults.toml`, which is also the documentation of every key, and the user's file over it, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::endpoint`], who may have one; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -90,6 +90,15 @@
 //! A door of its own, over TCP: the prompt master hands the files of a folder out to workers ([`shell::prompt`]), a worker runs any
 //! command for each ([`shell::prompt_worker`]). Nobody else moves the files, and what a worker says of one counts only while it has
 //! it; so each ends once, whoever is killed when.
+//!
+//! # Where to begin
+//!
+//! | to add | touch, in this order |
+//! |---|---|
+//! | a request | `protocol/words.rs` (its kind), `protocol/request.rs` (variant, list, parser; [`protocol::request::only_asks`] if it changes nothing), `protocol/reply.rs` if it has an answer of its own (the compiler then asks `engine/controller/effect.rs` what that claims), a file in `engine/controller/requests/`, a builder in `protocol/client/`, a method in `client/`, a file in `cli/` and its line in `cli/args.rs` |
+//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default, and the engine that obeys it: wire, command line, configuration and store follow the table |
+//! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, and one line in [`shell::controller`] |
+//! | a key of the configuration | `config/defaults.toml` (unit, default, reason), and the section that reads it |
 //!
 //! [`poll_effect`]: engine::controller::Controller::poll_effect
 //! [`poll_timeout`]: engine::controller::Controller::poll_timeout

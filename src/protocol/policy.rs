@@ -1,11 +1,13 @@
 //! The policy of a task, read from what was submitted over the defaults of the configuration (design, section 5).
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::code::{Code, Refusal};
+use super::json::ObjectWriter;
 use super::typed::{bad, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Policy, PolicyField, PolicySlot};
+use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Wall};
 
 /// The field of a policy that a word of the wire names.
 pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
@@ -59,6 +61,58 @@ fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) ->
         PolicySlot::Labels(of) => put(of(policy), Some(labels(fields, word)?)),
     }
     Ok(())
+}
+
+/// Writes a policy as it was agreed. A value that is 0, false or none is left out.
+pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
+    // The places of a policy are told for those who write to it.
+    let (mut policy, mut none) = (policy.clone(), Policy::default());
+    let (policy, none) = (&mut policy, &mut none);
+    for field in Policy::FIELDS {
+        match field.slot {
+            PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
+            PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
+            PolicySlot::Time(of) if of(policy) != of(none) => {
+                writer.literal(&word(field), of(policy).as_secs_f64());
+            }
+            PolicySlot::Limit(of) => {
+                if let Some(limit) = of(policy) {
+                    writer.literal(&word(field), limit.as_secs_f64());
+                }
+            }
+            PolicySlot::Moment(of) => {
+                if let Some(at) = of(policy) {
+                    writer.literal(&word(field), at);
+                }
+            }
+            PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
+            PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
+            PolicySlot::Priority(_)
+            | PolicySlot::Count(_)
+            | PolicySlot::Time(_)
+            | PolicySlot::Truth(_)
+            | PolicySlot::Labels(_) => {}
+        }
+    }
+}
+
+/// Reads what [`write`] wrote. What was agreed holds, whatever bounds a new task has to keep to; `None` for what is no policy.
+pub(super) fn restore(fields: &Fields) -> Option<Policy> {
+    let mut policy = Policy::default();
+    for (word, value) in fields.iter() {
+        let policy = &mut policy;
+        let time = || Duration::try_from_secs_f64(value.as_f64()?).ok();
+        match field(word)?.slot {
+            PolicySlot::Priority(of) => *of(policy) = i8::try_from(value.as_i64()?).ok()?,
+            PolicySlot::Count(of) => *of(policy) = u32::try_from(value.as_u64()?).ok()?,
+            PolicySlot::Time(of) => *of(policy) = time()?,
+            PolicySlot::Limit(of) => *of(policy) = Some(time()?),
+            PolicySlot::Moment(of) => *of(policy) = Some(Wall::from_unix_seconds(value.as_f64()?)?),
+            PolicySlot::Truth(of) => *of(policy) = value.as_bool()?,
+            PolicySlot::Labels(of) => *of(policy) = Labels::parse(value.as_text()?).ok()?,
+        }
+    }
+    Some(policy)
 }
 
 fn put<T>(place: &mut T, value: Option<T>) {

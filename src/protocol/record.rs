@@ -11,8 +11,14 @@ use super::request::{self, Rules};
 use super::{address, history, policy, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
-    PhaseTimes, Round, RunResult, Scalar, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    PhaseTimes, Policy, Round, RunResult, Scalar, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
+
+/// The version of what stands in [`Row::state`]: 1 has the policy of the task. Before it there was no version.
+const VERSION: u32 = 1;
+
+/// What the names of the fields of the policy begin with, so that they are not those of the state.
+const POLICY: &str = "policy:";
 
 /// One row. Every number fits the signed 64 bits of SQLite.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -64,7 +70,20 @@ pub fn encode(record: &TaskRecord) -> Row {
     }
 }
 
+/// Whether a row says what its submitter was promised. One of before that was stored takes what the configuration says now.
+#[must_use]
+pub fn has_terms(row: &Row) -> bool {
+    members(&row.state).is_some_and(|members| json::member(members, words::RECORD_VERSION).is_some())
+}
+
+/// What stands between the braces of an object.
+fn members(object: &str) -> Option<&str> {
+    object.strip_prefix('{')?.strip_suffix('}')
+}
+
 fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::RECORD_VERSION, VERSION);
+    writer.prefixed(POLICY.to_owned(), |writer| policy::write(&record.policy, writer));
     writer.literal(words::SEQ, record.pushes);
     let Counts { fails, timeouts, losses, defers } = record.counts;
     for (name, count) in
@@ -121,8 +140,8 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a row. The address is checked anew, and the policy read anew: what may be reached, and what holds for a task that
-/// does not say otherwise, is for the present configuration to say.
+/// Reads a row. The address is checked anew: what may be reached is for the present configuration to say. The policy is what was
+/// agreed when the task was accepted, unless the row is older than that ([`has_terms`]).
 ///
 /// # Errors
 /// When it is not what [`encode`] makes; names the first thing that is wrong.
@@ -132,7 +151,7 @@ pub fn decode(row: &Row, rules: &Rules) -> Result<TaskRecord, InvalidRow> {
 
 fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let id: TaskId = row.id.parse().map_err(|_| "id")?;
-    let members = row.submitted.strip_prefix('{').and_then(|text| text.strip_suffix('}')).ok_or("submitted object")?;
+    let submitted_members = members(&row.submitted).ok_or("submitted object")?;
     let object = |text: &str, what| json::parse(text.as_bytes(), &FieldLimits::TRUSTED).map_err(|_| what);
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
@@ -144,12 +163,12 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     Ok(TaskRecord {
         id,
         tool: ToolName::new(&row.operation).map_err(|_| "operation")?,
-        submitted: members.into(),
+        submitted: submitted_members.into(),
         address: address.map(Arc::new),
         parent: text(words::FATHER_ID).and_then(|text| text.parse().ok()),
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
         round: Round(row.round.try_into().map_err(|_| "round")?),
-        policy: policy::read(&submitted, &rules.defaults).map_err(|_| "policy")?,
+        policy: state.policy(&submitted, &rules.defaults)?,
         counts: Counts {
             fails: state.count(words::FAILS)?,
             timeouts: state.count(words::TIMEOUTS)?,
@@ -181,6 +200,20 @@ impl State {
 
     fn moment(&self, name: &str) -> Option<Wall> {
         self.0.get(name).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
+    }
+
+    /// What was agreed. Tasks that agreed to what is the default now share it.
+    fn policy(&self, submitted: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, &'static str> {
+        if self.0.get(words::RECORD_VERSION).is_none() {
+            // What was in bounds then may be beyond them now.
+            return Ok(policy::read(submitted, defaults).unwrap_or_else(|_| Arc::clone(defaults)));
+        }
+        let mut agreed = Fields::new();
+        for (name, value) in self.0.iter().filter_map(|(name, value)| Some((name.strip_prefix(POLICY)?, value))) {
+            agreed.set(name, value.clone());
+        }
+        let agreed = policy::restore(&agreed).ok_or("policy")?;
+        Ok(if agreed == **defaults { Arc::clone(defaults) } else { Arc::new(agreed) })
     }
 
     fn kill(&self) -> Option<Kill> {
@@ -390,6 +423,55 @@ mod tests {
             let record = record(state);
             assert_eq!(decode(&encode(&record), &rules()).unwrap(), record);
         }
+    }
+
+    /// Whatever the defaults say later, and whatever bounds a new task has.
+    #[test]
+    fn an_accepted_task_keeps_its_terms() {
+        let mut agreed = record(TaskState::Waiting { not_before: None });
+        agreed.policy = Arc::new(Policy {
+            start_after: Some(Wall::from_micros(1_795_239_916_000_000)),
+            end_before: Some(Wall::from_micros(1_795_239_999_000_001)),
+            timeout: Some(Duration::from_millis(1_500)),
+            fails_max: u32::MAX,
+            timeouts_max: 2,
+            losses_max: 3,
+            defers_max: 4,
+            retry_delay: Duration::from_nanos(1_234_567_891),
+            fail_on_stderr: true,
+            priority: -100,
+            needs: crate::types::Needs {
+                gates: Labels::parse("a,b").unwrap(),
+                tags: Labels::parse("c").unwrap(),
+                exclusive: true,
+            },
+            push_ack: true,
+        });
+        let others = Arc::new(Policy { fails_max: 7, losses_max: 9, priority: 5, ..Policy::default() });
+        let later = Rules { defaults: Arc::clone(&others), ..rules() };
+        assert_eq!(decode(&encode(&agreed), &later).unwrap().policy, agreed.policy);
+        agreed.policy = Arc::default();
+        let row = encode(&agreed);
+        assert_eq!(decode(&row, &later).unwrap().policy, Arc::default(), "0 was agreed, too");
+        assert!(has_terms(&row));
+        agreed.policy = Arc::clone(&others);
+        assert!(Arc::ptr_eq(&decode(&encode(&agreed), &later).unwrap().policy, &others));
+    }
+
+    /// Nothing else is known of it; and a bound that is tightened makes no store unreadable.
+    #[test]
+    fn a_row_without_terms_takes_what_holds_now() {
+        let old = record(TaskState::Waiting { not_before: None });
+        let row = encode(&old);
+        let start = row.state.find("\"policy:").unwrap();
+        let end = row.state.find("\"__SEQ__\"").unwrap();
+        let state = format!("{{{}{}", &row.state[end..start.max(end)], &row.state[end..]);
+        let without = Row { state, ..row };
+        assert!(!has_terms(&without));
+        assert_eq!(decode(&without, &rules()).unwrap(), old);
+        let beyond = without.submitted.replace(":7", ":777");
+        assert_ne!(beyond, without.submitted);
+        assert_eq!(decode(&Row { submitted: beyond, ..without }, &rules()).unwrap().policy, Arc::default());
     }
 
     #[test]

@@ -106,6 +106,7 @@ pub(crate) const TOOLS: &str = "__TOOLS__";
 pub(crate) const TOOLS_GENERATION: &str = "__TOOLS_GENERATION__";
 pub(crate) const LOOK: &str = "__LOOK__";
 pub(crate) const LOOKED: &str = "__LOOKED__";
+pub(crate) const RECORD_VERSION: &str = "__VERSION__";
 pub(crate) const SESSION: &str = "__SESSION__";
 pub(crate) const REPLACES: &str = "__REPLACES__";
 pub(crate) const CONTROLLER_ID: &str = "__CONTROLLER_ID__";

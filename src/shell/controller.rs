@@ -46,7 +46,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     trust::check(config, Part::Controller)?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
-    let store = Store::open(&config.paths.state_dir, config.controller.durability)?;
+    let mut store = Store::open(&config.paths.state_dir, config.controller.durability)?;
     let descriptors = super::limits::raise_descriptor_limit()?;
     let watchable = publish::prefix(kind::TASK_STATUS);
     let ports = transport::bind(config, watchable, descriptors)?;

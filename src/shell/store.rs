@@ -30,7 +30,7 @@ use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
 use crate::protocol::request::Rules;
-use crate::types::TaskRecord;
+use crate::types::{Phase, TaskRecord};
 
 /// The file in `STATE_DIR`.
 const FILE: &str = "tasks.sqlite";
@@ -138,15 +138,28 @@ impl Store {
         }
     }
 
-    /// All that is stored, the tasks in the order of their ids.
+    /// All that is stored, the tasks in the order of their ids. Unfinished ones of an earlier version, which did not store what
+    /// was agreed, are stored anew with what the configuration says now: from here on they keep it.
     ///
     /// # Errors
     /// When a row is not what was written.
-    pub fn load(&self, rules: &Rules) -> Result<Stored, StoreError> {
+    pub fn load(&mut self, rules: &Rules) -> Result<Stored, StoreError> {
         let mut stored = Stored::default();
+        let mut without_terms = Vec::new();
         let path = path_of(&self.connection);
         settings::read(&self.connection, &path, &mut stored)?;
-        read(&self.connection, &path, rules, |record| stored.tasks.push(record))?;
+        read(&self.connection, &path, rules, |record, has_terms| {
+            if !has_terms && record.phase() < Phase::Finished {
+                without_terms.push(Record::Put(Box::new(record.clone())));
+            }
+            stored.tasks.push(record);
+        })?;
+        if !without_terms.is_empty()
+            && let Err(error) = self.commit(&without_terms)
+        {
+            // Each is stored anew with its next change.
+            log::warn!("the policies of {} tasks cannot be stored yet: {error}", without_terms.len());
+        }
         Ok(stored)
     }
 }
@@ -168,7 +181,7 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
         return Ok(0);
     }
     let mut count = 0;
-    read(&connection, &path, &Rules::of_history(), |record| {
+    read(&connection, &path, &Rules::of_history(), |record, _| {
         count += 1;
         each(record);
     })?;
@@ -281,7 +294,7 @@ fn read(
     connection: &Connection,
     path: &Path,
     rules: &Rules,
-    mut each: impl FnMut(TaskRecord),
+    mut each: impl FnMut(TaskRecord, bool),
 ) -> Result<(), StoreError> {
     let failed = |error| StoreError::of(path, error);
     let damaged = |what: String| StoreError::Damaged { path: path.to_owned(), what };
@@ -295,7 +308,8 @@ fn read(
                 row.id
             )));
         }
-        each(record::decode(&row, rules).map_err(|error| damaged(error.to_string()))?);
+        let decoded = record::decode(&row, rules).map_err(|error| damaged(error.to_string()))?;
+        each(decoded, record::has_terms(&row));
     }
     Ok(())
 }

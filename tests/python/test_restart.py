@@ -60,3 +60,14 @@ def test_no_state_goes_back(start_service, tmp_path):
     order = ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
     statuses = [order.index(status) for status in task.statuses()]
     assert statuses == sorted(statuses), task.statuses()
+
+
+def test_an_accepted_task_keeps_its_terms(start_service):
+    """What was agreed when it was accepted holds, whatever [task_defaults] says after a restart."""
+    session = start_service(**{"task_defaults.MAX_FAILS": 2})
+    task = session.submit(session.tools.add("fails", "exit 1\n"))
+    session.service.config["task_defaults.MAX_FAILS"] = 0
+    session.receiver.may_skip = True
+    restart(session.service)
+    session.service.start_agents(1)
+    assert task.until("FINISHED")["__FAILS__"] == 3

@@ -29,6 +29,8 @@ const SCRATCH: &str = "repair.tmp";
 #[derive(Debug, Default)]
 pub struct Salvage {
     rows: BTreeMap<i64, Row>,
+    /// The ids, as far as they can be read, of rows that are not what was written.
+    damaged: BTreeMap<i64, String>,
     settings: BTreeMap<(String, String), String>,
     /// What cannot be read, a phrase each.
     pub unreadable: Vec<String>,
@@ -61,6 +63,9 @@ impl Salvage {
                 break;
             }
         }
+        // Another writing of the row may be intact, and what is damaged may be its id.
+        let lost = std::mem::take(&mut salvage.damaged).into_iter().filter(|(key, _)| !salvage.rows.contains_key(key));
+        lost.collect::<Vec<_>>().into_iter().for_each(|(_, id)| salvage.note(format!("the row of task {id:?}")));
         Ok(salvage)
     }
 
@@ -87,7 +92,7 @@ impl Salvage {
 
     /// Takes what the image has and `self` has not. Returns whether all of it could be read.
     fn take_image(&mut self, image: &Path, path: &Path, extent: Extent) -> Result<bool, StoreError> {
-        let before = self.unreadable.len();
+        let before = self.unreadable.len() + self.damaged.len();
         let connection = connect(image, OpenFlags::default())?;
         match schema::version(&connection, path) {
             Ok(_) => {
@@ -97,7 +102,7 @@ impl Salvage {
             Err(StoreError::Damaged { what, .. }) => self.note(what),
             Err(other) => return Err(other),
         }
-        Ok(self.unreadable.len() == before)
+        Ok(self.unreadable.len() + self.damaged.len() == before)
     }
 
     fn note(&mut self, what: String) {
@@ -129,7 +134,7 @@ impl Salvage {
                         self.rows.insert(row.micros, row);
                     }
                 }
-                Ok((row, _)) => self.note(format!("the row of task {:?}", row.id)),
+                Ok((row, _)) => drop(self.damaged.insert(row.micros, row.id)),
                 Err(error) => self.note(format!("a row of a task: {error}")),
             }
         }

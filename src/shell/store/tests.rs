@@ -37,7 +37,7 @@ fn open(dir: &Path) -> Store {
     Store::open(dir, Durability::Disk).unwrap()
 }
 
-fn load(store: &Store) -> Vec<TaskRecord> {
+fn load(store: &mut Store) -> Vec<TaskRecord> {
     store.load(&Rules::of_history()).unwrap().tasks
 }
 
@@ -49,9 +49,9 @@ fn what_was_committed_is_there_in_order() {
     store.commit(&[put(&third), put(&first), put(&second)]).unwrap();
     let again = TaskRecord { round: Round(4), ..second };
     store.commit(&[put(&again), Record::Remove(third.id)]).unwrap();
-    assert_eq!(load(&store), [first.clone(), again.clone()]);
+    assert_eq!(load(&mut store), [first.clone(), again.clone()]);
     drop(store);
-    assert_eq!(load(&open(dir.path())), [first, again]);
+    assert_eq!(load(&mut open(dir.path())), [first, again]);
 }
 
 /// A controller that is killed closes nothing: what it has committed stands in the log.
@@ -64,7 +64,7 @@ fn what_was_committed_is_there_without_a_close() {
     for name in [FILE.to_owned(), format!("{FILE}-wal")] {
         fs::copy(dir.path().join(&name), copy.path().join(&name)).unwrap();
     }
-    assert_eq!(load(&open(copy.path())), [task(1)]);
+    assert_eq!(load(&mut open(copy.path())), [task(1)]);
 }
 
 /// What `llts store check` says of a store and what a start makes of it are the same, however short its log is cut.
@@ -82,7 +82,7 @@ fn a_store_whose_log_is_cut_short_has_its_tables_and_is_judged_alike() {
         }
         File::options().write(true).open(copy.path().join(&wal)).unwrap().set_len(length).unwrap();
         assert_eq!(inspect(copy.path(), |_| {}).unwrap(), 0, "{length}");
-        assert_eq!(load(&open(copy.path())), [], "{length}");
+        assert_eq!(load(&mut open(copy.path())), [], "{length}");
     }
 }
 
@@ -92,7 +92,7 @@ fn a_store_that_was_never_made_is_judged_alike() {
     let dir = tempfile::tempdir().unwrap();
     File::create(dir.path().join(FILE)).unwrap();
     assert_eq!(inspect(dir.path(), |_| {}).unwrap(), 0);
-    assert_eq!(load(&open(dir.path())), []);
+    assert_eq!(load(&mut open(dir.path())), []);
 }
 
 /// HAZARDS row D3: a log that is cut at any byte holds whole transactions only.
@@ -111,7 +111,7 @@ fn a_torn_log_holds_whole_turns_only() {
         let copy = tempfile::tempdir().unwrap();
         fs::write(copy.path().join(FILE), &file).unwrap();
         fs::write(copy.path().join(&wal), &log[..cut]).unwrap();
-        assert_eq!(load(&open(copy.path())), [task(1)], "cut at {cut}");
+        assert_eq!(load(&mut open(copy.path())), [task(1)], "cut at {cut}");
     }
 }
 
@@ -200,10 +200,10 @@ fn a_full_disk_is_survived() {
     let turn: Vec<_> = (2..500).map(|number| put(&task(number))).collect();
     let error = store.commit(&turn).unwrap_err();
     assert!(matches!(error, CommitError::Later(_)), "{error}");
-    assert_eq!(load(&store), [task(1)]);
+    assert_eq!(load(&mut store), [task(1)]);
     store.connection.pragma_update(None, "max_page_count", 1_000_000).unwrap();
     store.commit(&turn).unwrap();
-    assert_eq!(load(&store).len(), 499);
+    assert_eq!(load(&mut store).len(), 499);
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl Killed {
     }
 
     fn open(&self) -> Result<usize, StoreError> {
-        let store = Store::open(self.path(), Durability::Disk)?;
+        let mut store = Store::open(self.path(), Durability::Disk)?;
         Ok(store.load(&Rules::of_history())?.tasks.len())
     }
 
@@ -116,7 +116,7 @@ fn a_flipped_bit_in_the_file_is_repaired_too() {
     assert_eq!(salvage.tasks() as u64, TASKS - 1);
     assert!(salvage.unreadable[0].contains("TASK_"), "{:?}", salvage.unreadable);
     salvage.put_in_place(killed.path()).unwrap();
-    let store = Store::open(killed.path(), Durability::Disk).unwrap();
+    let mut store = Store::open(killed.path(), Durability::Disk).unwrap();
     let stored = store.load(&Rules::of_history()).unwrap();
     assert_eq!((stored.tasks.len() as u64, stored.gates.len()), (TASKS - 1, 1));
 }

@@ -1,44 +1,15 @@
-//! What clients ask: submit, kill, query, statistics, lists.
+//! TASK/SUBMIT: a task is accepted.
 
 use std::sync::Arc;
 
-use super::Controller;
-use super::effect::{Answer, Effect, Ticket, Timer};
+use crate::engine::controller::Controller;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{self, Parent, Request, Submit};
-use crate::protocol::task::{self, Filter};
-use crate::protocol::{Code, Refusal, code, words};
-use crate::types::{
-    Acknowledgement, Counts, KillCause, Mono, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall,
-};
-
-/// Tasks of one given id that a query looks at without being a search.
-const NAMESAKES_MAX: usize = 16;
+use crate::protocol::request::{Parent, Submit};
+use crate::protocol::{Code, Refusal, code, task, words};
+use crate::types::{Acknowledgement, Counts, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
-    /// Takes a request of a client.
-    pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
-        let answer = match request {
-            Request::Submit(submit) => answer(self.submit(now, *submit)),
-            Request::Kill(task, said) => self.kill_request(now, task, said).into(),
-            Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
-            Request::AgentQuery => Reply::AgentCounts(self.agents.counts()).into(),
-            Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
-            Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
-            Request::AgentDetails(page) => self.list_agents(now, ticket, page),
-            Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
-            Request::Retry(task) => answer(self.retry(now, task)),
-            Request::Hold(task, hold) => answer(self.hold(now, task, hold)),
-            Request::AgentDrain(agent, drain) => answer(self.drain(&agent, drain)),
-            Request::GateSet(name, change) => answer(self.set_gate(now, &name, &change)),
-            Request::GateQuery(Some(name)) => self.query_gate(now, &name).into(),
-            Request::GateQuery(None) => self.list_gates(now, ticket),
-        };
-        self.settle(now);
-        answer
-    }
-
-    fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
+    pub(super) fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
         if self.stopping {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
@@ -119,7 +90,7 @@ impl Controller {
     }
 
     /// Whether one more task, of so many bytes, can wait.
-    pub(super) fn check_queue(&self, needs: &Needs, bytes: usize) -> Result<(), Refusal> {
+    pub(in crate::engine::controller) fn check_queue(&self, needs: &Needs, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         let queue = self.tasks.queue();
         if queue.len() >= self.settings.waiting_max {
@@ -147,7 +118,7 @@ impl Controller {
     }
 
     /// Tells agents that do not park of a task that nobody has taken.
-    pub(super) fn inform_if_waiting(&mut self, task: TaskId) {
+    pub(in crate::engine::controller) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
             self.inform();
         }
@@ -184,76 +155,4 @@ impl Controller {
         self.last_id = TaskId::new(Wall::from_micros(micros), self.random.random());
         self.last_id
     }
-
-    fn kill_request(&mut self, now: Now, task: TaskId, said: Option<Arc<str>>) -> Reply {
-        if self.tasks.get(task).is_none() {
-            return Reply::Refused(request::no_such_task(&task.to_string()));
-        }
-        self.kill(now, task, &KillCause::Client(said));
-        Reply::Done
-    }
-
-    /// An id leads there at once, and so does a given id that few tasks have; anything else is a search.
-    fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
-        let found = match (filter.task_id(), filter.given_id()) {
-            (Some(id), _) => {
-                let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
-                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
-                };
-                filter.matches(record).then_some((record.id, 1))
-            }
-            (None, Some(given_id)) if self.tasks.with_given_id(given_id, None).nth(NAMESAKES_MAX).is_none() => {
-                let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
-                matches.next().map(|newest| (newest.id, 1 + matches.count()))
-            }
-            (None, _) => return self.scan_newest(now, ticket, filter, wait_until),
-        };
-        self.found(ticket, found, wait_until)
-    }
-
-    /// Answers a query, or parks it until the task has finished.
-    pub(super) fn found(&mut self, ticket: Ticket, found: Option<(TaskId, usize)>, wait_until: Option<Mono>) -> Answer {
-        let Some((task, matches)) = found else {
-            return Reply::Refused(Refusal::new(Code::InvalidTaskId, "no task matches all fields of the query")).into();
-        };
-        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was found and is gone") };
-        match wait_until {
-            Some(until) if record.phase() < Phase::Finished => {
-                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
-                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
-                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
-                }
-                self.waits.park(ticket, task, matches);
-                self.timers.set(Timer::QueryWait(ticket), until);
-                Answer::Later
-            }
-            _ => Reply::Task { record: Box::new(record.clone()), matches }.into(),
-        }
-    }
-
-    /// Answers those who wait for the end of a task.
-    pub(super) fn answer_waiters(&mut self, task: TaskId) {
-        for ticket in self.waits.for_task(task) {
-            self.answer_waiter(ticket);
-        }
-    }
-
-    /// Answers one of them with what is known at present.
-    pub(super) fn answer_waiter(&mut self, ticket: Ticket) {
-        let Some((task, matches)) = self.waits.remove(ticket) else { return };
-        self.timers.clear(&Timer::QueryWait(ticket));
-        let reply = match self.tasks.get(task) {
-            Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
-            None => Reply::Refused(request::no_such_task(&task.to_string())),
-        };
-        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
-    }
-
-    pub(super) fn page_limit(&self, limit: Option<usize>) -> usize {
-        limit.unwrap_or(usize::MAX).min(self.settings.page_max)
-    }
-}
-
-fn answer(outcome: Result<Reply, Refusal>) -> Answer {
-    outcome.unwrap_or_else(Reply::Refused).into()
 }

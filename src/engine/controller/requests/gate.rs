@@ -1,0 +1,59 @@
+//! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
+
+use crate::engine::controller::Controller;
+use crate::engine::controller::effect::{Effect, Record};
+use crate::protocol::reply::Reply;
+use crate::protocol::request::GateChange;
+use crate::protocol::{Code, Refusal};
+use crate::types::{GateSettings, Label, Now, Wall};
+
+impl Controller {
+    /// Changes how a gate is set.
+    pub(in crate::engine::controller) fn set_gate(
+        &mut self,
+        now: Now,
+        name: &Label,
+        change: &GateChange,
+    ) -> Result<Reply, Refusal> {
+        let gates = &self.tasks.queue().gates;
+        if !gates.is_known(name) && gates.len() >= self.settings.gates_max {
+            let message = format!("{} gates are known already (GATES_MAX)", self.settings.gates_max);
+            return Err(Refusal::new(Code::LimitReached, message));
+        }
+        let mut settings = gates.settings(name);
+        change.apply(&mut settings);
+        self.put_gate(now, name, settings);
+        Ok(Reply::Done)
+    }
+
+    /// A run that stands at a gate has found out that nobody can pass it for a while.
+    pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
+        let mut settings = self.tasks.queue().gates.settings(name);
+        if settings.closed_until.is_none_or(|at| at < until) {
+            log::info!("gate {name} is closed until {until} by a task that was deferred");
+            settings.closed_until = Some(until);
+            self.put_gate(now, name, settings);
+        }
+    }
+
+    fn put_gate(&mut self, now: Now, name: &Label, settings: GateSettings) {
+        let record = Record::Gate(name.clone(), settings.clone());
+        let queue = self.tasks.queue_mut();
+        queue.gates.set(name, settings);
+        queue.refresh_gated(now, std::iter::once(name));
+        self.tasks.effects.push_back(Effect::Record(record));
+    }
+
+    /// How one gate stands.
+    pub(in crate::engine::controller) fn query_gate(&self, now: Now, name: &Label) -> Reply {
+        let queue = self.tasks.queue();
+        Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))
+    }
+
+    /// How all gates stand.
+    pub(in crate::engine::controller) fn query_gates(&self, now: Now) -> Reply {
+        let queue = self.tasks.queue();
+        let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));
+        Reply::Gates(queue.gates.names().map(view).collect())
+    }
+}

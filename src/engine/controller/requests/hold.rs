@@ -1,0 +1,22 @@
+//! TASK/HOLD and TASK/RELEASE: a task is kept from starting, and let go.
+
+use crate::engine::controller::Controller;
+use crate::protocol::reply::Reply;
+use crate::protocol::{Code, Refusal};
+use crate::types::{Now, Phase, TaskId};
+
+impl Controller {
+    /// Keeps a task from starting, or lets it. One that runs goes on; its next round is held.
+    pub(super) fn hold(&mut self, now: Now, task: TaskId, hold: bool) -> Result<Reply, Refusal> {
+        let record = self.known(task)?;
+        if record.phase() == Phase::Finished {
+            return Err(Refusal::new(Code::NotAllowed, format!("task {task} has finished; there is nothing to hold")));
+        }
+        if record.held.is_some() != hold {
+            self.tasks.hold(now, task, hold.then_some(now.wall));
+            self.dispatch(now);
+        }
+        self.inform_if_waiting(task);
+        Ok(Reply::Done)
+    }
+}

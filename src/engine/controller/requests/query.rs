@@ -1,0 +1,75 @@
+//! TASK/QUERY: what is known of a task, at once or when it has finished.
+
+use crate::engine::controller::Controller;
+use crate::engine::controller::effect::{Answer, Effect, Ticket, Timer};
+use crate::protocol::reply::Reply;
+use crate::protocol::request;
+use crate::protocol::task::Filter;
+use crate::protocol::{Code, Refusal, words};
+use crate::types::{Mono, Now, Phase, TaskId};
+
+/// Tasks of one given id that a query looks at without being a search.
+const NAMESAKES_MAX: usize = 16;
+
+impl Controller {
+    /// An id leads there at once, and so does a given id that few tasks have; anything else is a search.
+    pub(super) fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
+        let found = match (filter.task_id(), filter.given_id()) {
+            (Some(id), _) => {
+                let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
+                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
+                };
+                filter.matches(record).then_some((record.id, 1))
+            }
+            (None, Some(given_id)) if self.tasks.with_given_id(given_id, None).nth(NAMESAKES_MAX).is_none() => {
+                let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
+                matches.next().map(|newest| (newest.id, 1 + matches.count()))
+            }
+            (None, _) => return self.scan_newest(now, ticket, filter, wait_until),
+        };
+        self.found(ticket, found, wait_until)
+    }
+
+    /// Answers a query, or parks it until the task has finished.
+    pub(in crate::engine::controller) fn found(
+        &mut self,
+        ticket: Ticket,
+        found: Option<(TaskId, usize)>,
+        wait_until: Option<Mono>,
+    ) -> Answer {
+        let Some((task, matches)) = found else {
+            return Reply::Refused(Refusal::new(Code::InvalidTaskId, "no task matches all fields of the query")).into();
+        };
+        let Some(record) = self.tasks.get(task) else { unreachable!("task {task} was found and is gone") };
+        match wait_until {
+            Some(until) if record.phase() < Phase::Finished => {
+                if let Some(obstacle) = self.waits.obstacle(ticket.connection, self.settings.parked_max) {
+                    let message = format!("this query with {} cannot be parked: {obstacle}", words::WAIT);
+                    return Reply::Refused(Refusal::new(Code::LimitReached, message)).into();
+                }
+                self.waits.park(ticket, task, matches);
+                self.timers.set(Timer::QueryWait(ticket), until);
+                Answer::Later
+            }
+            _ => Reply::Task { record: Box::new(record.clone()), matches }.into(),
+        }
+    }
+
+    /// Answers those who wait for the end of a task.
+    pub(in crate::engine::controller) fn answer_waiters(&mut self, task: TaskId) {
+        for ticket in self.waits.for_task(task) {
+            self.answer_waiter(ticket);
+        }
+    }
+
+    /// Answers one of them with what is known at present.
+    pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
+        let Some((task, matches)) = self.waits.remove(ticket) else { return };
+        self.timers.clear(&Timer::QueryWait(ticket));
+        let reply = match self.tasks.get(task) {
+            Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
+            None => Reply::Refused(request::no_such_task(&task.to_string())),
+        };
+        self.tasks.effects.push_back(Effect::Reply(ticket, reply));
+    }
+}

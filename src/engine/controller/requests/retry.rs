@@ -1,0 +1,41 @@
+//! TASK/RETRY: another round of a task that has finished.
+
+use crate::engine::controller::Controller;
+use crate::engine::controller::transition::Again;
+use crate::protocol::reply::Reply;
+use crate::protocol::{Code, Refusal};
+use crate::types::{Now, PhaseTimes, RoundEnd, TaskId, TaskState};
+
+impl Controller {
+    /// Another round of a task that has finished, with its budgets anew.
+    pub(super) fn retry(&mut self, now: Now, task: TaskId) -> Result<Reply, Refusal> {
+        let record = self.known(task)?;
+        let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));
+        let TaskState::Finished { .. } = record.state else {
+            return not_allowed(format!("task {task} has not finished; only what has can be retried"));
+        };
+        if let Some(at) = record.policy.end_before.filter(|at| *at <= now.wall) {
+            return not_allowed(format!("the time for task {task} was over at {at}; submit it anew with a later end"));
+        }
+        if let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent))
+            && parent.gets_no_children()
+        {
+            return not_allowed(format!("the parent {} of task {task} is ending or has ended; retry that", parent.id));
+        }
+        self.check_queue(&record.policy.needs, record.bytes())?;
+        self.unkeep(task);
+        self.stop_pushing_again(task);
+        let times = PhaseTimes::default();
+        self.again(now, task, Again { at: now.wall, end: RoundEnd::Retried, times, result: None, not_before: None });
+        self.dispatch(now);
+        self.inform_if_waiting(task);
+        Ok(Reply::Done)
+    }
+
+    /// A finished task lives again: its family is open again, and not to be forgotten.
+    fn unkeep(&mut self, task: TaskId) {
+        let root = self.families.root(task);
+        self.kept.reopened(task, root);
+        self.families.reopened(task);
+    }
+}
