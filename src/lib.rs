@@ -89,7 +89,8 @@
 //!
 //! A door of its own, over TCP: the prompt master hands the files of a folder out to workers ([`shell::prompt`]), a worker runs any
 //! command for each ([`shell::prompt_worker`]). Nobody else moves the files, and what a worker says of one counts only while it has
-//! it; so each ends once, whoever is killed when.
+//! it; so each ends once, whoever is killed when. A command ends as a run.sh does ([`engine::run`]), and a worker has a guard as an
+//! agent has one.
 //!
 //! # Where to begin
 //!
