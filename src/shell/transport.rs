@@ -254,15 +254,13 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
     Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
 
-/// Begins to connect a client to the controller there; `None` for an endpoint that only libzmq can use, such as the name of a host.
+/// Begins to connect a client to the controller there.
 ///
 /// # Errors
-/// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
-pub fn client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
-    if config.network.curve_client.is_none() && Address::parse(endpoint).is_err() {
-        return Ok(None);
-    }
-    Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))
+/// When the keys cannot be read, or descriptors have run out.
+pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketError> {
+    let endpoint = &address.to_string();
+    Requester::connect(endpoint, link_settings(config, endpoint)?)
 }
 
 fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
