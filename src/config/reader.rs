@@ -180,7 +180,8 @@ impl Reader {
     }
 }
 
-fn bad(key: &'static str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
+/// Refuses the value of a key; `allowed` says what may stand there.
+pub(super) fn bad(key: &'static str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
     let (value, origin) = (setting.value.to_string(), setting.origin.clone());
     ConfigError::BadValue { origin, key, value, allowed: allowed.into() }
 }

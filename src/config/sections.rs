@@ -212,7 +212,7 @@ pub struct PushSection {
 impl PushSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         Ok(Self {
-            // libzmq has 1,023 sockets for one context; some are its own.
+            // Each may have two of the DESCRIPTORS_RESERVED.
             sockets_max: reader.size("PUSH_SOCKETS_MAX", 1..=1000, "sockets")?,
             queue_max: reader.size("PUSH_QUEUE_MAX", 1..=1_000_000, "messages")?,
             queue_bytes_max: reader.size("PUSH_QUEUE_BYTES_MAX", 1024..=16 * GIB, "bytes")?,
