@@ -24,6 +24,18 @@ use crate::types::Mono;
 /// A page of details is larger than any request.
 pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
 
+/// How long [`Ports::close`] goes on delivering, with either transport.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+
+/// Connections that the kernel keeps for a listener of either transport while the program does something else.
+pub(super) const BACKLOG: i32 = 1024;
+
+/// Seconds of silence after which the kernel asks a peer, between two questions, and how many it asks: a machine that is
+/// gone is noticed after two minutes. A client may be silent for days.
+pub(super) const KEEPALIVE_IDLE_SECONDS: u32 = 60;
+pub(super) const KEEPALIVE_INTERVAL_SECONDS: u32 = 20;
+pub(super) const KEEPALIVE_COUNT: u32 = 3;
+
 /// `TRANSPORT = "zmq"`, if the program was built with it.
 #[cfg(feature = "libzmq")]
 const LIBZMQ: Option<Library> = Some(super::zmq::LIBRARY);

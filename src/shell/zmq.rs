@@ -8,8 +8,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use super::endpoint::Denial;
-use super::transport::{ANSWER_BYTES_MAX, Library, Link, Ports, SocketError, Unsendable};
+use super::transport::{
+    ANSWER_BYTES_MAX, BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER, Library,
+    Link, Ports, SocketError, Unsendable,
+};
 use crate::config::{Config, LimitsSection};
+use crate::engine::zmtp::PREFIX_BYTES_MAX;
 use crate::types::Mono;
 
 /// What [`super::transport`] knows of this file.
@@ -21,9 +25,6 @@ pub(super) const LIBRARY: Library = Library {
         Ok(Box::new(ZmqLink::connect(config, requests, broadcasts, prefixes)?))
     },
 };
-
-/// How long a closing socket goes on delivering what it has accepted.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// The libzmq context of a process: its threads and sockets.
 struct Context(zmq::Context);
@@ -71,12 +72,12 @@ impl Limits {
         socket.set_sndhwm(queue)?;
         socket.set_rcvhwm(queue)?;
         socket.set_handshake_ivl(millis(self.handshake_timeout))?;
-        // A client may be silent for days; a peer whose machine is gone must not hold a descriptor for ever.
+        let option = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
         socket.set_tcp_keepalive(1)?;
-        socket.set_tcp_keepalive_idle(60)?;
-        socket.set_tcp_keepalive_intvl(20)?;
-        socket.set_tcp_keepalive_cnt(3)?;
-        socket.set_backlog(1024)?;
+        socket.set_tcp_keepalive_idle(option(KEEPALIVE_IDLE_SECONDS))?;
+        socket.set_tcp_keepalive_intvl(option(KEEPALIVE_INTERVAL_SECONDS))?;
+        socket.set_tcp_keepalive_cnt(option(KEEPALIVE_COUNT))?;
+        socket.set_backlog(BACKLOG)?;
         socket.set_reconnect_ivl_max(millis(self.reconnect_interval_max))
     }
 }
@@ -223,9 +224,6 @@ struct PubPort {
     watched: bool,
 }
 
-/// A subscription is the beginning of a message that we send; a longer one can only be there to cost memory.
-const SUBSCRIPTION_BYTES_MAX: usize = 256;
-
 /// Subscriptions that are looked at in one turn: a peer may send them without end.
 const SUBSCRIPTIONS_PER_TURN: usize = 1024;
 
@@ -249,7 +247,7 @@ impl PubPort {
             let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) else { break };
             match frame.split_first() {
                 Some((1, prefix))
-                    if prefix.len() <= SUBSCRIPTION_BYTES_MAX && self.subscriptions.len() < self.subscriptions_max =>
+                    if prefix.len() <= PREFIX_BYTES_MAX && self.subscriptions.len() < self.subscriptions_max =>
                 {
                     self.subscriptions.insert(prefix.to_vec());
                 }
