@@ -64,6 +64,8 @@ pub struct ControllerSection {
     pub wait_max: Duration,
     /// Requests that may be parked at once; a tenth of them by one connection.
     pub parked_max: usize,
+    /// Searches that may wait for their turn at once; a tenth of them by one connection.
+    pub searches_max: usize,
     /// What a promise to keep a task rests on.
     pub durability: Durability,
     /// How long a finished family is kept.
@@ -93,6 +95,7 @@ impl ControllerSection {
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
             parked_max: reader.size("PARKED_MAX", 1..=10_000_000, "requests")?,
+            searches_max: reader.size("SEARCHES_MAX", 1..=100_000, "requests")?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
