@@ -1,7 +1,7 @@
 //! Reads the text of a push address. Whether its number may be reached is [`AddressPolicy`]'s concern.
 //!
-//! libzmq connects to nearly everything (ipc, inproc, a port of 70000, a source address before the target), so that its
-//! opinion is never asked: only what is read here reaches it, written anew from the parts.
+//! A receiver of libzmq may bind to nearly everything (ipc, inproc, a source address before the target). Only TCP addresses are
+//! pushed to, and only what is read here reaches the resolver or a socket, written anew from the parts.
 
 mod policy;
 
