@@ -9,9 +9,10 @@ cd "$(dirname "$0")/.."
 transport=${1:-own}
 seconds=${2:-10}
 llts=${LLTS:-$PWD/target/release/llts}
+program=${LLTS_BENCH:-$PWD/target/release/llts-bench}
 folder=$(mktemp -d)
 # Tasks one after the other, until we end it.
-TMPDIR=$folder "$llts" bench start --rounds 1000 --transport "$transport" >"$folder/out" 2>&1 &
+TMPDIR=$folder "$program" start --rounds 1000 --transport "$transport" >"$folder/out" 2>&1 &
 bench=$!
 # shellcheck disable=SC2064  # the values of now are meant
 trap "kill -TERM $bench 2>/dev/null || true; wait $bench 2>/dev/null || true; rm -rf '$folder'" EXIT

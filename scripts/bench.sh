@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Builds llts as it is shipped and measures it beside its floors and rivals on this machine: prints one table, writes target/bench.json.
+# Builds llts as it is shipped, and libzmq into it to compare with, and measures it beside its floors and rivals on this machine:
+# prints one table, writes target/bench.json.
 # BENCH_QUICK=1 takes seconds and tiny numbers, to see that everything works; they say nothing about speed. Arguments go to
 # `llts-bench`: cases, --rounds ... The engines by themselves: cargo bench.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-cargo build --release --quiet
+if ! command -v c++ >/dev/null; then
+    echo "scripts/bench.sh: a C++ compiler is missing, which builds libzmq: apt-get install g++" >&2
+    exit 1
+fi
+cargo build --release --quiet --features libzmq
 arguments=(--json target/bench.json)
 if [[ ${BENCH_QUICK:-0} == 1 ]]; then
     arguments+=(--quick)

@@ -3,10 +3,10 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# A C++ compiler builds the bundled libzmq; Python with venv and pip runs the conformance suite.
+# A C++ compiler builds the bundled libzmq, which the tests have as a peer and as a transport; Python with venv and pip runs the
+# conformance suite.
 missing=()
 command -v g++ >/dev/null || missing+=(g++)
-command -v make >/dev/null || missing+=(make)
 command -v python3 >/dev/null || missing+=(python3)
 python3 -c 'import venv, ensurepip' 2>/dev/null || missing+=(python3-venv)
 if ((${#missing[@]})); then

@@ -1,17 +1,17 @@
 //! The Rust client: what the command line, the tests and other programs use to talk to a controller.
 //!
-//! [`Client::connect`] opens a REQ socket of libzmq, [`Client::secured`] a connection of our own with the keys of the configuration, if
-//! there are any; each call sends one request and waits for its reply. [`Client::wait`] parks its
-//! request at the controller until a task has finished, so that nobody polls. What the messages look like is
-//! [`crate::protocol::client`]'s concern.
+//! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without; each call sends
+//! one request and waits for its reply. [`Client::wait`] parks its request at the controller until a task has finished, so that
+//! nobody polls. What the messages look like is [`crate::protocol::client`]'s concern.
 
 mod operators;
+mod resolve;
 
 use std::cell::{Cell, RefCell};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
-use crate::config::Config;
+use crate::config::{ClientSection, Config};
 use crate::protocol::client::{self as wire, AgentRow, Listing, ReplyError, Selector, Submission, TaskView};
 use crate::protocol::words;
 use crate::shell::clock;
@@ -30,12 +30,21 @@ const SILENCE_MAX: Duration = Duration::from_secs(30);
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The text is no address of a controller.
-    #[error("{endpoint:?} is no address of a controller: {cause}; write tcp://IP:PORT")]
+    #[error(
+        "{endpoint:?} is no address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a socket \
+         may have"
+    )]
     BadEndpoint {
         /// The text.
         endpoint: String,
-        /// What is wrong with it.
-        cause: zmq::Error,
+    },
+    /// The name in the address leads nowhere.
+    #[error("cannot resolve the controller's name in {endpoint}: {why}")]
+    Unresolved {
+        /// The address.
+        endpoint: String,
+        /// What the system said.
+        why: String,
     },
     /// Nothing came back in time.
     #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or name another with --controller", .waited.as_millis())]
@@ -59,20 +68,6 @@ pub enum ClientError {
     /// The connection cannot be made as it is configured.
     #[error(transparent)]
     Transport(#[from] SocketError),
-    /// The system refused.
-    #[error("cannot {what}: {cause}")]
-    Socket {
-        /// What was being done, as a verb.
-        what: &'static str,
-        /// What the system said.
-        cause: zmq::Error,
-    },
-}
-
-impl ClientError {
-    const fn socket(what: &'static str) -> impl Fn(zmq::Error) -> Self {
-        move |cause| Self::Socket { what, cause }
-    }
 }
 
 /// An accepted task.
@@ -112,16 +107,11 @@ pub struct AgentCounts {
 
 /// A connection to a controller.
 pub struct Client {
-    socket: Socket,
+    requester: RefCell<Requester>,
     endpoint: String,
     reply_timeout: Duration,
     /// When the controller spoke last.
     heard: Cell<Option<Mono>>,
-}
-
-enum Socket {
-    Zmq(zmq::Socket),
-    Own(Box<RefCell<Requester>>),
 }
 
 enum Exchange {
@@ -131,24 +121,12 @@ enum Exchange {
 }
 
 impl Client {
-    /// Prepares a connection to `tcp://IP:PORT`. Whether a controller is there shows with the first request.
+    /// Prepares a connection to a controller without keys. Whether it is there shows with the first request.
     ///
     /// # Errors
-    /// When the text is no endpoint, or there are no descriptors left.
+    /// When the text is no endpoint, its name cannot be resolved, or there are no descriptors left.
     pub fn connect(endpoint: &str, reply_timeout: Duration) -> Result<Self, ClientError> {
-        let open = || {
-            let socket = zmq::Context::new().socket(zmq::REQ)?;
-            // Relaxed: after a request without a reply, the next one may follow. Correlated: a late reply to the earlier
-            // request is not taken for the reply to the next.
-            socket.set_req_relaxed(true)?;
-            socket.set_req_correlate(true)?;
-            socket.set_linger(0)?;
-            socket.set_ipv6(true)?;
-            Ok(socket)
-        };
-        let socket: zmq::Socket = open().map_err(ClientError::socket("open a socket"))?;
-        socket.connect(endpoint).map_err(|cause| ClientError::BadEndpoint { endpoint: endpoint.to_owned(), cause })?;
-        Ok(Self::of(Socket::Zmq(socket), endpoint, reply_timeout))
+        Self::secured(&Config { client: ClientSection { reply_timeout }, ..Config::default() }, endpoint)
     }
 
     /// Prepares a connection as it is configured: with the keys of CURVE if there are any.
@@ -157,14 +135,9 @@ impl Client {
     /// As [`Self::connect`], and when the keys cannot be read.
     pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
         let reply_timeout = config.client.reply_timeout;
-        match transport::client(config, endpoint)? {
-            Some(requester) => Ok(Self::of(Socket::Own(Box::new(RefCell::new(requester))), endpoint, reply_timeout)),
-            None => Self::connect(endpoint, reply_timeout),
-        }
-    }
-
-    fn of(socket: Socket, endpoint: &str, reply_timeout: Duration) -> Self {
-        Self { socket, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) }
+        let address = resolve::resolve(endpoint, reply_timeout)?;
+        let requester = RefCell::new(transport::client(config, &address)?);
+        Ok(Self { requester, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) })
     }
 
     /// Where the controller is.
@@ -291,49 +264,11 @@ impl Client {
     ) -> Result<Exchange, ClientError> {
         let body = wire::encode(request);
         let until = clock::now().mono + patience;
-        match &self.socket {
-            Socket::Zmq(socket) => self.exchange_by_zmq(socket, body, until, interrupt),
-            Socket::Own(requester) => match requester.borrow_mut().exchange(body, until, interrupt) {
-                Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
-                Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
-                Outcome::Silence => Ok(Exchange::Silence),
-                Outcome::Interrupted => Ok(Exchange::Interrupted),
-            },
-        }
-    }
-
-    fn exchange_by_zmq(
-        &self,
-        socket: &zmq::Socket,
-        body: Vec<u8>,
-        until: Mono,
-        interrupt: Option<BorrowedFd<'_>>,
-    ) -> Result<Exchange, ClientError> {
-        match socket.send(body, zmq::DONTWAIT) {
-            // After a handshake that failed, as that of a client without keys with a controller that wants some, libzmq gives
-            // the connection up for good, and a send would wait for ever. Nobody answers, and the time limit says so.
-            Ok(()) | Err(zmq::Error::EAGAIN) => {}
-            Err(cause) => return Err(ClientError::Socket { what: "send a request", cause }),
-        }
-        let mut items = vec![socket.as_poll_item(zmq::POLLIN)];
-        items.extend(interrupt.map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN)));
-        loop {
-            let left = until.since(clock::now().mono);
-            let millis = i64::try_from(left.as_millis().saturating_add(1)).unwrap_or(i64::MAX);
-            match zmq::poll(&mut items, millis) {
-                Ok(_) | Err(zmq::Error::EINTR) => {}
-                Err(cause) => return Err(ClientError::Socket { what: "wait for a reply", cause }),
-            }
-            if items[0].is_readable() {
-                let frames = socket.recv_multipart(0).map_err(ClientError::socket("receive a reply"))?;
-                return self.heard(frames).map(Exchange::Reply);
-            }
-            if items.get(1).is_some_and(zmq::PollItem::is_readable) {
-                return Ok(Exchange::Interrupted);
-            }
-            if left.is_zero() {
-                return Ok(Exchange::Silence);
-            }
+        match self.requester.borrow_mut().exchange(body, until, interrupt) {
+            Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
+            Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
+            Outcome::Silence => Ok(Exchange::Silence),
+            Outcome::Interrupted => Ok(Exchange::Interrupted),
         }
     }
 

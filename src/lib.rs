@@ -42,7 +42,8 @@
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
 //!
-//! `llts-bench`, in `src/bin/llts-bench`, measures all of it from outside.
+//! `llts-bench`, in `src/bin/llts-bench`, measures all of it from outside. It needs the cargo feature `libzmq`, which also adds
+//! `TRANSPORT = "zmq"` (`shell/zmq.rs`); tests always have it, `cargo build` has it only when asked.
 //!
 //! # The contract between engine and shell
 //!

@@ -27,6 +27,7 @@ fn name(text: &str) -> Result<AgentId, InvalidAgentId> {
 }
 
 pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
+    session.check_transport()?;
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
         // Its supervisor has told it otherwise.

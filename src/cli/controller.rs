@@ -8,6 +8,7 @@ use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
 
 pub(super) fn run(session: &Session) -> Result<u8, Failure> {
+    session.check_transport()?;
     privacy::keep_files_private();
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {

@@ -44,12 +44,12 @@ impl From<ClientError> for Failure {
         let exit = match &error {
             ClientError::BadEndpoint { .. } => USAGE,
             ClientError::Transport(error) if error.is_about_keys() => USAGE,
-            ClientError::NoController { .. } => NO_CONTROLLER,
+            ClientError::NoController { .. } | ClientError::Unresolved { .. } => NO_CONTROLLER,
             ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
             ClientError::Reply(ReplyError::Refused { .. }) | ClientError::Denied { .. } => REFUSED,
             // What answers so is no controller.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
-            ClientError::Socket { .. } | ClientError::Transport(_) => FAILED,
+            ClientError::Transport(_) => FAILED,
         };
         Self::new(exit, error.to_string())
     }

@@ -77,8 +77,14 @@ impl Session {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
     }
 
-    /// A service is not started with keys that its parts would refuse.
-    fn check_keys(&self) -> Result<(), Failure> {
+    /// A part of a service is not started with a transport that this program lacks.
+    fn check_transport(&self) -> Result<(), Failure> {
+        transport::check_built_in(&self.config, &self.sources).map_err(|error| Failure::usage(error.to_string()))
+    }
+
+    /// A service is not started with a transport or with keys that its parts would refuse.
+    fn check_start(&self) -> Result<(), Failure> {
+        self.check_transport()?;
         transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
     }
 

@@ -68,7 +68,7 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
 }
 
 fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
-    session.check_keys()?;
+    session.check_start()?;
     session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);

@@ -28,7 +28,7 @@ fn agents() -> RangedU64ValueParser<u16> {
 
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
-    session.check_keys()?;
+    session.check_start()?;
     session.end_abandoned();
     let launch = Launch {
         program: Session::program()?,

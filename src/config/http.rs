@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::error::ConfigError;
 use super::network::is_loopback;
@@ -9,6 +10,7 @@ use super::reader::Reader;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
+const HOUR: u64 = 3_600_000;
 
 /// The HTTP door of the controller: `[http]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,10 @@ pub struct HttpSection {
     pub token_file: Option<PathBuf>,
     /// Connections at once.
     pub connections_max: usize,
+    /// For the head of a request.
+    pub head_timeout: Duration,
+    /// For bytes that a peer does not take.
+    pub send_timeout: Duration,
     /// Bytes of changes that are kept for those who come later.
     pub events_bytes_max: usize,
 }
@@ -32,6 +38,8 @@ impl HttpSection {
             address: SocketAddr::new(reader.address("http.BIND")?, reader.port("http.PORT")?),
             token_file: reader.path_or_none("http.TOKEN_FILE")?,
             connections_max: reader.size("http.CONNECTIONS_MAX", 1..=100_000, "connections")?,
+            head_timeout: reader.millis("http.HEAD_TIMEOUT", 1..=HOUR)?,
+            send_timeout: reader.millis("http.SEND_TIMEOUT", 1..=HOUR)?,
             events_bytes_max: reader.size("http.EVENTS_BYTES_MAX", MIB..=16 * GIB, "bytes")?,
         })
     }

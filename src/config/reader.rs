@@ -170,7 +170,8 @@ impl Reader {
     }
 }
 
-fn bad(key: &str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
+/// Refuses the value of a key; `allowed` says what may stand there.
+pub(super) fn bad(key: &str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
     let (value, origin) = (setting.value.to_string(), setting.origin.clone());
     ConfigError::BadValue { origin, key: key.to_owned(), value, allowed: allowed.into() }
 }

@@ -64,6 +64,8 @@ pub struct ControllerSection {
     pub wait_max: Duration,
     /// Requests that may be parked at once; a tenth of them by one connection.
     pub parked_max: usize,
+    /// Searches that may wait for their turn at once; a tenth of them by one connection.
+    pub searches_max: usize,
     /// What a promise to keep a task rests on.
     pub durability: Durability,
     /// How long a finished family is kept.
@@ -93,6 +95,7 @@ impl ControllerSection {
             gates_max: reader.size("GATES_MAX", 1..=100_000, "gates")?,
             wait_max: reader.millis("WAIT_MAX", 1..=DAY)?,
             parked_max: reader.size("PARKED_MAX", 1..=10_000_000, "requests")?,
+            searches_max: reader.size("SEARCHES_MAX", 1..=100_000, "requests")?,
             durability: reader.parsed("DURABILITY", "\"disk\" or \"process\"", Durability::parse)?,
             task_keep: Duration::from_secs(3600 * reader.number("TASK_KEEP_HOURS", 0..=876_000, "hours")?),
             task_keep_bytes_max: reader.number("TASK_KEEP_BYTES_MAX", 0..=PIB, "bytes")?,
@@ -212,7 +215,7 @@ pub struct PushSection {
 impl PushSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         Ok(Self {
-            // libzmq has 1,023 sockets for one context; some are its own.
+            // Each may have two of the DESCRIPTORS_RESERVED.
             sockets_max: reader.size("PUSH_SOCKETS_MAX", 1..=1000, "sockets")?,
             queue_max: reader.size("PUSH_QUEUE_MAX", 1..=1_000_000, "messages")?,
             queue_bytes_max: reader.size("PUSH_QUEUE_BYTES_MAX", 1024..=16 * GIB, "bytes")?,

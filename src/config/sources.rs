@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::DEFAULTS;
-use super::error::Origin;
+use super::error::{ConfigError, Origin};
 use super::layers::{self, Setting, Settings};
+use super::reader;
 
 /// Keys whose values are not shown.
 const SECRET: [&str; 1] = ["prompt.SECRET"];
@@ -48,6 +49,12 @@ impl Sources {
     #[must_use]
     pub fn file(&self) -> Option<&Path> {
         self.file.as_deref()
+    }
+
+    /// Refuses the value of `key`, which another build of this program would take; `allowed` says what may stand there.
+    #[must_use]
+    pub fn refusal(&self, key: &'static str, allowed: impl Into<String>) -> ConfigError {
+        self.settings.get(key).map_or(ConfigError::NoDefault(key.to_owned()), |setting| reader::bad(key, setting, allowed))
     }
 
     /// Every key, in the order of the built-in file.

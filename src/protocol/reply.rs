@@ -243,15 +243,7 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
                 writer.object(gate.name.as_str(), |writer| gate::write(gate, writer));
             }
         }
-        Reply::Assigned(record) => {
-            task::write(record, writer);
-            if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
-                writer.literal(words::SLACK, slack.as_millis());
-            }
-            if let Some(lease) = record.lease() {
-                writer.literal(words::LEASE, lease.term.as_millis());
-            }
-        }
+        Reply::Assigned(record) => write_job(record, writer),
         Reply::Statistic(counts) => {
             for (phase, count) in Phase::ALL.into_iter().zip(counts) {
                 writer.literal(words::phase(phase), count);
@@ -285,29 +277,42 @@ fn write_body(reply: &Reply, page_bytes: PageBytes, writer: &mut ObjectWriter<'_
             }
             write_warning(page.warning(agents.len(), "agents").as_deref(), writer);
         }
-        Reply::Heartbeat { controller, beat, wanted, parked, tools, look } => {
-            writer.literal(words::CONTROLLER_ID, controller);
-            if let Some(beat) = beat {
-                writer.literal(words::BEAT, beat);
-            }
-            if let Some((task, round, wanted)) = wanted {
-                writer.text(words::TASK_ID, &task.to_string());
-                writer.literal(words::ROUND, round);
-                writer.text(words::WANTED, wanted.word());
-            }
-            writer.literal(words::PARKED, parked);
-            if let Some(generation) = tools {
-                writer.literal(words::TOOLS_GENERATION, generation);
-            }
-            if let Some(number) = look {
-                writer.literal(words::LOOK, number);
-            }
-        }
+        Reply::Heartbeat { .. } => write_heartbeat(reply, writer),
         Reply::Reported { task, round, phase, .. } => {
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
             writer.text(words::STATUS, words::phase(*phase));
         }
+    }
+}
+
+fn write_heartbeat(reply: &Reply, writer: &mut ObjectWriter<'_>) {
+    let Reply::Heartbeat { controller, beat, wanted, parked, tools, look } = reply else { return };
+    writer.literal(words::CONTROLLER_ID, controller);
+    if let Some(beat) = beat {
+        writer.literal(words::BEAT, beat);
+    }
+    if let Some((task, round, wanted)) = wanted {
+        writer.text(words::TASK_ID, &task.to_string());
+        writer.literal(words::ROUND, round);
+        writer.text(words::WANTED, wanted.word());
+    }
+    writer.literal(words::PARKED, parked);
+    if let Some(generation) = tools {
+        writer.literal(words::TOOLS_GENERATION, generation);
+    }
+    if let Some(number) = look {
+        writer.literal(words::LOOK, number);
+    }
+}
+
+fn write_job(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
+    task::write(record, writer);
+    if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
+        writer.literal(words::SLACK, slack.as_millis());
+    }
+    if let Some(lease) = record.lease() {
+        writer.literal(words::LEASE, lease.term.as_millis());
     }
 }
 

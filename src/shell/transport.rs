@@ -2,7 +2,7 @@
 //!
 //! | `TRANSPORT` | who |
 //! |---|---|
-//! | `zmq` | [`super::zmq`]: libzmq, with threads of its own |
+//! | `zmq` | `super::zmq`: libzmq, with threads of its own; only where the cargo feature `libzmq` is on |
 //! | `own` | [`super::endpoint`]: the loop itself reads and writes the sockets |
 //!
 //! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
@@ -17,14 +17,47 @@ use std::time::Duration;
 
 use super::curve_keys::{self, KeyError, KeyFolder};
 use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
-use super::zmq::{ZmqLink, ZmqPorts};
-use crate::config::{Config, Exposure, LocalSocket, NetworkSection, Transport};
+use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, Security};
 use crate::types::Mono;
 
 /// A page of details is larger than any request.
-const ANSWER_BYTES_MAX: usize = 1 << 30;
+pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
+
+/// How long [`Ports::close`] goes on delivering, with either transport.
+pub(super) const LINGER: Duration = Duration::from_secs(1);
+
+/// Connections that the kernel keeps for a listener of either transport while the program does something else.
+pub(super) const BACKLOG: i32 = 1024;
+
+/// Seconds of silence after which the kernel asks a peer, between two questions, and how many it asks: a machine that is
+/// gone is noticed after two minutes. A client may be silent for days.
+pub(super) const KEEPALIVE_IDLE_SECONDS: u32 = 60;
+pub(super) const KEEPALIVE_INTERVAL_SECONDS: u32 = 20;
+pub(super) const KEEPALIVE_COUNT: u32 = 3;
+
+/// `TRANSPORT = "zmq"`, if the program was built with it.
+#[cfg(feature = "libzmq")]
+const LIBZMQ: Option<Library> = Some(super::zmq::LIBRARY);
+#[cfg(not(feature = "libzmq"))]
+const LIBZMQ: Option<Library> = None;
+
+/// How to get libzmq into the program.
+const NOT_BUILT_IN: &str =
+    "this program was built without libzmq, which `cargo build --release --features libzmq` adds";
+
+/// A transport that may be missing from the program, as functions on the endpoints for requests and for broadcasts.
+#[derive(Clone, Copy, Debug)]
+pub struct Library {
+    /// Binds both; the last is the `watchable` of [`bind`].
+    pub(super) bind: fn(&Config, &str, Option<&str>, String) -> Bound,
+    /// Connects to both, and asks for broadcasts that begin with one of these prefixes.
+    pub(super) connect: fn(&Config, &str, Option<&str>, &[String]) -> Connected,
+}
+
+type Bound = Result<Box<dyn Ports>, SocketError>;
+type Connected = Result<Box<dyn Link>, SocketError>;
 
 /// Something that the network, or the library in front of it, refused.
 #[derive(Debug, thiserror::Error)]
@@ -150,12 +183,12 @@ pub trait Link {
 ///
 /// # Errors
 /// When an address is in use or is not ours.
-pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<dyn Ports>, SocketError> {
+pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Bound {
     let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
     Ok(match config.network.transport {
         Transport::Zmq => {
             let requests = requests.unwrap_or_else(|| agent_endpoint(config));
-            Box::new(ZmqPorts::bind(&requests, broadcasts.as_deref(), watchable, &config.limits)?)
+            (libzmq()?.bind)(config, &requests, broadcasts.as_deref(), watchable)?
         }
         Transport::Own => {
             let keys = server_keys(config)?;
@@ -181,23 +214,32 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Result<Box<
 ///
 /// # Errors
 /// When an endpoint is malformed, or descriptors have run out.
-pub fn connect(config: &Config, prefixes: &[String]) -> Result<Box<dyn Link>, SocketError> {
+pub fn connect(config: &Config, prefixes: &[String]) -> Connected {
     let (requests, broadcasts) = (agent_endpoint(config), broadcast_endpoint(config));
     let broadcasts = broadcasts.as_deref();
-    let reconnect_interval_max = config.agent.reconnect_interval_max;
     Ok(match config.network.transport {
-        Transport::Zmq => {
-            let limits = (&config.limits, reconnect_interval_max, ANSWER_BYTES_MAX);
-            Box::new(ZmqLink::connect(&requests, broadcasts, prefixes, limits)?)
-        }
-        Transport::Own => {
-            // The agent and its controller speak all the time, so neither has to be asked.
-            let limits = Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) };
-            let settings =
-                LinkSettings { limits, security: client_security(config, &requests)?, reconnect_interval_max };
-            Box::new(OwnLink::dial(&requests, broadcasts, prefixes, settings)?)
-        }
+        Transport::Zmq => (libzmq()?.connect)(config, &requests, broadcasts, prefixes)?,
+        Transport::Own => Box::new(OwnLink::dial(&requests, broadcasts, prefixes, link_settings(config, &requests)?)?),
     })
+}
+
+fn libzmq() -> Result<Library, SocketError> {
+    LIBZMQ.ok_or_else(|| SocketError::new("use", "TRANSPORT = \"zmq\"", NOT_BUILT_IN))
+}
+
+/// Refuses a TRANSPORT that the program was built without, before anything is started that needs it.
+///
+/// # Errors
+/// With the place where it was configured, and how to build with it.
+pub fn check_built_in(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
+    check_built_in_with(LIBZMQ.is_some(), config.network.transport, sources)
+}
+
+fn check_built_in_with(has_libzmq: bool, transport: Transport, sources: &Sources) -> Result<(), ConfigError> {
+    match transport {
+        Transport::Zmq if !has_libzmq => Err(sources.refusal("TRANSPORT", format!("\"own\": {NOT_BUILT_IN}"))),
+        Transport::Zmq | Transport::Own => Ok(()),
+    }
 }
 
 /// Where an agent sends its requests.
@@ -262,15 +304,13 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
     Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
 
-/// Begins to connect a client to the controller there; `None` for an endpoint that only libzmq can use, such as the name of a host.
+/// Begins to connect a client to the controller there.
 ///
 /// # Errors
-/// When the endpoint is malformed, the keys cannot be read, or descriptors have run out.
-pub fn client(config: &Config, endpoint: &str) -> Result<Option<Requester>, SocketError> {
-    if config.network.curve_client.is_none() && Address::parse(endpoint).is_err() {
-        return Ok(None);
-    }
-    Ok(Some(Requester::connect(endpoint, link_settings(config, endpoint)?)?))
+/// When the keys cannot be read, or descriptors have run out.
+pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketError> {
+    let endpoint = &address.to_string();
+    Requester::connect(endpoint, link_settings(config, endpoint)?)
 }
 
 fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
@@ -377,6 +417,20 @@ mod tests {
         ] {
             assert_eq!(tool_endpoint(&configured(file), own).unwrap(), endpoint, "{file}");
         }
+    }
+
+    #[test]
+    fn a_transport_that_is_not_built_in_is_refused_with_how_to_build_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("my.toml");
+        std::fs::write(&file, "\n\nTRANSPORT = \"zmq\"\n").unwrap();
+        let (config, sources) = Config::load(Some(&file)).unwrap();
+        assert!(check_built_in(&config, &sources).is_ok(), "the tests are built with libzmq");
+        let refused = check_built_in_with(false, config.network.transport, &sources).unwrap_err().to_string();
+        let sentence = "TRANSPORT is \"zmq\"; allowed is \"own\": this program was built without libzmq, which \
+                        `cargo build --release --features libzmq` adds";
+        assert_eq!(refused, format!("{}:3: {sentence}", file.display()));
+        assert!(check_built_in_with(false, Transport::Own, &sources).is_ok());
     }
 
     #[test]

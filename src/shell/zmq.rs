@@ -1,17 +1,30 @@
-//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]; only the pushes and the client have sockets of
-//! their own.
+//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]: `TRANSPORT = "zmq"`. Pushes and clients always have sockets of
+//! our own.
+
+#![cfg(feature = "libzmq")]
 
 use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
 use super::endpoint::Denial;
-use super::transport::{Link, Ports, SocketError, Unsendable};
-use crate::config::LimitsSection;
+use super::transport::{
+    ANSWER_BYTES_MAX, BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER, Library,
+    Link, Ports, SocketError, Unsendable,
+};
+use crate::config::{Config, LimitsSection};
+use crate::engine::zmtp::PREFIX_BYTES_MAX;
 use crate::types::Mono;
 
-/// How long a closing socket goes on delivering what it has accepted.
-const LINGER: Duration = Duration::from_secs(1);
+/// What [`super::transport`] knows of this file.
+pub(super) const LIBRARY: Library = Library {
+    bind: |config, requests, broadcasts, watchable| {
+        Ok(Box::new(ZmqPorts::bind(config, requests, broadcasts, watchable)?))
+    },
+    connect: |config, requests, broadcasts, prefixes| {
+        Ok(Box::new(ZmqLink::connect(config, requests, broadcasts, prefixes)?))
+    },
+};
 
 /// The libzmq context of a process: its threads and sockets.
 struct Context(zmq::Context);
@@ -33,6 +46,7 @@ struct Limits {
     message_bytes_max: usize,
     frames_max: usize,
     queue_max: usize,
+    subscriptions_max: usize,
     handshake_timeout: Duration,
     reconnect_interval_max: Duration,
 }
@@ -43,6 +57,7 @@ impl Limits {
             message_bytes_max,
             frames_max: limits.frames_max,
             queue_max: limits.send_queue_max,
+            subscriptions_max: limits.subscriptions_max,
             handshake_timeout: limits.handshake_timeout,
             reconnect_interval_max,
         }
@@ -57,12 +72,12 @@ impl Limits {
         socket.set_sndhwm(queue)?;
         socket.set_rcvhwm(queue)?;
         socket.set_handshake_ivl(millis(self.handshake_timeout))?;
-        // A client may be silent for days; a peer whose machine is gone must not hold a descriptor for ever.
+        let option = |value: u32| i32::try_from(value).unwrap_or(i32::MAX);
         socket.set_tcp_keepalive(1)?;
-        socket.set_tcp_keepalive_idle(60)?;
-        socket.set_tcp_keepalive_intvl(20)?;
-        socket.set_tcp_keepalive_cnt(3)?;
-        socket.set_backlog(1024)?;
+        socket.set_tcp_keepalive_idle(option(KEEPALIVE_IDLE_SECONDS))?;
+        socket.set_tcp_keepalive_intvl(option(KEEPALIVE_INTERVAL_SECONDS))?;
+        socket.set_tcp_keepalive_cnt(option(KEEPALIVE_COUNT))?;
+        socket.set_backlog(BACKLOG)?;
         socket.set_reconnect_ivl_max(millis(self.reconnect_interval_max))
     }
 }
@@ -79,24 +94,21 @@ fn connect(socket: &zmq::Socket, endpoint: &str) -> Result<(), SocketError> {
 }
 
 /// The controller's ports on two sockets of libzmq.
-pub struct ZmqPorts {
+struct ZmqPorts {
     requests: RepPort,
     broadcasts: PubPort,
 }
 
 impl ZmqPorts {
     /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so.
-    ///
-    /// # Errors
-    /// When an address is in use or is not ours.
-    pub fn bind(
+    fn bind(
+        config: &Config,
         rep_endpoint: &str,
         pub_endpoint: Option<&str>,
         watchable: String,
-        limits: &LimitsSection,
     ) -> Result<Self, SocketError> {
         let context = Context::new();
-        let limits = &Limits::new(limits, limits.message_bytes_max, Duration::ZERO);
+        let limits = &Limits::new(&config.limits, config.limits.message_bytes_max, Duration::ZERO);
         Ok(Self {
             requests: RepPort::bind(&context, rep_endpoint, limits)?,
             broadcasts: PubPort::bind(&context, pub_endpoint, watchable, limits)?,
@@ -207,12 +219,10 @@ struct PubPort {
     /// The beginning of the messages that are made only when somebody asks for them.
     watchable: String,
     subscriptions: BTreeSet<Vec<u8>>,
+    /// Of all subscribers together.
+    subscriptions_max: usize,
     watched: bool,
 }
-
-/// A subscription is the beginning of a message that we send; a longer one can only be there to cost memory.
-const SUBSCRIPTION_BYTES_MAX: usize = 256;
-const SUBSCRIPTIONS_MAX: usize = 10_000;
 
 /// Subscriptions that are looked at in one turn: a peer may send them without end.
 const SUBSCRIPTIONS_PER_TURN: usize = 1024;
@@ -227,7 +237,8 @@ impl PubPort {
         let socket = context.socket(zmq::XPUB, limits, endpoint.unwrap_or_default())?;
         // A socket that is bound nowhere has no subscribers.
         let endpoint = endpoint.map_or_else(|| Ok("off".to_owned()), |endpoint| bind(&socket, endpoint))?;
-        Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), watched: false })
+        let subscriptions_max = limits.subscriptions_max;
+        Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), subscriptions_max, watched: false })
     }
 
     /// Notes what is asked for.
@@ -236,7 +247,7 @@ impl PubPort {
             let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) else { break };
             match frame.split_first() {
                 Some((1, prefix))
-                    if prefix.len() <= SUBSCRIPTION_BYTES_MAX && self.subscriptions.len() < SUBSCRIPTIONS_MAX =>
+                    if prefix.len() <= PREFIX_BYTES_MAX && self.subscriptions.len() < self.subscriptions_max =>
                 {
                     self.subscriptions.insert(prefix.to_vec());
                 }
@@ -259,7 +270,7 @@ impl PubPort {
 }
 
 /// An agent's connection on two sockets of libzmq.
-pub struct ZmqLink {
+struct ZmqLink {
     target: Target,
     requests: zmq::Socket,
     broadcasts: zmq::Socket,
@@ -293,22 +304,19 @@ impl Target {
 }
 
 impl ZmqLink {
-    /// Connects; whether anybody is there shows when an answer comes.
-    ///
-    /// # Errors
-    /// When an endpoint is malformed, or descriptors have run out.
-    pub fn connect(
+    /// Connects; whether a controller is there shows when an answer comes.
+    fn connect(
+        config: &Config,
         rep_endpoint: &str,
         pub_endpoint: Option<&str>,
         prefixes: &[String],
-        (limits, reconnect_interval_max, message_bytes_max): (&LimitsSection, Duration, usize),
     ) -> Result<Self, SocketError> {
         let target = Target {
             context: Context::new(),
             requests: rep_endpoint.to_owned(),
             broadcasts: pub_endpoint.map(str::to_owned),
             prefixes: prefixes.to_vec(),
-            limits: Limits::new(limits, message_bytes_max, reconnect_interval_max),
+            limits: Limits::new(&config.limits, ANSWER_BYTES_MAX, config.agent.reconnect_interval_max),
         };
         let (requests, broadcasts) = target.connect()?;
         Ok(Self { target, requests, broadcasts })

@@ -1,6 +1,7 @@
 //! `llts config`; what the environment may say; which commands obey `--controller`, and which refuse it.
 
 use std::fs;
+use std::time::Duration;
 
 use crate::place::{Place, eventually};
 
@@ -70,6 +71,34 @@ fn a_foreign_variable_is_told_once_and_stops_nothing() {
     }
     let said = place.said(place.spawn(place.command("stats --output json").env("LLTS_X", "1")));
     assert!(said.code == Some(0) && said.json().is_object(), "{said:?}");
+}
+
+#[test]
+fn a_controller_may_be_named_by_its_host() {
+    let place = Place::new();
+    place.tool("true", "exit 0");
+    let controller = place.ok("up 1 --output json").json()["controller"].as_str().unwrap().to_owned();
+    let (_, port) = controller.rsplit_once(':').unwrap();
+    let elsewhere = Place::new();
+    for line in ["stats", "run true"] {
+        let said = elsewhere.llts(&format!("--controller tcp://localhost:{port} {line}"));
+        assert_eq!(said.code, Some(0), "{line}: {said:?}");
+    }
+    // Another program may name it in the same way.
+    let client = llts::client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(15)).unwrap();
+    assert_eq!(client.agent_counts().unwrap().total, 1);
+    let said = elsewhere.llts("stats --controller tcp://no..name:1");
+    assert!(
+        said.code == Some(3) && said.err.contains("cannot resolve the controller's name in tcp://no..name:1"),
+        "{said:?}"
+    );
+    let said = elsewhere.llts("stats --controller localhost");
+    assert!(
+        said.code == Some(2) && said.err.contains("write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH"),
+        "{said:?}"
+    );
+    place.ok("down");
+    place.is_clean();
 }
 
 /// A service of this machine is never mistaken for the one that was named, nor the other way round.

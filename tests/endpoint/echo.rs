@@ -1,14 +1,17 @@
 //! A thread that has the two ports and answers every message with itself, but for [`WAIT`].
 
+use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use llts::config::Config;
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
-use llts::shell::transport::Ports;
+use llts::shell::transport::{self, Ports};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::loopback::own_ip;
@@ -29,6 +32,16 @@ pub(crate) const AGENT: &[u8] = b"agent";
 
 pub(crate) fn settings() -> PortSettings {
     ports::settings(PATIENCE)
+}
+
+/// A configuration whose ports for requests and broadcasts are at this address, with the generous limits of [`settings`].
+pub(crate) fn configured(transport: &str, ip: Ipv4Addr, [requests, broadcasts]: [u16; 2]) -> Config {
+    let file = format!(
+        "TRANSPORT = \"{transport}\"\nCONTROLLER_IP = \"{ip}\"\nCONTROLLER_IPC_FILE = \"\"\nCONTROLLER_REP_PORT = {requests}\n\
+         CONTROLLER_PUB_PORT = {broadcasts}\nHANDSHAKE_TIMEOUT = {PATIENCE_MILLIS}\nSEND_TIMEOUT = {PATIENCE_MILLIS}\n\
+         PING_INTERVAL = 0\nSEND_QUEUE_MAX = 100000\nAGENT_RECONNECT_INTERVAL_MAX = 100\n"
+    );
+    Config::from_parts(Some((Path::new("test.toml"), &file)), []).unwrap()
 }
 
 enum Order {
@@ -54,11 +67,37 @@ impl Echo {
 
     pub(crate) fn start_at(requests: &str, broadcasts: &str, settings: &PortSettings) -> Self {
         let ports = OwnPorts::bind(requests, broadcasts, WATCHABLE.to_owned(), settings).unwrap();
+        Self::serving(move || Box::new(ports))
+    }
+
+    /// With the ports of a `TRANSPORT`, as a controller binds them; 0 is a free port.
+    pub(crate) fn over(transport: &str, ports: [u16; 2]) -> Self {
+        let config = configured(transport, own_ip(), ports);
+        Self::serving(move || transport::bind(&config, WATCHABLE.to_owned(), 1024).unwrap())
+    }
+
+    /// Ends, and begins again on the same ports.
+    pub(crate) fn restarted(self, transport: &str) -> Self {
+        let ports = self.ports();
+        drop(self);
+        Self::over(transport, ports)
+    }
+
+    pub(crate) fn ports(&self) -> [u16; 2] {
+        [&self.requests, &self.broadcasts].map(|endpoint| endpoint.rsplit_once(':').unwrap().1.parse().unwrap())
+    }
+
+    fn serving(bind: impl FnOnce() -> Box<dyn Ports> + Send + 'static) -> Self {
         let wake = Arc::new(EventFd::from_flags(EfdFlags::EFD_NONBLOCK).unwrap());
         let (sender, orders) = mpsc::channel();
-        let (requests, broadcasts) = (ports.requests().to_owned(), ports.broadcasts().to_owned());
+        let (announce, announced) = mpsc::channel();
         let woken = Arc::clone(&wake);
-        let thread = std::thread::spawn(move || serve(Box::new(ports), &orders, &woken));
+        let thread = std::thread::spawn(move || {
+            let ports = bind();
+            announce.send((ports.requests().to_owned(), ports.broadcasts().to_owned())).unwrap();
+            serve(ports, &orders, &woken);
+        });
+        let (requests, broadcasts) = announced.recv_timeout(PATIENCE).expect("the ports are bound");
         Self { requests, broadcasts, orders: Some(sender), wake, thread: Some(thread) }
     }
 

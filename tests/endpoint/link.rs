@@ -1,24 +1,22 @@
-//! The agent's link against libzmq, and against our own ports.
+//! The agent's link of either `TRANSPORT` against libzmq, and against the ports of both.
 
 use std::time::Duration;
 
-use llts::engine::zmtp::{Limits, Security};
 use llts::shell::clock;
-use llts::shell::endpoint::{LinkSettings, OwnLink};
-use llts::shell::transport::Link;
+use llts::shell::transport::{self, Link};
 
-use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, settings};
+use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, configured};
 use crate::loopback::own_ip;
 
-fn connect(requests: &str, broadcasts: &str) -> OwnLink {
-    let limits = Limits { message_bytes_max: 1 << 30, ..settings().limits };
-    let settings =
-        LinkSettings { limits, security: Security::Null, reconnect_interval_max: Duration::from_millis(100) };
-    OwnLink::connect(requests, broadcasts, &["a".to_owned()], settings).unwrap()
+over_both!(it_talks_to_libzmq, it_waits_for_a_controller_that_comes_later, it_comes_back_after_a_restart_and_by_order);
+
+/// As an agent connects to a controller with these ports at the address of this process.
+fn connect(transport: &str, ports: [u16; 2]) -> Box<dyn Link> {
+    transport::connect(&configured(transport, own_ip(), ports), &["a".to_owned()]).unwrap()
 }
 
 /// Waits until the link has something.
-fn until<T>(link: &mut OwnLink, mut what: impl FnMut(&mut OwnLink) -> Option<T>) -> T {
+fn until<T>(link: &mut dyn Link, mut what: impl FnMut(&mut dyn Link) -> Option<T>) -> T {
     let end = clock::now().mono + PATIENCE;
     loop {
         if let Some(found) = what(link) {
@@ -31,7 +29,7 @@ fn until<T>(link: &mut OwnLink, mut what: impl FnMut(&mut OwnLink) -> Option<T>)
 }
 
 /// Does it again until something comes of it.
-fn retry<T>(link: &mut OwnLink, step: impl Fn(&mut OwnLink), what: impl Fn(&mut OwnLink) -> Option<T>) -> T {
+fn retry<T>(link: &mut dyn Link, step: impl Fn(&mut dyn Link), what: impl Fn(&mut dyn Link) -> Option<T>) -> T {
     let end = clock::now().mono + PATIENCE;
     loop {
         step(link);
@@ -44,21 +42,21 @@ fn retry<T>(link: &mut OwnLink, step: impl Fn(&mut OwnLink), what: impl Fn(&mut 
     }
 }
 
-fn bound(context: &zmq::Context, kind: zmq::SocketType, endpoint: &str) -> (zmq::Socket, String) {
+fn bound(context: &::zmq::Context, kind: ::zmq::SocketType) -> (::zmq::Socket, u16) {
     let socket = context.socket(kind).unwrap();
     socket.set_linger(0).unwrap();
     socket.set_rcvtimeo(PATIENCE_MILLIS).unwrap();
-    crate::echo::wait_until("the port is free", || socket.bind(endpoint).is_ok());
+    socket.bind(&format!("tcp://{}:*", own_ip())).unwrap();
     let endpoint = socket.get_last_endpoint().unwrap().unwrap();
-    (socket, endpoint)
+    (socket, endpoint.rsplit_once(':').unwrap().1.parse().unwrap())
 }
 
-#[test]
-fn it_talks_to_libzmq() {
-    let context = zmq::Context::new();
-    let (router, requests) = bound(&context, zmq::ROUTER, "tcp://127.0.0.1:*");
-    let (publisher, broadcasts) = bound(&context, zmq::XPUB, "tcp://127.0.0.1:*");
-    let mut link = connect(&requests, &broadcasts);
+fn it_talks_to_libzmq(transport: &str) {
+    let context = ::zmq::Context::new();
+    let (router, requests) = bound(&context, ::zmq::ROUTER);
+    let (publisher, broadcasts) = bound(&context, ::zmq::XPUB);
+    let mut link = connect(transport, [requests, broadcasts]);
+    let link = &mut *link;
     link.send(b"first".to_vec());
     let subscription = std::thread::spawn(move || {
         assert_eq!(publisher.recv_bytes(0).unwrap(), b"\x01a");
@@ -66,52 +64,50 @@ fn it_talks_to_libzmq() {
         publisher.send("abc", 0).unwrap();
         publisher
     });
-    assert_eq!(until(&mut link, OwnLink::receive_broadcast), b"abc");
+    assert_eq!(until(link, |link| link.receive_broadcast()), b"abc");
     let frames = router.recv_multipart(0).unwrap();
     assert_eq!(frames[1..], [b"".to_vec(), b"first".to_vec()]);
     router.send_multipart([&frames[0][..], b"", &[b'x'; 1_000_000]], 0).unwrap();
-    assert_eq!(until(&mut link, OwnLink::receive_answer).len(), 1_000_000);
+    assert_eq!(until(link, |link| link.receive_answer()).len(), 1_000_000);
     // Frames that are none of ours are passed over.
     router.send_multipart([&frames[0][..], b"x"], 0).unwrap();
     router.send_multipart([&frames[0][..], b"", b"second"], 0).unwrap();
-    assert_eq!(until(&mut link, OwnLink::receive_answer), b"second");
+    assert_eq!(until(link, |link| link.receive_answer()), b"second");
     drop(subscription.join().unwrap());
 }
 
-#[test]
-fn it_waits_for_a_controller_that_comes_later() {
+fn it_waits_for_a_controller_that_comes_later(transport: &str) {
     let free = std::net::TcpListener::bind((own_ip(), 0)).unwrap();
-    let requests = format!("tcp://{}", free.local_addr().unwrap());
-    let mut link = connect(&requests, "tcp://127.0.0.1:1");
+    let port = free.local_addr().unwrap().port();
+    let mut link = connect(transport, [port, 1]);
+    let link = &mut *link;
     link.send(b"early".to_vec());
     link.wait(clock::now().mono, Some(clock::now().mono + Duration::from_millis(50)), &[]);
     drop(free);
-    let echo = Echo::start_at(&requests, "tcp://127.0.0.1:0", &settings());
-    assert_eq!(until(&mut link, OwnLink::receive_answer), b"early");
+    let echo = Echo::over("own", [port, 0]);
+    assert_eq!(until(link, |link| link.receive_answer()), b"early");
     drop(echo);
 }
 
-#[test]
-fn it_comes_back_after_a_restart_and_by_order() {
-    let mut echo = Echo::start(&settings());
-    let (requests, broadcasts) = (echo.requests.clone(), echo.broadcasts.clone());
-    let mut link = connect(&requests, &broadcasts);
-    for round in 0_u8..4 {
-        link.send(vec![round]);
-        assert_eq!(until(&mut link, OwnLink::receive_answer), [round]);
-        if round % 2 == 0 {
-            drop(echo);
-            echo = Echo::start_at(&requests, &broadcasts, &settings());
-            // What is sent into a connection that is just breaking is lost, and the engine says it again.
-            retry(&mut link, |link| link.send(b"again".to_vec()), OwnLink::receive_answer);
-            link.send(b"end".to_vec());
-            let rest =
-                |link: &mut OwnLink| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end");
-            until(&mut link, rest);
-        } else {
-            link.reconnect().unwrap();
+fn it_comes_back_after_a_restart_and_by_order(transport: &str) {
+    for ports in ["own", "zmq"] {
+        let mut echo = Echo::over(ports, [0, 0]);
+        let mut link = connect(transport, echo.ports());
+        let link = &mut *link;
+        for round in 0_u8..4 {
+            link.send(vec![round]);
+            assert_eq!(until(link, |link| link.receive_answer()), [round]);
+            if round % 2 == 0 {
+                echo = echo.restarted(ports);
+                // What is sent into a connection that is just breaking is lost, and the engine says it again.
+                retry(link, |link| link.send(b"again".to_vec()), |link| link.receive_answer());
+                link.send(b"end".to_vec());
+                until(link, |link| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end"));
+            } else {
+                link.reconnect().unwrap();
+            }
+            assert_eq!(retry(link, |_| echo.publish(b"a"), |link| link.receive_broadcast()), b"a");
+            while link.receive_broadcast().is_some() {}
         }
-        assert_eq!(retry(&mut link, |_| echo.publish(b"a"), OwnLink::receive_broadcast), b"a");
-        while link.receive_broadcast().is_some() {}
     }
 }

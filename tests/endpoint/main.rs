@@ -2,6 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot be set up fails")]
 
+/// Each of these tests with either `TRANSPORT`.
+macro_rules! over_both {
+    ($($test:ident),* $(,)?) => {
+        mod own {
+            $(#[test] fn $test() { super::$test("own"); })*
+        }
+        mod zmq {
+            $(#[test] fn $test() { super::$test("zmq"); })*
+        }
+    };
+}
+
 mod client;
 mod conformance;
 mod echo;

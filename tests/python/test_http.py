@@ -237,6 +237,17 @@ def test_too_large_a_request_and_an_endless_head_are_cut(start_service):
     assert ask(session, "GET", "/healthz")[0] == 200
 
 
+def test_a_peer_that_does_not_finish_its_head_is_closed(start_service):
+    """http.HEAD_TIMEOUT: its place is free again."""
+    session = start_service(**OPEN, **{"http.HEAD_TIMEOUT": 200, "http.CONNECTIONS_MAX": 1})
+    with contextlib.closing(http.client.HTTPConnection(session.service.http, timeout=LIMIT)) as silent:
+        silent.connect()
+        silent.sock.sendall(b"GET /healthz HTTP/1.1\r\n")
+        while silent.sock.recv(4096):
+            pass
+        assert ask(session, "GET", "/healthz")[0] == 200
+
+
 def test_a_token_that_others_may_read_stops_the_start(session):
     """With the file and the command that mends it."""
     path = os.path.join(session.service.config["STATE_DIR"], "http.token")

@@ -105,7 +105,7 @@ pub struct Settings {
     pub agents_max: usize,
     /// Queries that may be parked at once; a tenth of them by one connection: `PARKED_MAX`.
     pub parked_max: usize,
-    /// Searches that may wait for their turn at once; a tenth of them by one connection.
+    /// Searches that may wait for their turn at once; a tenth of them by one connection: `SEARCHES_MAX`.
     pub scans_max: usize,
 }
 

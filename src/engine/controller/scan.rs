@@ -77,9 +77,11 @@ impl Scans {
     fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
         let own = self.lines.get(&connection).map_or(0, VecDeque::len);
         if own >= (max / SHARE).max(1) {
-            return Some(format!("{own} searches of this connection wait already; ask again when they are answered"));
+            return Some(format!(
+                "{own} searches of this connection wait already, its tenth of SEARCHES_MAX; ask again when they are answered"
+            ));
         }
-        (self.len >= max).then(|| format!("{} searches wait already; ask again later", self.len))
+        (self.len >= max).then(|| format!("{max} searches wait already (SEARCHES_MAX); ask again later"))
     }
 
     fn push(&mut self, scan: Scan) {

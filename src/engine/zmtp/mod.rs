@@ -46,7 +46,7 @@ pub use cut::{Cut, Full};
 pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
 pub use liveness::Timer;
-pub use subscriptions::{Subscriptions, TooMany};
+pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
 
 use std::time::Duration;
 

@@ -6,7 +6,7 @@ use std::ops::Bound;
 use super::Event;
 
 /// Bytes of a prefix. It is the beginning of a message that we send; a longer one can only be there to cost memory.
-const PREFIX_BYTES_MAX: usize = 256;
+pub const PREFIX_BYTES_MAX: usize = 256;
 
 /// A peer that asks for more than is allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

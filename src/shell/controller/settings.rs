@@ -68,7 +68,21 @@ pub(super) fn engine(config: &Config) -> Settings {
         page_max: config.controller.details_limit_max,
         agents_max: config.controller.agents_max,
         parked_max: config.controller.parked_max,
-        // A bound of memory.
-        scans_max: 500,
+        scans_max: config.controller.searches_max,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn limits_are_those_of_the_configuration() {
+        let file = "AGENTS_MAX = 11\nPARKED_MAX = 12\nSEARCHES_MAX = 13\nGATES_MAX = 14\nWAITING_NEEDS_MAX = 15";
+        let settings = engine(&Config::from_parts(Some((Path::new("my.toml"), file)), []).unwrap());
+        let found =
+            [settings.agents_max, settings.parked_max, settings.scans_max, settings.gates_max, settings.needs_max];
+        assert_eq!(found, [11, 12, 13, 14, 15]);
     }
 }

@@ -12,11 +12,8 @@ use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::shell::transport::{Ports, SocketError, Unsendable};
+use crate::shell::transport::{LINGER, Ports, SocketError, Unsendable};
 use crate::types::Mono;
-
-/// How long [`Ports::close`] goes on delivering.
-const LINGER: Duration = Duration::from_secs(1);
 
 /// A subscription is all that a subscriber has to say, and a short one.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;

@@ -15,15 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
-
-/// Connections that the kernel keeps for us while we do something else.
-const BACKLOG: i32 = 1024;
-
-/// Seconds of silence after which the kernel asks a peer, between two questions, and how many it asks: a machine that is
-/// gone is noticed after two minutes. A client may be silent for days.
-const KEEPALIVE_IDLE_SECONDS: u32 = 60;
-const KEEPALIVE_INTERVAL_SECONDS: u32 = 20;
-const KEEPALIVE_COUNT: u32 = 3;
+use crate::shell::transport::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
 
 /// A connection, or one that is being made.
 #[derive(Debug)]

@@ -37,12 +37,6 @@ use crate::shell::metrics::Metrics;
 use crate::shell::store;
 use crate::types::{Fields, Phase, Scalar, TaskId};
 
-/// For the head of a request. A peer that sends no more of it is closed.
-const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// For bytes that a peer does not take.
-const SEND_TIMEOUT_MILLIS: u32 = 30_000;
-
 /// For the answer to a question of our own: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
@@ -83,6 +77,10 @@ pub(super) struct Server {
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
     limits: FieldLimits,
+    /// For the head of a request. A peer that sends no more of it is closed.
+    head_timeout: Duration,
+    /// For bytes that a peer does not take.
+    send_timeout: Duration,
     /// Tells the numbers of events from those of another start.
     life: u64,
     last_request: AtomicU64,
@@ -106,6 +104,8 @@ impl Server {
             metrics: Arc::clone(metrics),
             state_dir: config.paths.state_dir.clone(),
             limits,
+            head_timeout: config.http.head_timeout,
+            send_timeout: config.http.send_timeout,
             life: rand::random(),
             last_request: AtomicU64::new(0),
         }
@@ -117,6 +117,7 @@ impl Server {
             Ok(listener) => listener,
             Err(error) => return log::error!("the HTTP door cannot be used: {error}"),
         };
+        let (head_timeout, send_timeout) = (self.head_timeout, self.send_timeout);
         let server = Arc::new(self);
         let router = Router::new()
             .route("/healthz", get(health))
@@ -131,11 +132,11 @@ impl Server {
         for number in 1.. {
             // It is never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
-            let stream = accept(&listener).await;
+            let stream = accept(&listener, send_timeout).await;
             let service = TowerToHyperService::new(router.clone().layer(Extension(ConnectionNumber(number))));
             tokio::spawn(async move {
                 let mut builder = http1::Builder::new();
-                let connection = builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+                let connection = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout);
                 if let Err(error) = connection.serve_connection(TokioIo::new(stream), service).await {
                     log::debug!("an HTTP connection has ended: {error}");
                 }
@@ -188,12 +189,13 @@ impl Drop for Asked<'_> {
     }
 }
 
-async fn accept(listener: &tokio::net::TcpListener) -> TcpStream {
+async fn accept(listener: &tokio::net::TcpListener, send_timeout: Duration) -> TcpStream {
+    let millis = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
                 // Without it a peer that does not read keeps its place for ever.
-                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, SEND_TIMEOUT_MILLIS);
+                let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, millis);
                 let _ = stream.set_nodelay(true);
                 return stream;
             }

@@ -131,6 +131,7 @@ fn the_searches_of_one_connection_do_not_hold_up_another_one() {
     assert_eq!(world.ask_by(CLIENT, search()).1, Answer::Later);
     let refused = world.ask_by(CLIENT, search()).1;
     assert!(is_limit(&refused), "a connection has a tenth of the searches: {refused:?}");
+    assert!(format!("{refused:?}").contains("SEARCHES_MAX"), "{refused:?}");
     assert!(own(&mut world) <= 2 * alone + 2);
     assert!(!turn(&mut world).contains(&first), "it has been answered long ago, first come");
 }

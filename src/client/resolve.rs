@@ -1,0 +1,105 @@
+//! The address of a controller: `tcp://IP:PORT`, `tcp://NAME:PORT` or `ipc://PATH`.
+//!
+//! A name is looked up once, when the client connects: a client lives for one command.
+
+use std::io;
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use super::ClientError;
+use crate::shell::endpoint::Address;
+
+/// Reads an endpoint, and looks its name up if it has one, for `patience`.
+pub(super) fn resolve(endpoint: &str, patience: Duration) -> Result<Address, ClientError> {
+    if let Ok(address) = Address::parse(endpoint) {
+        return Ok(address);
+    }
+    let (name, port) = named(endpoint).ok_or_else(|| ClientError::BadEndpoint { endpoint: endpoint.to_owned() })?;
+    let unresolved = |why: String| ClientError::Unresolved { endpoint: endpoint.to_owned(), why };
+    let found = look_up(name, port, patience).map_err(unresolved)?;
+    let address = reachable(&found, patience).ok_or_else(|| unresolved("the name has no address".to_owned()))?;
+    Ok(Address::Tcp(address))
+}
+
+/// The name and the port of `tcp://NAME:PORT`.
+fn named(endpoint: &str) -> Option<(&str, u16)> {
+    let (name, port) = endpoint.strip_prefix("tcp://")?.rsplit_once(':')?;
+    let is_part = |letter: char| letter.is_ascii_alphanumeric() || ['-', '_', '.'].contains(&letter);
+    let port = port.parse().ok().filter(|port| *port != 0)?;
+    (!name.is_empty() && name.chars().all(is_part)).then_some((name, port))
+}
+
+/// A name server that does not answer blocks its caller for longer than a user waits, hence the thread.
+fn look_up(name: &str, port: u16, patience: Duration) -> Result<Vec<SocketAddr>, String> {
+    let name = name.to_owned();
+    let (sender, answer) = mpsc::channel();
+    let ask = move || {
+        let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
+        // A caller that has given up has gone.
+        let _ = sender.send(found);
+    };
+    std::thread::Builder::new().name("resolve".into()).spawn(ask).map_err(|error| error.to_string())?;
+    match answer.recv_timeout(patience) {
+        Ok(found) => found.map_err(|error: io::Error| error.to_string()),
+        Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
+            Err(format!("the name is not resolved within {} ms", patience.as_millis()))
+        }
+    }
+}
+
+/// The first address that takes a connection, else the first: `localhost` is `::1` as well, where no controller need listen.
+fn reachable(found: &[SocketAddr], patience: Duration) -> Option<SocketAddr> {
+    let (first, others) = found.split_first()?;
+    if others.is_empty() {
+        return Some(*first);
+    }
+    let each = patience / u32::try_from(found.len()).unwrap_or(u32::MAX);
+    let takes = |address: &&SocketAddr| TcpStream::connect_timeout(address, each).is_ok();
+    Some(*found.iter().find(takes).unwrap_or(first))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{Ipv4Addr, TcpListener};
+
+    const PATIENCE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn an_address_stays_as_it_is_and_a_name_is_looked_up() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let address = listener.local_addr().unwrap();
+        for endpoint in [format!("tcp://{address}"), format!("tcp://localhost:{}", address.port())] {
+            assert_eq!(resolve(&endpoint, PATIENCE).unwrap(), Address::Tcp(address), "{endpoint}");
+        }
+        assert_eq!(resolve("ipc://a", PATIENCE).unwrap(), Address::Ipc("a".into()));
+    }
+
+    #[test]
+    fn the_address_is_taken_that_somebody_listens_at() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let open = listener.local_addr().unwrap();
+        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let closed = free.local_addr().unwrap();
+        drop(free);
+        assert_eq!(reachable(&[closed, open], PATIENCE), Some(open));
+        assert_eq!(reachable(&[closed, closed], PATIENCE), Some(closed));
+        assert_eq!(reachable(&[closed], PATIENCE), Some(closed));
+        assert_eq!(reachable(&[], PATIENCE), None);
+    }
+
+    #[test]
+    fn what_is_no_endpoint_is_refused_with_what_to_write() {
+        for endpoint in
+            ["", "x", "tcp://", "tcp://:1", "tcp://*:1", "tcp://a:0", "tcp://a:65536", "tcp://a b:1", "ipc://"]
+        {
+            let error = resolve(endpoint, PATIENCE).unwrap_err();
+            assert!(matches!(error, ClientError::BadEndpoint { .. }), "{endpoint}: {error}");
+            assert!(error.to_string().contains("write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH"), "{error}");
+        }
+        // No name server is asked for a name with an empty part.
+        let error = resolve("tcp://no..name:1", PATIENCE).unwrap_err();
+        assert!(matches!(error, ClientError::Unresolved { .. }), "{error}");
+    }
+}
