@@ -10,6 +10,7 @@
 pub mod controller;
 pub mod gate;
 pub mod master;
+pub mod push;
 pub mod slot;
 pub mod timers;
 pub mod worker;

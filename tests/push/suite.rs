@@ -23,7 +23,6 @@ fn policy() -> AddressPolicy {
 /// Generous limits: a test narrows the one that it is about.
 pub(crate) fn config() -> PushConfig {
     PushConfig {
-        keys: KeyPair::from_bytes([1; 32]),
         sockets_max: 512,
         queue_max: 10_000,
         queue_bytes_max: 16_000_000,
@@ -35,8 +34,13 @@ pub(crate) fn config() -> PushConfig {
     }
 }
 
+/// What pushers prove to receivers that want CURVE.
+pub(crate) fn keys() -> KeyPair {
+    KeyPair::from_bytes([1; 32])
+}
+
 pub(crate) fn start(config: PushConfig) -> Driven {
-    Driven::start(config)
+    Driven::start(config, keys())
 }
 
 fn address(text: &str) -> Arc<PushAddress> {

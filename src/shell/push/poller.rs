@@ -1,4 +1,4 @@
-//! Says which sockets have news, at a cost that does not grow with those that are quiet.
+//! Reports which sockets have news, at a cost that does not grow with those that are quiet.
 //!
 //! It is one epoll descriptor, which is itself readable while any of its sockets has news: so the loop of the caller waits for it as
 //! for one of its own. Measured with 500 dead sockets, from a push to its receipt by a live one (p50): `zmq::poll` over the sockets
@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollOp, EpollTimeout};
 
-/// What [`Poller::wait`] says when the resolver has an answer.
+/// The key of the resolver: what [`Poller::wait`] reports when the resolver has an answer.
 const ANSWER: u64 = u64::MAX;
 
 /// Events taken at once; what is beyond them is ready again in the next turn.
@@ -52,7 +52,7 @@ impl Poller {
 
     #[expect(
         deprecated,
-        reason = "the table keeps a descriptor's number, to stop watching it while the wire is borrowed"
+        reason = "a wire gives its descriptor as a number, so that it is not borrowed while it is watched"
     )]
     fn control(&self, operation: EpollOp, descriptor: RawFd, mut event: EpollEvent) -> io::Result<()> {
         Ok(nix::sys::epoll::epoll_ctl(self.epoll.0.as_raw_fd(), operation, descriptor, &mut event)?)
