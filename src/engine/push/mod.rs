@@ -65,6 +65,9 @@ mod receivers;
 mod sockets;
 mod turn;
 
+#[cfg(test)]
+mod scenarios;
+
 pub use complaints::Complaint;
 pub use config::PushConfig;
 pub use counts::PushCounts;

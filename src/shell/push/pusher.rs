@@ -226,14 +226,6 @@ mod tests {
         (socket, Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None }))
     }
 
-    /// Connects, and sends what one turn takes.
-    fn send_the_first(pusher: &mut Pusher, now: Mono) {
-        while pusher.counts().sent == 0 {
-            let ready = pusher.poller.wait(Duration::from_secs(60));
-            pusher.turn_with(now, ready);
-        }
-    }
-
     #[test]
     fn frames_for_a_name_wait_until_it_is_resolved() {
         let (receiver, address) = receiver();
@@ -247,39 +239,5 @@ mod tests {
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "first");
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "second");
         assert_eq!(address.host, Host::Ip(Ipv4Addr::LOCALHOST.into()));
-    }
-
-    #[test]
-    fn more_frames_than_may_wait_can_be_pushed_in_one_turn() {
-        let (receiver, address) = receiver();
-        let mut pusher = start(PushConfig { queue_max: 1000, ..config() });
-
-        let now = clock::now().mono;
-        pusher.push(now, &address, "first".into());
-        pusher.flush(now);
-        send_the_first(&mut pusher, now);
-        for _ in 0..5000 {
-            pusher.push(now, &address, "next".into());
-        }
-        let counts = pusher.stop();
-        assert_eq!((counts.sent, counts.dropped_full), (5001, 0));
-        assert!((0..5001).all(|_| receiver.recv_bytes(0).is_ok()));
-    }
-
-    /// Its first turn may end before all is written.
-    #[test]
-    fn a_receiver_that_took_long_to_connect_gets_what_waits_at_the_stop() {
-        const FRAMES: u64 = 40;
-        let (receiver, address) = receiver();
-        let mut pusher = start(PushConfig { queue_bytes_max: 100_000_000, ..config() });
-        let now = clock::now().mono.before(config().connect_timeout / 10);
-        for _ in 0..FRAMES {
-            pusher.push(now, &address, vec![b'x'; 250_000]);
-        }
-        pusher.flush(now);
-        send_the_first(&mut pusher, now);
-        let reader = std::thread::spawn(move || (0..FRAMES).all(|_| receiver.recv_bytes(0).is_ok()));
-        assert_eq!(pusher.stop().sent, FRAMES);
-        assert!(reader.join().unwrap());
     }
 }
