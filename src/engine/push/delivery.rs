@@ -9,7 +9,7 @@ use super::exchange::Exchange;
 use super::inbox::{Inbox, Received};
 use super::lifecycle::Lifecycle;
 use super::names::{HostNames, Lookup};
-use super::receiver::{DropReason, Due, Flow, Receiver, ReceiverId, Socket, Stage};
+use super::receiver::{DropReason, Due, Receiver, ReceiverId, Socket, Stage};
 use super::sockets::Room;
 use super::turn::{TIMERS_PER_TURN, Turn};
 use crate::types::{Host, IpAddr, Mono, PublicKey, PushAddress};
@@ -132,7 +132,7 @@ impl Delivery {
         let before = socket.flow();
         socket.handle_served(now, served);
         let flow = socket.flow();
-        if flow == Flow::Up {
+        if !socket.is_connecting() {
             (receiver.refusals, receiver.is_misunderstood) = (0, false);
         }
         self.life.sockets.handle_flow(before, flow);

@@ -58,6 +58,24 @@ fn the_longest_unused_socket_makes_room_after_the_grace_time() {
     assert_eq!(world.counts().dropped(), 0);
 }
 
+/// A socket that had frames to send, and has none any more, is one to be taken.
+#[test]
+fn a_newcomer_is_looked_at_again_when_a_frame_has_moved() {
+    let mut world = World::new(PushConfig { sockets_max: 1, connect_timeout: 4 * SECOND, ..config() });
+    for port in 1..=2 {
+        world.listen(port, Listener::Reads);
+    }
+    world.push(1, [0]);
+    world.run(Duration::ZERO);
+    world.queue(&address(1), millis(8), "1");
+    world.push(2, [0]);
+    world.run_to(millis(399));
+    world.expect(1, 0..2);
+    world.expect(2, 0..0);
+    world.run_to(millis(400));
+    world.expect(2, [0]);
+}
+
 #[test]
 fn a_dead_receiver_and_a_living_one_take_turns() {
     let mut world = World::new(PushConfig { sockets_max: 1, connect_timeout: 10 * SECOND, ..config() });

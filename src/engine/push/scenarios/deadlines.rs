@@ -34,27 +34,29 @@ fn a_receiver_that_listens_late_gets_everything_at_the_next_attempt() {
     world.run_to(millis(3_100));
     world.expect(1, 0..300);
     assert_eq!(world.waits, [millis(3_100); 300], "each wait is reported for its frame");
-    // It was up, so that the next loss is followed by a short pause.
+    // Without frames it is forgotten when the connection is lost, and a push begins anew.
     world.disconnect(1);
     world.run(Duration::ZERO);
+    assert_eq!((world.counts().open_sockets, world.delivery.poll_timeout(world.now)), (0, None));
     world.push(1, [300]);
     world.run(Duration::ZERO);
     world.expect(1, 0..=300);
 }
 
 #[test]
-fn a_connection_that_is_lost_keeps_its_frames_and_begins_their_time_anew() {
+fn a_connection_that_is_lost_keeps_its_frames_and_begins_their_time_and_its_pauses_anew() {
     let mut world = World::new(PushConfig { connect_timeout: 5 * SECOND, ..config() });
+    world.listen(1, Listener::Refuses);
+    world.push(1, 0..10);
+    world.run_to(SECOND);
     world.listen(1, Listener::Reads);
     world.port(1).room = 1;
-    world.push(1, 0..10);
     world.run_to(4 * SECOND);
     world.listen(1, Listener::Refuses);
     world.run_to(millis(8_999));
     assert_eq!(world.counts().dropped(), 0);
-    assert_eq!(attempts(&mut world, 1), [0.0, 4.1, 4.2, 4.4, 4.8, 5.6, 7.2]);
+    assert_eq!(attempts(&mut world, 1), [0.0, 0.1, 0.3, 0.7, 1.5, 4.1, 4.2, 4.4, 4.8, 5.6, 7.2]);
     world.listen(1, Listener::Reads);
-    world.port(1).room = 20;
     world.push(1, [10]);
     world.run_to(9 * SECOND);
     assert_eq!(world.counts().dropped_unreachable, 10, "five seconds after the loss");

@@ -62,6 +62,8 @@ struct Port {
     room: usize,
     /// Frames taken in one service of the socket; a service that could take more reports so.
     per_service: usize,
+    /// The stream does not take the last bytes of what the connection has taken.
+    keeps_bytes: bool,
     got: Vec<String>,
     /// Frames that the receiver sends back.
     says: VecDeque<Vec<u8>>,
@@ -131,6 +133,7 @@ impl World {
             listener,
             room: usize::MAX,
             per_service: usize::MAX,
+            keeps_bytes: false,
             got: vec![],
             says: VecDeque::new(),
             may_read: false,
@@ -368,6 +371,7 @@ impl Port {
         for _ in 0..self.per_service {
             let Some(frame) = exchange.poll_transmit() else { break };
             if self.room == 0 {
+                served.is_blocked = true;
                 break;
             }
             self.room -= 1;
@@ -379,11 +383,11 @@ impl Port {
         }
         served.has_written = served.sent > 0;
         let has_more = exchange.poll_transmit().is_some();
-        served.is_blocked = has_more && self.room == 0;
         if has_more && !served.is_blocked {
             served.progress = Progress::More;
         }
+        served.is_blocked |= self.keeps_bytes;
         // Frames that come next are encoded ahead.
-        served.is_drained = !has_more;
+        served.is_drained = !has_more && !self.keeps_bytes;
     }
 }

@@ -65,6 +65,24 @@ fn a_slow_reader_gets_everything_within_the_linger_time() {
     assert_eq!(world.counts().dropped(), 0);
 }
 
+/// An empty queue is not enough: the connection may hold frames that the stream has not taken.
+#[test]
+fn what_a_connection_has_taken_is_written_before_it_is_closed() {
+    let mut world = World::new(PushConfig { linger: 5 * SECOND, ..config() });
+    world.listen(1, Listener::Reads);
+    world.port(1).keeps_bytes = true;
+    world.push(1, [0]);
+    world.run(SECOND);
+    world.delivery.handle_stop(world.now);
+    world.perform();
+    world.run(4 * SECOND);
+    assert_eq!((world.delivery.is_stopped(), world.counts().open_sockets), (false, 1));
+    world.port(1).keeps_bytes = false;
+    world.announce(1, false);
+    world.turn();
+    assert!(world.delivery.is_stopped());
+}
+
 #[test]
 fn a_receiver_that_reads_nothing_holds_the_end_up_for_the_linger_time() {
     let mut world = World::new(PushConfig { linger: 5 * SECOND, ..config() });
