@@ -77,6 +77,20 @@ fn a_newcomer_is_looked_at_again_when_a_frame_has_moved() {
 }
 
 #[test]
+fn a_socket_that_is_closed_is_given_to_the_first_in_the_line_at_once() {
+    let mut world = World::new(PushConfig { sockets_max: 1, connect_timeout: 4 * SECOND, ..config() });
+    for port in 1..=2 {
+        world.listen(port, Listener::Reads);
+        world.push(port, [0]);
+    }
+    world.run_to(millis(100));
+    world.expect(2, 0..0);
+    world.disconnect(1);
+    world.run(Duration::ZERO);
+    world.expect(2, [0]);
+}
+
+#[test]
 fn a_dead_receiver_and_a_living_one_take_turns() {
     let mut world = World::new(PushConfig { sockets_max: 1, connect_timeout: 10 * SECOND, ..config() });
     world.listen(1, Listener::Vanishes);
