@@ -37,7 +37,7 @@
 //! | [`types`] | plain data: ids, time, the record of a task |
 //! | [`config`] | `defaults.toml`, which is also the documentation of every key, and the user's file over it, to typed sections |
 //! | [`protocol`] | bytes to types and back; the words of the wire stand here only |
-//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::zmtp`], a connection; [`engine::endpoint`], who may have one; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
+//! | [`engine`] | pure state machines: [`engine::controller`]; [`engine::slot`], the agent; [`engine::push`], the pushes; [`engine::zmtp`], a connection; [`engine::endpoint`], who may have one; [`engine::master`] and [`engine::worker`], of prompts; [`engine::supervisor`] |
 //! | [`shell`] | all that touches the world: sockets, processes, archives, files, clocks; loops without decisions |
 //! | [`client`] | the Rust client that the command line and the tests use |
 //! | [`cli`] | arguments in; text for people or JSON out |
@@ -56,7 +56,7 @@
 //! turns together while it is busy. What rests on them, the answer to a submit or the push of FINISHED, leaves in the turn
 //! that learns of the commit: [`engine::controller::Claim`] says what that is, and
 //! [`engine::controller::Sequencer`] when. Pushes leave in the same loop; whatever their addresses do, a turn does a bounded slice of
-//! them ([`shell::push`]).
+//! them ([`engine::push`]).
 //!
 //! # Who may say what of a task
 //!

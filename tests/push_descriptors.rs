@@ -4,6 +4,7 @@ use std::fs;
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
+use llts::engine::zmtp::KeyPair;
 use llts::shell::clock;
 use llts::shell::push::{PushConfig, Pusher};
 use llts::types::{AddressPolicy, PushAddress};
@@ -18,7 +19,6 @@ fn frames_wait_until_descriptors_come_back() {
     let endpoint = receiver.get_last_endpoint().unwrap().unwrap();
     let address = Arc::new(PushAddress::parse(&endpoint, &policy).unwrap());
     let config = PushConfig {
-        keys: llts::engine::zmtp::KeyPair::from_bytes([1; 32]),
         sockets_max: 10,
         queue_max: 100,
         queue_bytes_max: 100_000,
@@ -28,7 +28,7 @@ fn frames_wait_until_descriptors_come_back() {
         acknowledgements_max: 0,
         policy,
     };
-    let mut pusher = Pusher::start(config).unwrap();
+    let mut pusher = Pusher::start(config, KeyPair::from_bytes([1; 32])).unwrap();
     let (soft, hard) = getrlimit(Resource::RLIMIT_NOFILE).unwrap();
     let used = || fs::read_dir("/proc/self/fd").unwrap().count() as u64 - 1;
     // A socket needs one.

@@ -54,7 +54,9 @@ impl Sources {
     /// Refuses the value of `key`, which another build of this program would take; `allowed` says what may stand there.
     #[must_use]
     pub fn refusal(&self, key: &'static str, allowed: impl Into<String>) -> ConfigError {
-        self.settings.get(key).map_or(ConfigError::NoDefault(key.to_owned()), |setting| reader::bad(key, setting, allowed))
+        self.settings
+            .get(key)
+            .map_or(ConfigError::NoDefault(key.to_owned()), |setting| reader::bad(key, setting, allowed))
     }
 
     /// Every key, in the order of the built-in file.

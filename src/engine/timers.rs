@@ -33,6 +33,19 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
+    /// Sets a deadline, unless one as early is set. A deadline that is put off again and again is so moved only when it comes:
+    /// the owner then sets the real one.
+    pub(crate) fn set_earlier(&mut self, reason: K, at: Mono) {
+        if self.by_reason.get(&reason).is_none_or(|set| at < *set) {
+            self.set(reason, at);
+        }
+    }
+
+    /// The deadline for this reason.
+    pub(crate) fn get(&self, reason: &K) -> Option<Mono> {
+        self.by_reason.get(reason).copied()
+    }
+
     /// Takes a deadline away, if there is one.
     pub(crate) fn clear(&mut self, reason: &K) {
         if let Some((reason, at)) = self.by_reason.remove_entry(reason) {
@@ -80,5 +93,17 @@ mod tests {
         assert_eq!(timers.pop_due(at(25)), Some("late"));
         assert_eq!(timers.pop_due(at(25)), None);
         assert!(!timers.is_set(&"early"));
+    }
+
+    #[test]
+    fn a_deadline_that_may_only_come_earlier_does_not_move_back() {
+        let at = |millis| Mono::from_nanos(0) + Duration::from_millis(millis);
+        let mut timers = Timers::default();
+        for (millis, expected) in [(20, 20), (30, 20), (10, 10), (10, 10)] {
+            timers.set_earlier("a", at(millis));
+            assert_eq!(timers.next(), Some((at(expected), &"a")));
+        }
+        assert_eq!(timers.pop_due(at(10)), Some("a"));
+        assert_eq!(timers.next(), None, "one deadline for each reason");
     }
 }

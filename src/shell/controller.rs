@@ -51,7 +51,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let watchable = publish::prefix(kind::TASK_STATUS);
     let ports = transport::bind(config, watchable, descriptors)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
-    let pusher = Pusher::start(settings::push(config, &rules, transport::push_keys(config)?))?;
+    let pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);

@@ -17,6 +17,9 @@ mod time;
 mod tool;
 mod tool_set;
 
+/// An IP address is a value. Engines, which have no other use for `std::net`, take it from here.
+pub(crate) use std::net::IpAddr;
+
 pub use address::Refusal as AddressRefusal;
 pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};

@@ -46,6 +46,9 @@ const BANNED_NAMES_IN_ENGINE: [(&str, &str); 3] = [
     ("thread_rng", RANDOM),
 ];
 
+/// Engines whose log lines are effects. The others still write to the log themselves.
+const ENGINES_WITHOUT_LOG: [&str; 2] = ["push", "timers"];
+
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "misc", "manager", "managers"];
 
@@ -64,6 +67,10 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
         }
         if layer == "engine" {
             check_engine(&place, path, &mut found);
+            let is_silent = modules.get(1).is_some_and(|engine| ENGINES_WITHOUT_LOG.contains(&engine.as_str()));
+            if is_silent && path.len() > 1 && path[0] == "log" {
+                found.push(format!("{place}: log is banned here; {EFFECT}"));
+            }
         }
         check_libzmq(&place, &source.path, path, &absolute, &mut found);
         if path.last().is_some_and(|name| name == "remove_dir_all") {

@@ -15,7 +15,7 @@ use llts::types::{AddressPolicy, PushAddress};
 use crate::driver::Driven;
 use crate::loopback::own_ip;
 use crate::ports;
-use crate::suite::{PATIENCE, config, start, wait_for};
+use crate::suite::{PATIENCE, config, keys, start, wait_for};
 
 /// How long an address that cannot be reached is tried.
 const SHORT: Duration = Duration::from_millis(500);
@@ -32,9 +32,9 @@ fn address(endpoint: &str, key: Option<PublicKey>) -> Arc<PushAddress> {
     })
 }
 
-/// A receiver that lets in only who has the keys of [`config`].
+/// A receiver that lets in only clients with the keys of [`keys`].
 fn receiver(pair: [u8; 32]) -> OwnPorts {
-    let keys = ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [config().keys.public()].into() };
+    let keys = ServerKeys { pair: KeyPair::from_bytes(pair), authorised: [keys().public()].into() };
     let settings = PortSettings { security: Security::CurveServer(Arc::new(keys)), ..ports::settings(PATIENCE) };
     let free = format!("tcp://{}:0", own_ip());
     OwnPorts::bind(&free, &free, String::new(), &settings).unwrap()
@@ -108,7 +108,7 @@ fn who_has_another_key_gets_nothing() {
 fn who_does_not_let_us_in_gets_nothing() {
     let mut receiver = receiver([7; 32]);
     let address = address(receiver.requests(), Some(key(7)));
-    let mut pusher = start(PushConfig { connect_timeout: SHORT, keys: KeyPair::from_bytes([2; 32]), ..config() });
+    let mut pusher = Driven::start(PushConfig { connect_timeout: SHORT, ..config() }, KeyPair::from_bytes([2; 32]));
     push(&mut pusher, &address, "secret");
     while pusher.counts().dropped_unreachable < 1 {
         let now = clock::now().mono;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 
+use llts::engine::zmtp::KeyPair;
 use llts::shell::clock;
 use llts::shell::push::{PushConfig, PushCounts, Pusher, Received};
 use llts::types::PushAddress;
@@ -26,8 +27,8 @@ struct Shared {
 }
 
 impl Driven {
-    pub(crate) fn start(config: PushConfig) -> Self {
-        let pusher = Mutex::new(Pusher::start(config).unwrap());
+    pub(crate) fn start(config: PushConfig, keys: KeyPair) -> Self {
+        let pusher = Mutex::new(Pusher::start(config, keys).unwrap());
         let shared = Arc::new(Shared { pusher, bell: EventFd::new().unwrap(), is_over: AtomicBool::new(false) });
         let turned = Arc::clone(&shared);
         Self { shared, turning: Some(std::thread::spawn(move || turned.turn_until_over())) }

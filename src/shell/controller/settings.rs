@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use crate::config::Config;
 use crate::engine::controller::Settings;
-use crate::engine::zmtp::KeyPair;
+use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
 use crate::protocol::request::Rules;
-use crate::shell::push::PushConfig;
 use crate::types::AddressPolicy;
 use crate::types::lease::kill_budget;
 
@@ -32,11 +31,10 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
     }
 }
 
-/// The pushes, and what they prove to receivers that want CURVE.
-pub(super) fn push(config: &Config, rules: &Rules, keys: KeyPair) -> PushConfig {
+/// The limits of the pushes.
+pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
-        keys,
         sockets_max: push.sockets_max,
         queue_max: push.queue_max,
         queue_bytes_max: push.queue_bytes_max,

@@ -1,4 +1,4 @@
-//! Says which sockets have news, at a cost that does not grow with those that are quiet.
+//! Reports which sockets have news, at a cost that does not grow with those that are quiet.
 //!
 //! It is one epoll descriptor, which is itself readable while any of its sockets has news: so the loop of the caller waits for it as
 //! for one of its own. Measured with 500 dead sockets, from a push to its receipt by a live one (p50): `zmq::poll` over the sockets
@@ -14,7 +14,7 @@ use rustix::io::Errno;
 
 use crate::shell::readable;
 
-/// What [`Poller::wait`] says when the resolver has an answer.
+/// The key of the resolver: what [`Poller::wait`] reports when the resolver has an answer.
 const ANSWER: u64 = u64::MAX;
 
 /// Events taken at once; what is beyond them is ready again in the next turn.

@@ -1,55 +1,24 @@
 //! What the loop of the controller calls. Nothing here waits for the network, until the end.
 
+use std::collections::HashMap;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::counts::PushCounts;
-use super::inbox::{Inbox, Received};
-use super::poller::Ready;
-use super::queue::QueueLimits;
+use super::poller::{Poller, Ready};
 use super::resolve::Resolver;
-use super::table::{Limits, Table};
+use super::wire::Wire;
+use crate::engine::push::{
+    ANSWERS_PER_TURN, Complaint, Delivery, Effect, PushConfig, PushCounts, Received, ReceiverId,
+};
 use crate::engine::zmtp::KeyPair;
 use crate::shell::clock;
-use crate::types::AddressPolicy;
-use crate::types::Mono;
-use crate::types::PushAddress;
-
-/// DESCRIPTORS_RESERVED has two for each of them.
-const SOCKETS_MAX: usize = 900;
-
-/// Addresses that are known at the same time, for each socket: one that has it, the others in the line.
-const PEERS_PER_SOCKET: usize = 4;
-
-/// Addresses whose queues may be full at the same time, as far as memory goes.
-const FULL_QUEUES_MAX: usize = 16;
-
-/// The limits of a [`Pusher`]; `defaults.toml` of the configuration says what each default is for.
-#[derive(Clone, Debug)]
-pub struct PushConfig {
-    /// What we prove to receivers that want CURVE.
-    pub keys: KeyPair,
-    /// Open sockets; 1 to 900.
-    pub sockets_max: usize,
-    /// Frames that wait for one address.
-    pub queue_max: usize,
-    /// Bytes that wait for one address, with 64 more for each frame. All addresses together get sixteen times this.
-    pub queue_bytes_max: usize,
-    /// How long frames wait for an address that cannot be reached.
-    pub connect_timeout: Duration,
-    /// How long an unused socket stays open, and how long frames wait for a receiver that is connected and takes nothing.
-    pub idle_timeout: Duration,
-    /// How long [`Pusher::stop`] and a closed socket go on delivering.
-    pub linger: Duration,
-    /// Frames from receivers that wait for the caller.
-    pub acknowledgements_max: usize,
-    /// What host names may resolve to.
-    pub policy: AddressPolicy,
-}
+use crate::shell::metrics::times;
+use crate::types::{Mono, PublicKey, PushAddress};
 
 /// Pushes frames to addresses, in order for each address.
 ///
@@ -57,19 +26,32 @@ pub struct PushConfig {
 /// [`Self::poll_acknowledgement`] has; it calls [`Self::push`] any number of times, and [`Self::flush`] once after them;
 /// [`Self::stop`] at the end. Only that last one waits.
 pub struct Pusher {
-    table: Table,
+    engine: Delivery,
+    wires: HashMap<ReceiverId, Box<Wire>>,
+    /// What is proved to receivers that want CURVE.
+    keys: KeyPair,
+    poller: Poller,
+    resolver: Resolver,
+    /// How long the frames that were sent have waited, in seconds.
+    waited: Histogram,
 }
 
 impl Pusher {
-    /// Starts the thread that looks host names up, and nothing else.
+    /// Starts the thread that looks host names up, and nothing else. `keys` are proved to receivers that want CURVE.
     ///
     /// # Errors
     ///
     /// When descriptors or threads have run out.
-    pub fn start(config: PushConfig) -> io::Result<Self> {
-        let (limits, inbox) = (Limits::from(&config), Inbox::new(config.acknowledgements_max));
-        let table = Table::new(limits, config.keys, Resolver::start(config.policy)?, inbox)?;
-        Ok(Self { table })
+    pub fn start(config: PushConfig, keys: KeyPair) -> io::Result<Self> {
+        let resolver = Resolver::start()?;
+        Ok(Self {
+            engine: Delivery::new(config, keys.public()),
+            wires: HashMap::new(),
+            keys,
+            poller: Poller::new(&resolver)?,
+            resolver,
+            waited: times(),
+        })
     }
 
     /// Takes a frame for an address. It never fails: what cannot be delivered is counted.
@@ -77,70 +59,128 @@ impl Pusher {
         self.push_by(now, now, address, frame);
     }
 
-    /// As [`Self::push`], for a frame that may wait until `by` for others to the same address, and share their write.
+    /// As [`Self::push`], for a frame that may be held back until `by` to share the write of others to the same address.
     pub fn push_by(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
-        self.table.enqueue(now, by, address, frame);
+        self.engine.handle_push(now, by, address, frame);
+        self.perform(now);
     }
 
-    /// Sends what was pushed to addresses that can take it, one write for each, as far as the slice of this turn goes; the rest
+    /// Sends what was pushed to addresses that can take it, one write for each, as far as the budget of this turn goes; the rest
     /// goes with later turns.
     pub fn flush(&mut self, now: Mono) {
-        self.table.flush(now);
+        self.engine.handle_flush();
+        self.perform(now);
     }
 
-    /// Does a slice of what there is to do, now that the wait is over; `readable` is what it has said of the descriptor.
+    /// Does a slice of what there is to do, after a wait; `readable` is what the wait has reported of the descriptor.
     pub fn turn(&mut self, now: Mono, readable: bool) {
-        let ready = if readable { self.table.poller.wait(Duration::ZERO) } else { Ready::default() };
-        self.table.turn(now, ready);
+        let ready = if readable { self.poller.wait(Duration::ZERO) } else { Ready::default() };
+        self.turn_with(now, ready);
     }
 
     /// When [`Self::turn`] is to be called though the descriptor is not readable; `Some(now)` while there is more to do.
     #[must_use]
     pub fn poll_timeout(&self, now: Mono) -> Option<Mono> {
-        self.table.poll_timeout(now)
+        self.engine.poll_timeout(now).map(|(at, _)| at)
     }
 
     /// The next frame that a receiver has sent back.
     pub fn poll_acknowledgement(&mut self) -> Option<Received> {
-        self.table.inbox.pop()
+        self.engine.poll_acknowledgement()
     }
 
-    /// What has become of the frames so far.
+    /// What has become of the frames since the start.
     #[must_use]
     pub const fn counts(&self) -> PushCounts {
-        self.table.counts()
+        self.engine.counts()
     }
 
     /// How long the frames that were sent have waited, in seconds.
     #[must_use]
     pub fn waited(&self) -> Histogram {
-        self.table.waited.clone()
+        self.waited.clone()
     }
 
-    /// Delivers what waits for addresses that can be reached, for the linger time at the most, and closes all sockets.
+    /// Delivers what is queued for addresses that can be reached, for the linger time at most, and closes all sockets.
     pub fn stop(mut self) -> PushCounts {
         self.drain();
         self.counts()
     }
 
+    fn turn_with(&mut self, now: Mono, ready: Ready) {
+        self.engine.handle_turn();
+        for (id, is_readable) in ready.news {
+            self.engine.handle_ready(id, is_readable);
+        }
+        if ready.answered {
+            for _ in 0..ANSWERS_PER_TURN {
+                let Some((name, ips)) = self.resolver.poll_answer() else { break };
+                self.engine.handle_resolved(now, &name, ips);
+            }
+        }
+        self.engine.handle_timeout(now);
+        self.flush(now);
+    }
+
+    fn perform(&mut self, now: Mono) {
+        while let Some(effect) = self.engine.poll_effect(now) {
+            match effect {
+                Effect::Connect { id, ip, port, key } => {
+                    if let Err(error) = self.connect(now, id, SocketAddr::new(ip, port), key) {
+                        self.engine.handle_connect_failed(now, id, &error.to_string());
+                    }
+                }
+                Effect::Serve { id, has_news } => self.serve(now, id, has_news),
+                Effect::Close(id) => self.close(id),
+                Effect::Resolve(name) => self.resolver.ask(name),
+                Effect::Log(complaint @ Complaint::NoSocket { .. }) => log::warn!("{complaint}"),
+                Effect::Log(complaint @ (Complaint::Dropped { .. } | Complaint::Unnamed(_))) => {
+                    log::info!("{complaint}");
+                }
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Mono, id: ReceiverId, target: SocketAddr, key: Option<PublicKey>) -> io::Result<()> {
+        let wire = Wire::open(target, &self.keys, key, now)?;
+        self.poller.add(wire.watched(), id)?;
+        self.wires.insert(id, Box::new(wire));
+        Ok(())
+    }
+
+    fn serve(&mut self, now: Mono, id: ReceiverId, has_news: bool) {
+        if let Some(wire) = self.wires.get_mut(&id)
+            && let Some(exchange) = self.engine.exchange(now, id)
+        {
+            let served = wire.serve(exchange, &self.waited, now, has_news);
+            self.engine.handle_served(now, id, &served);
+        }
+    }
+
+    fn close(&mut self, id: ReceiverId) {
+        if let Some(wire) = self.wires.remove(&id) {
+            // It fails for a descriptor that is not watched only.
+            let _ = self.poller.remove(wire.watched().0);
+        }
+    }
+
     fn drain(&mut self) {
         let mut now = clock::now().mono;
-        let end = now + self.table.limits.linger;
-        self.table.give_up_dead(now);
-        while !self.table.is_drained() && now < end {
-            let deadline = self.poll_timeout(now).map_or(end, |at| at.min(end));
-            let ready = self.table.poller.wait(deadline.since(now));
+        self.engine.handle_stop(now);
+        self.perform(now);
+        while !self.engine.is_stopped() {
+            let deadline = self.poll_timeout(now).unwrap_or(now);
+            let ready = self.poller.wait(deadline.since(now));
             now = clock::now().mono;
-            self.table.turn(now, ready);
+            self.turn_with(now, ready);
         }
-        self.table.close_all(now);
     }
 }
 
 /// Readable while a socket has news or a host name is answered.
 impl AsFd for Pusher {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.table.poller.as_fd()
+        self.poller.as_fd()
     }
 }
 
@@ -150,32 +190,16 @@ impl Drop for Pusher {
     }
 }
 
-impl From<&PushConfig> for Limits {
-    fn from(config: &PushConfig) -> Self {
-        let sockets_max = config.sockets_max.clamp(1, SOCKETS_MAX);
-        Self {
-            sockets_max,
-            peers_max: sockets_max * PEERS_PER_SOCKET,
-            queue: QueueLimits { frames_max: config.queue_max, bytes_max: config.queue_bytes_max },
-            bytes_max: config.queue_bytes_max.saturating_mul(FULL_QUEUES_MAX),
-            connect_timeout: config.connect_timeout,
-            idle_timeout: config.idle_timeout,
-            linger: config.linger,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use super::*;
-    use crate::types::Host;
+    use crate::types::{AddressPolicy, Host};
 
     fn config() -> PushConfig {
         let seconds = Duration::from_secs(60);
         PushConfig {
-            keys: KeyPair::from_bytes([1; 32]),
             sockets_max: 2,
             queue_max: 100,
             queue_bytes_max: 100_000,
@@ -188,6 +212,10 @@ mod tests {
         }
     }
 
+    fn start(config: PushConfig) -> Pusher {
+        Pusher::start(config, KeyPair::from_bytes([1; 32])).unwrap()
+    }
+
     fn receiver() -> (zmq::Socket, Arc<PushAddress>) {
         let socket = zmq::Context::new().socket(zmq::DEALER).unwrap();
         socket.set_rcvhwm(0).unwrap();
@@ -198,17 +226,10 @@ mod tests {
         (socket, Arc::new(PushAddress { host: Host::Ip(bound.ip()), port: bound.port(), key: None }))
     }
 
-    /// Connects, and sends what one turn takes.
-    fn send_the_first(pusher: &mut Pusher, now: Mono) {
-        while pusher.counts().sent == 0 {
-            pusher.table.turn(now, pusher.table.poller.wait(Duration::from_secs(60)));
-        }
-    }
-
     #[test]
     fn frames_for_a_name_wait_until_it_is_resolved() {
         let (receiver, address) = receiver();
-        let mut pusher = Pusher::start(config()).unwrap();
+        let mut pusher = start(config());
         // The parser writes a number for it; as a name it stands for any that resolves.
         let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: address.port, key: None });
         for frame in ["first", "second"] {
@@ -218,67 +239,5 @@ mod tests {
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "first");
         assert_eq!(receiver.recv_string(0).unwrap().unwrap(), "second");
         assert_eq!(address.host, Host::Ip(Ipv4Addr::LOCALHOST.into()));
-    }
-
-    #[test]
-    fn more_frames_than_may_wait_can_be_pushed_in_one_turn() {
-        let (receiver, address) = receiver();
-        let mut pusher = Pusher::start(PushConfig { queue_max: 1000, ..config() }).unwrap();
-
-        let now = clock::now().mono;
-        pusher.push(now, &address, "first".into());
-        pusher.flush(now);
-        send_the_first(&mut pusher, now);
-        for _ in 0..5000 {
-            pusher.push(now, &address, "next".into());
-        }
-        let counts = pusher.stop();
-        assert_eq!((counts.sent, counts.dropped_full), (5001, 0));
-        assert!((0..5001).all(|_| receiver.recv_bytes(0).is_ok()));
-    }
-
-    /// Its first turn may end before all is written.
-    #[test]
-    fn a_receiver_that_took_long_to_connect_gets_what_waits_at_the_stop() {
-        const FRAMES: u64 = 40;
-        let (receiver, address) = receiver();
-        let mut pusher = Pusher::start(PushConfig { queue_bytes_max: 100_000_000, ..config() }).unwrap();
-        let now = clock::now().mono.before(pusher.table.limits.grace());
-        for _ in 0..FRAMES {
-            pusher.push(now, &address, vec![b'x'; 250_000]);
-        }
-        pusher.flush(now);
-        send_the_first(&mut pusher, now);
-        let reader = std::thread::spawn(move || (0..FRAMES).all(|_| receiver.recv_bytes(0).is_ok()));
-        assert_eq!(pusher.stop().sent, FRAMES);
-        assert!(reader.join().unwrap());
-    }
-
-    #[test]
-    fn what_may_wait_goes_with_the_next_frame_or_when_it_is_due() {
-        let (receiver, address) = receiver();
-        let mut pusher = Pusher::start(config()).unwrap();
-
-        let now = clock::now().mono;
-        pusher.push(now, &address, "0".into());
-        pusher.flush(now);
-        send_the_first(&mut pusher, now);
-        let by = now + Duration::from_millis(8);
-        let sent_after = |pusher: &mut Pusher, now: Mono| {
-            pusher.turn(now, false);
-            pusher.counts().sent
-        };
-        pusher.push_by(now, by, &address, "1".into());
-        assert_eq!(sent_after(&mut pusher, now), 1);
-        assert_eq!(pusher.poll_timeout(now), Some(by));
-        pusher.push(now, &address, "2".into());
-        assert_eq!(sent_after(&mut pusher, now), 3);
-
-        pusher.push_by(now, by, &address, "3".into());
-        assert_eq!(sent_after(&mut pusher, now), 3);
-        assert_eq!(sent_after(&mut pusher, by), 4);
-        for text in ["0", "1", "2", "3"] {
-            assert_eq!(receiver.recv_string(0).unwrap().unwrap(), text, "in order");
-        }
     }
 }

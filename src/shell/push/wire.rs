@@ -2,23 +2,22 @@
 //!
 //! Served at once are 16 KiB in and 256 KiB out; 64 KiB are encoded ahead, and the kernel has frames beyond those.
 //!
-//! It is told of news once each, so it reads and writes until the stream has nothing more or takes nothing more, or says that
+//! News is announced once, so a service reads and writes until the stream has nothing more or takes nothing more, or reports that
 //! there is more to do. A push is no news: it costs one write, and nothing is read for it.
 
 use std::io;
-use std::net::{IpAddr, Shutdown, SocketAddr};
+use std::net::{Shutdown, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::sync::Arc;
 use std::time::Duration;
 
+use prometheus_client::metrics::histogram::Histogram;
 use rustix::event::epoll::EventFlags;
 
-use super::inbox::Inbox;
-use super::pace::Pace;
-use super::queue::FrameQueue;
+use crate::engine::push::{Exchange, Progress, Served};
 use crate::engine::zmtp::{ClientKeys, Connection, Event, KeyPair, Kind, Limits, Security, Settings};
 use crate::shell::endpoint::{Address, Stream};
-use crate::types::{Mono, PublicKey, PushAddress};
+use crate::types::{Mono, PublicKey};
 
 /// Bytes of a frame from a peer. The connection is cut beyond it, so an echo of what we push must fit.
 const RECEIVE_BYTES_MAX: usize = 262_144;
@@ -29,7 +28,7 @@ const LOOKS_MAX: usize = 4;
 /// Bytes that are encoded ahead of the stream and written at once; a lost connection takes no more than these with it.
 const AHEAD_BYTES: usize = 65_536;
 
-/// Bytes that wait for a peer at the most: those ahead and one long frame, or answers to its questions.
+/// Bytes encoded for a peer at most: those ahead and one long frame, or answers to its questions.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// Parts of a message from a peer. An acknowledgement has one, or two with a delimiter.
@@ -38,74 +37,22 @@ const RECEIVE_PARTS_MAX: usize = 16;
 /// Bytes read at once. Acknowledgements are short.
 const CHUNK_BYTES: usize = 4096;
 
-/// What a step of a handshake with keys counts for among the bytes of a turn: it takes as long as writing so many.
+/// What a step of a handshake with keys counts for among the bytes of a turn: it takes as long as writing that many.
 const KEYED_STEP_BYTES: usize = 65_536;
-
-/// What the socket is known to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flow {
-    /// Not connected so far.
-    Connecting {
-        /// When the socket was opened.
-        since: Mono,
-    },
-    /// Connected and writable.
-    Up {
-        /// Frames sent since it became writable.
-        sent: usize,
-    },
-    /// Connected; the peer does not read as fast as we send.
-    Full {
-        /// When the last frame fitted in.
-        since: Mono,
-    },
-}
-
-impl Flow {
-    pub(super) const fn is_connecting(self) -> bool {
-        matches!(self, Self::Connecting { .. })
-    }
-}
-
-/// What a look at the socket left behind; of two looks the greater counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
-    /// Nothing to do until the descriptor is ready, or a frame is pushed.
-    Settled,
-    /// There is more, but it is another socket's turn.
-    More,
-    /// The connection is gone.
-    Lost,
-}
-
-/// What moved while a socket was served.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Served {
-    pub(super) outcome: Outcome,
-    /// Frames that the transport took.
-    pub(super) sent: usize,
-    /// Frames and parts that the peer sent.
-    pub(super) received: usize,
-    /// Bytes in both directions.
-    pub(super) bytes: usize,
-}
 
 /// One open stream.
 pub(super) struct Wire {
     stream: Stream,
     connection: Connection,
-    flow: Flow,
     is_keyed: bool,
-    /// Bytes have gone one way or the other. What a peer says before it cuts us off may be lost with the connection.
     is_reached: bool,
-    pace: Pace,
-    /// The stream has not said that it has nothing more since it had news.
+    /// The stream has not reported that it has nothing more since it had news.
     may_read: bool,
-    /// What was read and not looked at so far.
+    /// Bytes that were read and not parsed yet.
     rest: Vec<u8>,
 }
 
-/// The connection is gone, or was cut.
+/// The connection is gone, or the peer broke the protocol.
 struct Lost;
 
 impl Wire {
@@ -115,12 +62,7 @@ impl Wire {
     ///
     /// # Errors
     /// When descriptors have run out.
-    pub(super) fn open(
-        (ip, port): (IpAddr, u16),
-        pair: &KeyPair,
-        key: Option<PublicKey>,
-        now: Mono,
-    ) -> io::Result<Self> {
+    pub(super) fn open(target: SocketAddr, pair: &KeyPair, key: Option<PublicKey>, now: Mono) -> io::Result<Self> {
         let security = key.map_or(Security::Null, |server| {
             Security::CurveClient(Arc::new(ClientKeys { pair: pair.clone(), server }))
         });
@@ -129,19 +71,17 @@ impl Wire {
             parts_max: RECEIVE_PARTS_MAX,
             queue_messages_max: usize::MAX,
             queue_bytes_max: WAITING_BYTES_MAX,
-            // The table has these two in its own hand, by address and not by connection.
+            // The engine of the pushes has these two limits, by receiver and not by connection.
             handshake_timeout: Duration::MAX,
             stall_timeout: Duration::MAX,
             ping_interval: None,
         };
         let settings = Settings { kind: Kind::Dealer, limits, security };
         Ok(Self {
-            stream: Stream::connect(&Address::Tcp(SocketAddr::new(ip, port)))?,
+            stream: Stream::connect(&Address::Tcp(target))?,
             connection: Connection::new(now, settings, rand::random()),
-            flow: Flow::Connecting { since: now },
             is_keyed: key.is_some(),
             is_reached: false,
-            pace: Pace::default(),
             may_read: true,
             rest: Vec::new(),
         })
@@ -152,62 +92,50 @@ impl Wire {
         (self.stream.as_fd(), Self::NEWS)
     }
 
-    /// What is known of the connection.
-    pub(super) const fn flow(&self) -> Flow {
-        self.flow
-    }
-
-    /// When reading goes on, if it pauses.
-    pub(super) fn paused_until(&self) -> Option<Mono> {
-        self.pace.paused_until()
-    }
-
-    /// Whether a peer answers that has yet to complete the handshake.
-    pub(super) const fn is_shaking(&self) -> bool {
-        self.is_reached && self.flow.is_connecting()
-    }
-
-    /// Whether it can be closed without losing a frame that it has taken.
-    pub(super) fn is_drained(&self) -> bool {
-        self.flow.is_connecting() || self.connection.output().is_empty()
-    }
-
-    /// Sends what waits and reads what came. `has_news` says that the descriptor was ready, and not just for writing.
+    /// Sends queued frames and reads what came. `has_news` unless the descriptor was ready for writing alone, or not at all.
+    /// `waited` is given how long each frame has waited.
     pub(super) fn serve(
         &mut self,
-        (queue, inbox): (&mut FrameQueue, &mut Inbox),
-        peer: &Arc<PushAddress>,
+        mut exchange: Exchange<'_>,
+        waited: &Histogram,
         now: Mono,
         has_news: bool,
     ) -> Served {
-        self.pace.tick(now);
         self.may_read |= has_news;
-        let mut served = Served { outcome: Outcome::Settled, sent: 0, received: 0, bytes: 0 };
+        let mut served = Served {
+            progress: Progress::Settled,
+            sent: 0,
+            received: 0,
+            bytes: 0,
+            is_up: false,
+            has_written: false,
+            is_blocked: false,
+            is_drained: false,
+            is_reached: false,
+        };
         let may_compute = self.is_keyed && self.connection.peer().is_none();
-        let read = self.read(inbox, peer, now, &mut served);
+        let read = self.read(&mut exchange, now, &mut served);
         if may_compute && served.bytes > 0 {
             served.bytes += KEYED_STEP_BYTES;
         }
-        let outcome = read.and_then(|read| Ok(read.max(self.write(queue, now, &mut served)?)));
-        served.outcome = outcome.unwrap_or(Outcome::Lost);
-        served
+        let progress = read.and_then(|read| Ok(read.max(self.write(&mut exchange, waited, now, &mut served)?)));
+        Served {
+            progress: progress.unwrap_or(Progress::Lost),
+            is_drained: self.connection.output().is_empty(),
+            is_reached: self.is_reached,
+            ..served
+        }
     }
 
-    fn read(
-        &mut self,
-        inbox: &mut Inbox,
-        peer: &Arc<PushAddress>,
-        now: Mono,
-        served: &mut Served,
-    ) -> Result<Outcome, Lost> {
+    fn read(&mut self, exchange: &mut Exchange<'_>, now: Mono, served: &mut Served) -> Result<Progress, Lost> {
         for _ in 0..LOOKS_MAX {
-            if self.pace.left() == 0 {
-                // The end of its window is a deadline of its own.
-                return Ok(Outcome::Settled);
+            if !exchange.may_receive() {
+                // The receiver is served again when it may send more.
+                return Ok(Progress::Settled);
             }
             if self.rest.is_empty() {
                 if !self.may_read {
-                    return Ok(Outcome::Settled);
+                    return Ok(Progress::Settled);
                 }
                 let mut chunk = [0; CHUNK_BYTES];
                 match self.stream.read(&mut chunk) {
@@ -218,36 +146,28 @@ impl Wire {
                     }
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.may_read = false;
-                        return Ok(Outcome::Settled);
+                        return Ok(Progress::Settled);
                     }
                     Err(_) => return Err(Lost),
                 }
                 served.bytes += self.rest.len();
-                // So that questions without end are paced as well.
-                self.pace.spend(1);
+                exchange.handle_read();
             }
-            self.take_rest(inbox, peer, now, served)?;
+            self.parse_rest(exchange, now, served)?;
         }
-        Ok(Outcome::More)
+        Ok(Progress::More)
     }
 
-    /// Looks at what was read, as far as the pace allows.
-    fn take_rest(
-        &mut self,
-        inbox: &mut Inbox,
-        peer: &Arc<PushAddress>,
-        now: Mono,
-        served: &mut Served,
-    ) -> Result<(), Lost> {
+    /// Parses what was read, as far as more may be received.
+    fn parse_rest(&mut self, exchange: &mut Exchange<'_>, now: Mono, served: &mut Served) -> Result<(), Lost> {
         let mut input = self.rest.as_slice();
         while let Some(event) = self.connection.handle_input(now, &mut input).map_err(|_| Lost)? {
             let Event::Message(parts) = event else { continue };
             for part in &parts {
-                inbox.take(peer, part);
+                exchange.handle_received(part);
             }
             served.received += parts.len();
-            self.pace.spend(parts.len());
-            if self.pace.left() == 0 {
+            if !exchange.may_receive() {
                 break;
             }
         }
@@ -256,28 +176,27 @@ impl Wire {
         Ok(())
     }
 
-    fn write(&mut self, queue: &mut FrameQueue, now: Mono, served: &mut Served) -> Result<Outcome, Lost> {
-        let is_open = self.connection.peer().is_some();
-        if is_open && self.flow.is_connecting() {
-            // Here and not when all is written: that may take more turns than a stop has patience for who only connects.
-            self.flow = Flow::Up { sent: 0 };
-        }
-        let mut moved = false;
+    fn write(
+        &mut self,
+        exchange: &mut Exchange<'_>,
+        waited: &Histogram,
+        now: Mono,
+        served: &mut Served,
+    ) -> Result<Progress, Lost> {
+        // Reported even if not all is written: a stop gives up receivers that only connect.
+        served.is_up = self.connection.peer().is_some();
         for _ in 0..LOOKS_MAX {
-            while is_open
+            while served.is_up
                 && self.connection.output().len() < AHEAD_BYTES
-                && let Some(frame) = queue.front()
+                && let Some(frame) = exchange.poll_transmit()
                 && self.connection.send(now, &[frame]).is_ok()
             {
-                queue.sent(now);
+                waited.observe(exchange.handle_transmitted(now).as_secs_f64());
                 served.sent += 1;
             }
             let output = self.connection.output();
             if output.is_empty() {
-                if is_open {
-                    self.flow = Flow::Up { sent: 0 };
-                }
-                return Ok(Outcome::Settled);
+                return Ok(Progress::Settled);
             }
             match self.stream.write(&output[..output.len().min(AHEAD_BYTES)]) {
                 Ok(count) => {
@@ -286,22 +205,14 @@ impl Wire {
                     served.bytes += count;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.flow = self.blocked(now, moved);
-                    return Ok(Outcome::Settled);
+                    served.is_blocked = true;
+                    return Ok(Progress::Settled);
                 }
                 Err(_) => return Err(Lost),
             }
-            moved = true;
+            served.has_written = true;
         }
-        Ok(Outcome::More)
-    }
-
-    fn blocked(&self, now: Mono, moved: bool) -> Flow {
-        match self.flow {
-            Flow::Full { since } if !moved => Flow::Full { since },
-            Flow::Connecting { since } => Flow::Connecting { since },
-            Flow::Up { .. } | Flow::Full { .. } => Flow::Full { since: now },
-        }
+        Ok(Progress::More)
     }
 }
 

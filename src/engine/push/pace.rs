@@ -1,14 +1,14 @@
-//! How fast one receiver may send to us: so that a chatty one does not occupy the loop.
+//! How fast one receiver may send to us, so that a flood of acknowledgements does not occupy the loop.
 
 use std::time::Duration;
 
 use crate::types::Mono;
 
 /// Frames that are read in one window. The limit, 25,600 a second, is far above one acknowledgement for each task.
-const FRAMES_PER_WINDOW: usize = 256;
+pub(super) const FRAMES_PER_WINDOW: usize = 256;
 
-/// How long a window is. What is not read stays with libzmq and in the kernel, and TCP slows its sender down.
-const WINDOW: Duration = Duration::from_millis(10);
+/// The length of a window. What is not read stays in the connection and in the kernel, and TCP slows its sender down.
+pub(super) const WINDOW: Duration = Duration::from_millis(10);
 
 /// What may still be read from one receiver.
 #[derive(Debug)]
@@ -18,14 +18,14 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Begins a new window if it is time.
+    /// Begins a new window if the last one is over.
     pub(super) fn tick(&mut self, now: Mono) {
         if now >= self.window_end {
             *self = Self { window_end: now + WINDOW, left: FRAMES_PER_WINDOW };
         }
     }
 
-    /// How many frames may be read in this window.
+    /// Frames that may be read in this window.
     pub(super) const fn left(&self) -> usize {
         self.left
     }
@@ -35,7 +35,7 @@ impl Pace {
         self.left = self.left.saturating_sub(frames);
     }
 
-    /// When reading goes on, if all is spent.
+    /// When reading goes on, if the window is spent.
     pub(super) fn paused_until(&self) -> Option<Mono> {
         (self.left == 0).then_some(self.window_end)
     }

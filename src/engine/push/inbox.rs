@@ -1,14 +1,14 @@
-//! What receivers send back: short frames wait for the caller, all else is thrown away.
+//! What receivers send back: short frames are kept until they are polled, all others are thrown away.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::types::PushAddress;
 
-/// A longer frame is no acknowledgement: that holds an id and a number.
+/// A longer frame is not an acknowledgement, which holds an id and a number.
 const ACK_BYTES_MAX: usize = 4096;
 
-/// A frame that came from a receiver. It is not read here: its text is a stranger's.
+/// A frame that came from a receiver. Its text is untrusted, and not read here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The address that was pushed to.
@@ -17,7 +17,7 @@ pub struct Received {
     pub frame: Vec<u8>,
 }
 
-/// The frames that wait, oldest first. What does not fit in is thrown away: its sender confirms the next push.
+/// Frames to be polled, oldest first. A frame that does not fit in is thrown away: its sender confirms the next push.
 #[derive(Debug)]
 pub(super) struct Inbox {
     frames: VecDeque<Received>,

@@ -1,0 +1,98 @@
+//! The budget of a turn, and the receivers to be served.
+//!
+//! Marked receivers are served in the order of the marks; one that has work left is marked again, behind the others.
+
+use std::collections::VecDeque;
+
+use super::receiver::{Receiver, ReceiverId};
+use super::receivers::Receivers;
+
+/// Timers that are acted on in one turn: each may close a socket.
+pub(super) const TIMERS_PER_TURN: usize = 64;
+
+/// Host names whose answers the shell hands over in one turn: each is a search for the receivers that wait for it.
+pub const ANSWERS_PER_TURN: usize = 16;
+
+/// What a turn and the flushes that belong to it may still do.
+#[derive(Debug)]
+struct Budget {
+    /// Sockets that may be served.
+    sockets: usize,
+    /// Bytes that sockets may move, in both directions.
+    bytes: usize,
+    /// Receivers that may leave the line, most of them for a socket of their own.
+    admissions: usize,
+}
+
+const WHOLE: Budget = Budget { sockets: 64, bytes: 1 << 20, admissions: 16 };
+
+/// The turn of the moment.
+#[derive(Debug)]
+pub(super) struct Turn {
+    budget: Budget,
+    /// Receivers to be served, in this turn or a later one. It may name receivers that are gone.
+    marked: VecDeque<ReceiverId>,
+    /// Marks that this flush serves; those of receivers that it marks again are behind them.
+    flushing: usize,
+}
+
+impl Turn {
+    pub(super) const fn new() -> Self {
+        Self { budget: WHOLE, marked: VecDeque::new(), flushing: 0 }
+    }
+
+    /// Begins a turn.
+    pub(super) const fn renew(&mut self) {
+        self.budget = WHOLE;
+    }
+
+    /// Has a receiver served in its turn.
+    pub(super) fn mark(&mut self, id: ReceiverId, receiver: &mut Receiver) {
+        if !std::mem::replace(&mut receiver.is_marked, true) {
+            self.marked.push_back(id);
+        }
+    }
+
+    /// Begins to serve all that are marked at this moment.
+    pub(super) fn flush(&mut self) {
+        self.flushing = self.marked.len();
+    }
+
+    /// The next receiver to serve in this flush, whose mark is to be taken away.
+    pub(super) fn next(&mut self) -> Option<ReceiverId> {
+        if self.flushing == 0 || self.budget.sockets == 0 || self.budget.bytes == 0 {
+            self.flushing = 0;
+            return None;
+        }
+        self.flushing -= 1;
+        self.budget.sockets -= 1;
+        self.marked.pop_front()
+    }
+
+    /// Notes what a socket has moved.
+    pub(super) const fn spend(&mut self, bytes: usize) {
+        self.budget.bytes = self.budget.bytes.saturating_sub(bytes);
+    }
+
+    /// Whether one more receiver may leave the line.
+    pub(super) const fn take_admission(&mut self) -> bool {
+        let may = self.budget.admissions > 0;
+        if may {
+            self.budget.admissions -= 1;
+        }
+        may
+    }
+
+    /// Whether receivers are marked.
+    pub(super) fn has_more(&self) -> bool {
+        !self.marked.is_empty()
+    }
+
+    /// Checks that the list names the marked receivers, each once.
+    pub(super) fn sanity_check(&self, receivers: &Receivers) {
+        let mut marked: Vec<ReceiverId> =
+            self.marked.iter().copied().filter(|id| receivers.get(*id).is_some()).collect();
+        marked.sort_unstable();
+        assert_eq!(marked, receivers.ids_of(|receiver| receiver.is_marked));
+    }
+}
