@@ -157,6 +157,7 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     let mut places = vec![
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
+        ("LLTS_HTTP_ENABLED", "false".into()),
         ("LLTS_STATE_DIR", inside(GUEST_STATE)),
         ("LLTS_AGENT_WORK_DIR", inside(GUEST_WORK)),
         ("LLTS_LOG_DIR", inside(GUEST_LOG)),

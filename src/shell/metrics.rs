@@ -14,7 +14,7 @@ use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::protocol::words;
-use crate::types::{Assignment, PastRound, TaskRecord, TaskState};
+use crate::types::{Assignment, Outcome, PastRound, TaskRecord, TaskState};
 
 type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
 
@@ -66,6 +66,10 @@ impl Metrics {
             dropped_pushes: Counter::default(),
         };
         metrics.store_writable.set(1);
+        // From the start, so that the first of each kind is an increase.
+        for outcome in Outcome::ALL {
+            let _ = metrics.finished.get_or_create(&[("outcome", words::outcome(outcome))]);
+        }
         metrics.register(pushed);
         metrics
     }
@@ -165,6 +169,25 @@ impl Metrics {
         let _ = text::encode(&mut out, &self.registry);
         out
     }
+}
+
+/// The same in the older text format of Prometheus, which names counters by their samples and has no units and no end.
+#[must_use]
+pub fn classic(text: &str) -> String {
+    let counters: Vec<&str> =
+        text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.strip_suffix(" counter")).collect();
+    let mut out = String::with_capacity(text.len());
+    for line in text.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
+        let named = ["# HELP ", "# TYPE "].into_iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?)));
+        match named.and_then(|(kind, rest)| Some((kind, rest.split_once(' ')?))) {
+            Some((kind, (name, rest))) if counters.contains(&name) => {
+                out.extend([kind, name, "_total ", rest]);
+            }
+            _ => out.push_str(line),
+        }
+        out.push('\n');
+    }
+    out
 }
 
 fn observe(histogram: &Histogram, took: Duration) {

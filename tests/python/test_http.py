@@ -145,7 +145,7 @@ def test_health_readiness_and_paths_that_are_not_there(session):
 
 
 def metrics(session):
-    status, body = ask(session, "GET", "/metrics")
+    status, body = ask(session, "GET", "/metrics", headers={"Accept": "application/openmetrics-text"})
     assert status == 200
     assert body.endswith(b"# EOF\n")
     lines = [line for line in body.decode().splitlines() if not line.startswith("#")]
@@ -171,6 +171,18 @@ def test_metrics_count_what_has_happened(session):
     assert after["llts_connections"] >= 2
 
 
+def test_a_scraper_gets_the_format_that_it_accepts(session):
+    """The older one names counters by their samples, and knows neither units nor an end."""
+    with contextlib.closing(http.client.HTTPConnection(session.service.http, timeout=LIMIT)) as connection:
+        connection.request("GET", "/metrics", headers={"Accept": "text/plain; version=0.0.4"})
+        answer = connection.getresponse()
+        text = answer.read().decode()
+    assert answer.getheader("Content-Type").startswith("text/plain; version=0.0.4")
+    assert "# TYPE llts_tasks_finished_total counter\n" in text
+    assert "# UNIT" not in text and "# EOF" not in text
+    assert 'llts_tasks_finished_total{outcome="LOST"} 0\n' in text, "the first one is an increase"
+
+
 def test_events_tell_every_change_from_a_number_on(session):
     tool = session.tools.add("told", "exit 0\n")
     events = Events(session)
@@ -194,6 +206,9 @@ def test_events_tell_every_change_from_a_number_on(session):
     back = Events(session, **{"Last-Event-ID": ids[-2]})
     assert back.next()["id"] == ids[-1]
     back.close()
+    by_id = Events(session, f"?from={ids[1]}")
+    assert by_id.next()["id"] == ids[1]
+    by_id.close()
     for query in ("?from=x", "?task=x", "?since=1"):
         assert ask(session, "GET", "/events" + query)[0] == 400
 
@@ -209,6 +224,11 @@ def test_a_listener_of_before_a_restart_learns_that_it_has_missed_something(sess
     again = Events(session, **{"Last-Event-ID": last})
     assert again.next()["event"] == "gap"
     again.close()
+    number = int(last.split("-")[1])
+    for query in (f"?from={last}", f"?from={number + 1}", "?from=1000000"):
+        ahead = Events(session, query)
+        assert ahead.next()["event"] == "gap", f"{query}: the numbers began anew"
+        ahead.close()
 
 
 def test_a_client_that_goes_away_frees_its_place(session):
@@ -219,6 +239,33 @@ def test_a_client_that_goes_away_frees_its_place(session):
         connection = http.client.HTTPConnection(session.service.http, timeout=LIMIT)
         query = json.dumps({"__TYPE__": "TASK/QUERY", "__TASK_ID__": task, "__WAIT__": 60_000})
         connection.request("POST", "/api", query, JSON)
+        connection.close()
+    assert post(session, {"__TYPE__": "TASK/KILL", "__TASK_ID__": task}, **token(session))[1]["__CODE__"] == 0
+    assert finished(session, task)["__OUTCOME__"] == "KILLED"
+
+
+def test_a_body_that_does_not_come_closes_nothing(start_service):
+    """Connections that promise a body and send none give their places back."""
+    session = start_service(**OPEN, **{"http.CONNECTIONS_MAX": 4, "http.HEAD_TIMEOUT": 500})
+    head = b"POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n"
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            connection = http.client.HTTPConnection(session.service.http, timeout=LIMIT)
+            stack.callback(connection.close)
+            connection.connect()
+            connection.sock.sendall(head)
+        assert ask(session, "GET", "/healthz")[0] == 200
+
+
+def test_a_client_that_has_pipelined_and_gone_keeps_no_place(start_service):
+    session = start_service(agents=1, **OPEN, **{"http.CONNECTIONS_MAX": 2})
+    task = submit(session, session.tools.add("long", "exec sleep 1000\n"))
+    query = json.dumps({"__TYPE__": "TASK/QUERY", "__TASK_ID__": task, "__WAIT__": 600_000}).encode()
+    head = b"POST /api HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+    for _ in range(2):
+        connection = http.client.HTTPConnection(session.service.http, timeout=LIMIT)
+        connection.connect()
+        connection.sock.sendall((head % len(query) + query) * 2)
         connection.close()
     assert post(session, {"__TYPE__": "TASK/KILL", "__TASK_ID__": task}, **token(session))[1]["__CODE__"] == 0
     assert finished(session, task)["__OUTCOME__"] == "KILLED"

@@ -13,9 +13,13 @@
 use std::net::IpAddr;
 
 use axum::http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
-use axum::http::{HeaderMap, StatusCode};
+use axum::http::uri::Authority;
+use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 
 use crate::config::is_loopback;
+
+/// Where a browser says that a request comes from.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// What a request must show at this door.
 #[derive(Clone, Debug)]
@@ -33,17 +37,31 @@ pub(super) struct Denied(pub(super) StatusCode, pub(super) String);
 
 impl Access {
     /// Looks at where a request comes from.
-    pub(super) fn check_origin(&self, headers: &HeaderMap) -> Result<(), Denied> {
+    pub(super) fn check_origin(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Denied> {
+        for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
+            if headers.get_all(&name).iter().count() > 1 {
+                return Err(Denied(StatusCode::BAD_REQUEST, format!("there is more than one {name}; send one")));
+            }
+        }
         if !self.is_local {
             // Each request that matters shows the token, which no page has.
             return Ok(());
         }
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("not a text"));
         let host = text(HOST).unwrap_or_default();
-        if headers.get_all(HOST).iter().count() > 1 || !names_this_machine(host) {
+        // A target with a host of its own counts before Host (RFC 9112, section 3.2.2).
+        let host = target.authority().map_or(host, Authority::as_str);
+        if !names_this_machine(host) {
             let why =
                 format!("Host is {host:?}; only names of this machine such as localhost and 127.0.0.1 are served");
             return Err(Denied(StatusCode::MISDIRECTED_REQUEST, why));
+        }
+        let site = text(SEC_FETCH_SITE);
+        if let Some(site) = site.filter(|site| !["same-origin", "none"].contains(site)) {
+            return Err(Denied(
+                StatusCode::FORBIDDEN,
+                format!("Sec-Fetch-Site is {site}; pages of other sites are not served"),
+            ));
         }
         match text(ORIGIN) {
             None => Ok(()),
@@ -58,7 +76,7 @@ impl Access {
     /// Looks at the token of a request, which only asks or changes something.
     pub(super) fn check_token(&self, headers: &HeaderMap, only_asks: bool) -> Result<(), Denied> {
         let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
-        match shown.map(|shown| shown.strip_prefix("Bearer ").unwrap_or_default()) {
+        match shown.map(bearer) {
             Some(shown) if is_same(shown.as_bytes(), self.token.as_bytes()) => Ok(()),
             None if only_asks && self.may_ask => Ok(()),
             shown => {
@@ -69,6 +87,12 @@ impl Access {
             }
         }
     }
+}
+
+/// The token of an `Authorization`, whose scheme is written in any case (RFC 9110, section 11.1).
+fn bearer(shown: &str) -> &str {
+    let token = shown.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+    token.map_or("", |(_, token)| token.trim_start_matches(' '))
 }
 
 /// Looks at the kind of what is posted.
@@ -109,6 +133,10 @@ mod tests {
         headers
     }
 
+    fn path() -> Uri {
+        Uri::from_static("/api")
+    }
+
     fn access() -> Access {
         Access { token: "secret".to_owned(), is_local: true, may_ask: true }
     }
@@ -135,12 +163,18 @@ mod tests {
         ] {
             let mut list = vec![("host", host)];
             list.extend(origin.map(|origin| ("origin", origin)));
-            let denied = access().check_origin(&headers(&list)).err().map(|Denied(code, _)| code.as_u16());
+            let denied = access().check_origin(&path(), &headers(&list)).err().map(|Denied(code, _)| code.as_u16());
             assert_eq!(denied, code, "{host} {origin:?}");
         }
+        let local = || headers(&[("host", "localhost")]);
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
-        assert!(access().check_origin(&two).is_err(), "which of them is meant is anybody's guess");
-        assert!(access().check_origin(&headers(&[])).is_err());
+        assert!(access().check_origin(&path(), &two).is_err(), "which of them is meant is anybody's guess");
+        assert!(access().check_origin(&path(), &headers(&[])).is_err());
+        assert!(access().check_origin(&"http://evil.example/api".parse().unwrap(), &local()).is_err());
+        for (site, is_served) in [("none", true), ("same-origin", true), ("same-site", false), ("cross-site", false)] {
+            let of_a_page = headers(&[("host", "localhost"), ("sec-fetch-site", site)]);
+            assert_eq!(access().check_origin(&path(), &of_a_page).is_ok(), is_served, "{site}");
+        }
     }
 
     #[test]
@@ -148,7 +182,9 @@ mod tests {
         let with = |text: &str| headers(&[("authorization", text)]);
         assert_eq!(access().check_token(&headers(&[]), true), Ok(()));
         assert!(access().check_token(&headers(&[]), false).is_err());
-        assert_eq!(access().check_token(&with("Bearer secret"), false), Ok(()));
+        for right in ["Bearer secret", "bearer secret", "BEARER  secret"] {
+            assert_eq!(access().check_token(&with(right), false), Ok(()), "{right}");
+        }
         for wrong in ["Bearer secre", "Bearer secrets", "Bearer ", "secret", "Basic secret"] {
             assert!(access().check_token(&with(wrong), false).is_err(), "{wrong}");
             assert!(access().check_token(&with(wrong), true).is_err(), "a wrong token is a mistake: {wrong}");

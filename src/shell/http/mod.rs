@@ -89,7 +89,7 @@ impl Http {
         let access = Access {
             token: token::read(&token_file, http.token_file.is_none())?,
             is_local,
-            may_ask: is_local && config.controller.requests.is_some() && config.exposure() == Exposure::Machine,
+            may_ask: is_local && config.controller.requests.is_some() && config.exposure() != Exposure::Keys,
         };
         let failed = |source| HttpError::Listen { address: http.address, source };
         let listener = TcpListener::bind(http.address).map_err(failed)?;

@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::net::TcpListener;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +11,8 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
-use axum::http::header::CONTENT_TYPE;
-use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
+use axum::http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
@@ -21,6 +22,7 @@ use futures_util::stream::{self, Stream};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
@@ -33,7 +35,7 @@ use crate::protocol::request;
 use crate::protocol::words::{self, kind};
 use crate::protocol::{Code, Refusal, client};
 use crate::shell::background::Bell;
-use crate::shell::metrics::Metrics;
+use crate::shell::metrics::{self, Metrics};
 use crate::shell::store;
 use crate::types::{Fields, Phase, Scalar, TaskId};
 
@@ -42,6 +44,9 @@ const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Pauses after a failed accept: descriptors have run out, and only time brings some back.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// How often a connection that waits for its answer is looked at.
+const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Events that are looked up at a time for one listener.
 const EVENTS_AT_ONCE: usize = 64;
@@ -64,9 +69,28 @@ pub(super) enum ToLoop {
     },
 }
 
-/// Which connection a request came by.
-#[derive(Clone, Copy)]
-struct ConnectionNumber(u64);
+/// The connection that a request came by.
+#[derive(Clone)]
+struct Connection {
+    number: u64,
+    /// Its socket once more, to see whether the client has gone: hyper does not look while it has bytes that are not read, as those
+    /// of a pipelined request.
+    socket: Arc<OwnedFd>,
+}
+
+impl Connection {
+    /// Returns when the client has closed the connection.
+    async fn gone(&self) {
+        loop {
+            tokio::time::sleep(LOOK_INTERVAL).await;
+            let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+            let mut fds = [PollFd::new(&*self.socket, PollFlags::RDHUP)];
+            if poll(&mut fds, Some(&now)).is_ok_and(|ready| ready > 0) {
+                return;
+            }
+        }
+    }
+}
 
 /// What every request needs.
 pub(super) struct Server {
@@ -122,7 +146,7 @@ impl Server {
         let router = Router::new()
             .route("/healthz", get(health))
             .route("/readyz", get(readiness))
-            .route("/metrics", get(metrics))
+            .route("/metrics", get(scrape))
             .route("/events", get(events))
             .route("/api", post(api))
             .fallback(|| async { denied(Denied(StatusCode::NOT_FOUND, THERE_IS.to_owned())) })
@@ -133,7 +157,14 @@ impl Server {
             // It is never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let stream = accept(&listener, send_timeout).await;
-            let service = TowerToHyperService::new(router.clone().layer(Extension(ConnectionNumber(number))));
+            let socket = match stream.as_fd().try_clone_to_owned() {
+                Ok(socket) => Arc::new(socket),
+                Err(error) => {
+                    log::warn!("an HTTP connection cannot be served: {error}");
+                    continue;
+                }
+            };
+            let service = TowerToHyperService::new(router.clone().layer(Extension(Connection { number, socket })));
             tokio::spawn(async move {
                 let mut builder = http1::Builder::new();
                 let connection = builder.timer(TokioTimer::new()).header_read_timeout(head_timeout);
@@ -146,22 +177,33 @@ impl Server {
     }
 
     /// Has the loop answer a request.
-    async fn ask(&self, ConnectionNumber(connection): ConnectionNumber, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
+    async fn ask(&self, connection: &Connection, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.tell(ToLoop::Request { connection, number, body, reply });
-        let mut asked = Asked { server: self, connection, number, is_answered: false };
-        let answered = answer.await;
-        asked.is_answered = true;
-        answered.map_err(|_| Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping".to_owned()))
+        self.tell(ToLoop::Request { connection: connection.number, number, body, reply });
+        let mut asked = Asked { server: self, connection: connection.number, number, is_answered: false };
+        tokio::select! {
+            answered = answer => {
+                asked.is_answered = true;
+                answered.map_err(|_| Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller is stopping".to_owned()))
+            }
+            () = connection.gone() => Err(Denied(StatusCode::REQUEST_TIMEOUT, "the connection is closed".to_owned())),
+        }
     }
 
     /// A question of our own.
-    async fn ask_self(&self, connection: ConnectionNumber, question: &Fields) -> Result<Fields, Denied> {
+    async fn ask_self(&self, connection: &Connection, question: &Fields) -> Result<Fields, Denied> {
         let asked = self.ask(connection, json::to_vec(question));
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
         let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
         json::parse(&answer, &FieldLimits::TRUSTED).map_err(|_| late())
+    }
+
+    /// The number in the id of an event: `None` for what is no id, and for that of another start in it.
+    fn number_of(&self, id: &str) -> Option<Option<u64>> {
+        let (life, number) = id.split_once('-')?;
+        let number = number.parse().ok()?;
+        Some((life == format!("{:x}", self.life)).then_some(number))
     }
 
     fn tell(&self, message: ToLoop) {
@@ -208,7 +250,7 @@ async fn accept(listener: &tokio::net::TcpListener, send_timeout: Duration) -> T
 }
 
 async fn check_origin(State(server): State<Arc<Server>>, request: Request, next: Next) -> Response {
-    match server.access.check_origin(request.headers()) {
+    match server.access.check_origin(request.uri(), request.headers()) {
         Ok(()) => next.run(request).await,
         Err(why) => denied(why),
     }
@@ -216,18 +258,22 @@ async fn check_origin(State(server): State<Arc<Server>>, request: Request, next:
 
 fn denied(Denied(status, why): Denied) -> Response {
     let body = reply::encode(kind::ERROR, &Refusal::new(Code::NotAllowed, why).into(), PageBytes(0));
-    (status, [(CONTENT_TYPE, "application/json")], body).into_response()
+    let mut response = (status, [(CONTENT_TYPE, "application/json")], body).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
 type Answered = Result<Response, Response>;
 
-async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<ConnectionNumber>) -> Answered {
-    server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
+async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
+    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
     Ok("ok\n".into_response())
 }
 
-async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<ConnectionNumber>) -> Answered {
-    server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
+async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
+    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
     if server.metrics.is_store_writable() {
         return Ok("ready\n".into_response());
     }
@@ -235,15 +281,15 @@ async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Ext
     Err(denied(Denied(StatusCode::SERVICE_UNAVAILABLE, why)))
 }
 
-async fn metrics(
+async fn scrape(
     State(server): State<Arc<Server>>,
-    Extension(connection): Extension<ConnectionNumber>,
+    Extension(connection): Extension<Connection>,
     headers: HeaderMap,
 ) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
-    let tasks = server.ask_self(connection, &client::statistic()).await.map_err(denied)?;
-    let agents = server.ask_self(connection, &client::agent_counts()).await.map_err(denied)?;
-    let gates = server.ask(connection, json::to_vec(&client::gates())).await.map_err(denied)?;
+    let tasks = server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
+    let agents = server.ask_self(&connection, &client::agent_counts()).await.map_err(denied)?;
+    let gates = server.ask(&connection, json::to_vec(&client::gates())).await.map_err(denied)?;
     let count = |fields: &Fields, name: &str| fields.get(name).and_then(Scalar::as_u64).unwrap_or_default();
     let phases = Phase::ALL.map(|phase| (words::phase(phase), count(&tasks, words::phase(phase))));
     let states = [("free", words::FREE), ("busy", words::BUSY), ("lost", words::LOST)];
@@ -252,8 +298,13 @@ async fn metrics(
     // A disk may take its time.
     let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
     server.metrics.counted(&phases, &states, objects(&gates), bytes);
-    let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    Ok(([(CONTENT_TYPE, kind)], server.metrics.text()).into_response())
+    let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    let text = server.metrics.text();
+    Ok(if accepted.contains("application/openmetrics-text") {
+        ([(CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response()
+    } else {
+        ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::classic(&text)).into_response()
+    })
 }
 
 /// How many members of an answer are objects.
@@ -264,18 +315,24 @@ fn objects(answer: &[u8]) -> u64 {
 
 async fn api(
     State(server): State<Arc<Server>>,
-    Extension(connection): Extension<ConnectionNumber>,
+    Extension(connection): Extension<Connection>,
     headers: HeaderMap,
     body: Body,
 ) -> Answered {
     check_content(&headers).map_err(denied)?;
+    // Where even questions need the token, nobody without it has us wait for a body.
+    server.access.check_token(&headers, true).map_err(denied)?;
     let bytes_max = server.limits.message_bytes;
-    let body = to_bytes(body, bytes_max).await.map_err(|_| {
+    let body = tokio::time::timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
+        let why = format!("the body did not come within {:?} (http.HEAD_TIMEOUT)", server.head_timeout);
+        denied(Denied(StatusCode::REQUEST_TIMEOUT, why))
+    })?;
+    let body = body.map_err(|_| {
         let why = format!("the request cannot be read, or has more than MESSAGE_BYTES_MAX = {bytes_max} bytes");
         denied(Denied(StatusCode::PAYLOAD_TOO_LARGE, why))
     })?;
     server.access.check_token(&headers, only_asks(&body, &server.limits)).map_err(denied)?;
-    let answer = server.ask(connection, body.into()).await.map_err(denied)?;
+    let answer = server.ask(&connection, body.into()).await.map_err(denied)?;
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
@@ -304,8 +361,9 @@ struct Listener {
 }
 
 impl Listener {
-    /// `from=N` is the first number that it wants; `Last-Event-ID`, which a browser sends when it connects anew, the last one that
-    /// it has. With neither, it hears of what comes from now on.
+    /// `from` is the number or the id of the first change that it wants; `Last-Event-ID`, which a browser sends when it connects
+    /// anew, the id of the last one that it has. With neither, it hears of what comes from now on. A change of another start, or one
+    /// that is far ahead, is a gap: numbers begin anew with each start.
     fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
         let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
         let mut listener = Self {
@@ -317,9 +375,15 @@ impl Listener {
         };
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
-                Some(("from", number)) => {
-                    let from: u64 = number.parse().map_err(|_| bad(format!("from is {number:?}; give a number")))?;
-                    listener.heard = from.saturating_sub(1);
+                Some(("from", first)) => {
+                    let from = match server.number_of(first) {
+                        Some(number) => number,
+                        None => first
+                            .parse()
+                            .map(Some)
+                            .map_err(|_| bad(format!("from is {first:?}; give the number or the id of an event")))?,
+                    };
+                    listener.hear_after(from.map(|from| from.saturating_sub(1)));
                 }
                 Some(("task", id)) => {
                     let task = id.parse().map_err(|_| bad(format!("task is {id:?}; give the id of a task")))?;
@@ -329,12 +393,16 @@ impl Listener {
             }
         }
         if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
-            let heard = last.strip_prefix(&format!("{:x}-", server.life)).and_then(|number| number.parse().ok());
-            listener.has_missed = heard.is_none();
-            listener.heard = heard.unwrap_or_default();
+            listener.hear_after(server.number_of(last).flatten());
         }
-        // A number of the future is waited for.
         Ok(listener)
+    }
+
+    /// It has heard of the changes up to this one; of none that we know of, or that can be, without it.
+    fn hear_after(&mut self, heard: Option<u64>) {
+        let known = heard.filter(|heard| *heard <= self.server.events.last());
+        self.has_missed = known.is_none();
+        self.heard = known.unwrap_or_default();
     }
 
     fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {

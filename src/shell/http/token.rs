@@ -19,7 +19,7 @@ const LENGTH_MIN: usize = 16;
 
 /// A file that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("the HTTP token in {}: {why}", .path.display())]
+#[error("the HTTP token (http.TOKEN_FILE) in {}: {why}", .path.display())]
 pub struct TokenError {
     path: PathBuf,
     why: String,
@@ -28,7 +28,9 @@ pub struct TokenError {
 /// Reads the token of a file; one that is not there is made, if it `may_make` it.
 pub(super) fn read(path: &Path, may_make: bool) -> Result<String, TokenError> {
     let failed = |why: String| TokenError { path: path.to_owned(), why };
-    let opened = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path);
+    // One that was named may be a link, as mounted secrets are; ours is not, and nobody shall have us read another file.
+    let no_link = if may_make { libc::O_NOFOLLOW } else { 0 };
+    let opened = OpenOptions::new().read(true).custom_flags(no_link | libc::O_NONBLOCK).open(path);
     match opened {
         Ok(file) => of_file(&file).map_err(failed),
         Err(error) if error.kind() == io::ErrorKind::NotFound && may_make => {
@@ -43,12 +45,15 @@ fn of_file(file: &File) -> Result<String, String> {
     if !about.is_file() {
         return Err("it is not a regular file".to_owned());
     }
-    if about.uid() != rustix::process::geteuid().as_raw() || about.mode() & 0o077 != 0 {
-        return Err(format!(
-            "it must belong to the user of the controller and have mode 600, not {:o}: otherwise others can read it; say \
-             chmod 600",
-            about.mode() & 0o777
-        ));
+    let us = rustix::process::geteuid().as_raw();
+    if about.uid() != us {
+        return Err(format!("it belongs to user {}, who can change it; it must belong to user {us}", about.uid()));
+    }
+    if about.mode() & 0o077 != 0 {
+        return Err(format!("it has mode {:o}, so others can read it; say `chmod 600`", about.mode() & 0o777));
+    }
+    if about.len() > FILE_BYTES_MAX {
+        return Err(format!("it has {} bytes; a token has at most {FILE_BYTES_MAX}", about.len()));
     }
     let mut text = String::new();
     file.take(FILE_BYTES_MAX).read_to_string(&mut text).map_err(|error| error.to_string())?;
