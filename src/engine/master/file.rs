@@ -5,8 +5,8 @@ use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-/// What a worker or the master leaves beside a prompt file in `done/` or `failed/`.
-const RESULT_ENDINGS: [&str; 4] = ["out", "err", "json", "reason"];
+/// What a worker leaves beside a prompt file in `done/` or `failed/`.
+const RUN_ENDINGS: [&str; 3] = ["json", "out", "err"];
 
 /// The ending of the file that says why the master has put a prompt file into `failed/`.
 pub const REASON_ENDING: &str = "reason";
@@ -66,16 +66,53 @@ impl FileName {
     /// Whether a file of this name, beside these, is a result and no prompt.
     fn is_result(&self, beside: &BTreeSet<Self>, is_known: impl Fn(&OsStr) -> bool) -> bool {
         let path = Path::new(&self.0);
-        let (Some(prompt), Some(ending)) = (path.file_stem(), path.extension().and_then(OsStr::to_str)) else {
+        let (Some(stem), Some(ending)) = (path.file_stem(), path.extension().and_then(OsStr::to_str)) else {
             return false;
         };
-        let has = |ending: &str| beside.contains(&Self(prompt.to_owned()).with_ending(ending));
-        let is_of_run = has("json") && (has("out") || has("err"));
+        let prompt = Self(stem.to_owned());
         let is_number = |text: &OsStr| text.as_encoded_bytes().iter().all(u8::is_ascii_digit);
         // A reason gets a number when its name is taken.
-        let numbered = Path::new(prompt).extension().is_some_and(is_number).then(|| Path::new(prompt).file_stem());
+        let numbered = Path::new(stem).extension().is_some_and(is_number).then(|| Path::new(stem).file_stem());
         let is_second = || ending == REASON_ENDING && numbered.flatten().is_some_and(&is_known);
-        RESULT_ENDINGS.contains(&ending) && (is_of_run || is_known(prompt) || is_second())
+        match ending {
+            "out" | "err" | "json" if prompt.has_run(beside) => true,
+            "out" | "err" | "json" | REASON_ENDING if self.has_results(beside) => false,
+            "out" | "err" | "json" => is_known(stem),
+            REASON_ENDING => prompt.has_run(beside) || is_known(stem) || is_second(),
+            _ => false,
+        }
+    }
+
+    /// Whether results of this file are beside it: then it is a prompt, also if it is called like a result.
+    fn has_results(&self, beside: &BTreeSet<Self>) -> bool {
+        let reason = self.reason();
+        let is_refused = || beside.contains(&reason) && !reason.has_run(beside);
+        self.has_run(beside) || is_refused() || self.has_numbered_run(beside)
+    }
+
+    /// Whether the files of a run of this prompt are there: NAME.json, and NAME.out or NAME.err, for an empty one may be gone.
+    /// Those of them that have results of their own are prompts, so that the run has another name. But where all three are
+    /// there and no other run is, only a run can have made the others. Each look goes to longer names that are there.
+    fn has_run(&self, beside: &BTreeSet<Self>) -> bool {
+        let mut files = RUN_ENDINGS.map(|ending| self.with_ending(ending)).to_vec();
+        let has_json = beside.contains(&files[0]);
+        files.retain(|file| beside.contains(file));
+        if !has_json || files.len() < 2 {
+            return false;
+        }
+        let prompts = files.iter().filter(|file| file.has_results(beside)).count();
+        let is_elsewhere = || beside.contains(self) && self.has_numbered_run(beside);
+        prompts == 0 || (files.len() == RUN_ENDINGS.len() && prompts < files.len() && !is_elsewhere())
+    }
+
+    /// Whether there is a run whose name got a number, because that of this prompt was taken, and which is not of a prompt with
+    /// that number.
+    fn has_numbered_run(&self, beside: &BTreeSet<Self>) -> bool {
+        let is_taken = |name: &Self| {
+            beside.contains(name) || RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)))
+        };
+        let mut taken = (2..).map(|number| self.numbered(number)).take_while(is_taken);
+        taken.any(|name| !beside.contains(&name) && name.has_run(beside))
     }
 
     /// The name of the file that says why this one is in `failed/`.
@@ -108,7 +145,7 @@ impl fmt::Display for FileName {
 ///
 /// In the first two every file is one. In the others a file that is called as a result is none if its prompt is in any of the
 /// folders, for it may wait again after a failure; nor if all of a run is there, for the prompts of a worker with a root of its
-/// own are elsewhere.
+/// own are elsewhere. One that has results of its own beside it is a prompt all the same: `a.out` with an `a.out.json`.
 #[must_use]
 pub fn count_prompts(folders: &[BTreeSet<FileName>; 4]) -> [u64; 4] {
     let [pending, working, done, failed] = folders;
@@ -159,5 +196,55 @@ mod tests {
         assert_eq!(counts(&[], &["a.out", "a.err", "a.json", "a.reason", "b.out", "b.json"]), [0; 4]);
         // A file in pending/ is handed out, even if it is called like a result.
         assert_eq!(counts(&["a", "a.out", ".a", "a~"], &[]), [2, 0, 0, 0]);
+    }
+    fn count_in_done(names: &str) -> u64 {
+        let done = names.split_whitespace().map(FileName::from).collect();
+        let [_, _, done, _] = count_prompts(&[BTreeSet::new(), BTreeSet::new(), done, BTreeSet::new()]);
+        done
+    }
+
+    #[test]
+    fn prompts_that_are_called_like_results_are_counted() {
+        // As a master and a worker leave them: results take another name beside such a prompt, and such a prompt beside results.
+        for (count, names) in [
+            (2, "a a.out a.out.out a.out.err a.out.json a.2.out a.2.err a.2.json"),
+            (2, "a a.out a.err a.json a.2.out a.2.out.out a.2.out.err a.2.out.json"),
+            (2, "a a.out a.err a.json a.reason a.reason.out a.reason.err a.reason.json"),
+            (2, "a a.json a.json.out a.json.err a.json.json a.2.out a.2.err a.2.json"),
+            (
+                2,
+                "a.json a.json.out a.json.err a.json.2.json a.json.json a.json.json.out a.json.json.err a.json.json.json",
+            ),
+            (
+                3,
+                "a a.out a.err a.json a.2.err a.2.err.out a.2.err.err a.2.err.json a.2.json a.2.json.out a.2.json.err a.2.json.json",
+            ),
+            (3, "a.out a.out.out a.out.json a.err a.err.out a.err.json a.json a.json.err a.json.json"),
+        ] {
+            assert_eq!(count_in_done(names), count, "{names}");
+        }
+        let twenty = "a a.2 a.2.2.err a.2.2.json a.2.2.out a.2.json a.2.json.err a.2.json.json a.2.json.out a.2.out
+            a.2.out.err a.2.out.json a.2.out.out a.3.err a.3.json a.3.out a.4.json.err a.4.json.json a.4.json.out a.err
+            a.err.err a.err.json a.err.out a.json a.json.json a.json.json.err a.json.json.json a.json.json.out a.out
+            a.out.2.out a.out.2.out.err a.out.2.out.json a.out.2.out.out a.out.err a.out.json a.out.out a.reason
+            a.reason.err a.reason.json a.reason.out b b.2.txt.err b.2.txt.json b.2.txt.out b.err b.json b.out b.txt
+            b.txt.json b.txt.json.err b.txt.json.json b.txt.json.out b.txt.out b.txt.out.err b.txt.out.json b.txt.out.out
+            c c.2.err c.2.json c.2.out c.err c.err.err c.err.json c.err.out c.json c.json.err c.json.json c.json.out c.out
+            c.out.err c.out.json c.out.out d.json d.json.err d.json.json d.json.out d.out.json d.out.json.err
+            d.out.json.json d.out.json.out";
+        assert_eq!(count_in_done(twenty), 20);
+        // Results of a.out were in place before a.out itself, which came after those of a.
+        assert_eq!(count_in_done("a a.out a.err a.json a.out.out a.out.err a.out.json a.2.out"), 2);
+        // Two that the master has refused.
+        assert_eq!(count_in_done("a a.reason a.out a.out.reason"), 2);
+    }
+
+    #[test]
+    fn results_that_are_called_like_prompts_with_results_are_not_counted() {
+        // The prompts a.out and then a, in the root of their master.
+        assert_eq!(count_in_done("a.out.out a.out.err a.out.json a.out a.err a.json"), 0);
+        // A name as deep as it can be.
+        let deep: Vec<String> = (0..50).map(|times| format!("a{}", ".json".repeat(times))).collect();
+        assert_eq!(count_in_done(&deep.join(" ")), 1);
     }
 }

@@ -1,7 +1,7 @@
 //! The way of a file: from `pending/` to a worker, and from there to `done/`, to `failed/` or back.
 
 use super::files::{Held, Leaving, Waiting};
-use super::peers::{Asked, Debt, State};
+use super::peers::{Asked, State};
 use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Master, Moved, Timer};
 use crate::protocol::prompt::{FromMaster, Request};
 use crate::types::Now;
@@ -81,10 +81,6 @@ impl Master {
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         log::info!("{} is handed out to {}", held.file, self.name_of(connection));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
-        if let Some(peer) = self.peers.get_mut(connection) {
-            // Its acknowledgement tells as much.
-            peer.owed.remove(&Debt::Check);
-        }
         self.tell(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
         self.pay(now, connection);
     }

@@ -2,7 +2,9 @@
 //!
 //! The document's workers take what one `recv` returns for one JSON text: two messages in one segment end them. A worker that says
 //! in its JOIN that it splits the stream hears everything at once. Any other one hears nothing for [`GAP`] after each message, and
-//! is not idle meanwhile; what it is owed by then follows one by one. That costs such a worker at most [`GAP`] for each prompt.
+//! is not idle meanwhile; what it is owed by then follows one by one. That costs such a worker at most [`GAP`] for each prompt,
+//! and [`GAP`] for each CHECK that goes before one. Where both wait, a CHECK and a prompt take turns, so that neither is kept from
+//! the worker by the other.
 
 use std::time::Duration;
 
@@ -18,10 +20,12 @@ const GAP: Duration = Duration::from_millis(200);
 impl Master {
     /// Sends this now. The caller knows that the peer may hear it.
     pub(super) fn tell(&mut self, now: Now, connection: Connection, message: FromMaster) {
+        let is_check = matches!(message, FromMaster::Check(_));
         self.effects.push_back(Effect::Send(connection, message));
         let Some(peer) = self.peers.get_mut(connection).filter(|peer| peer.is_worker() && !peer.splits) else { return };
         debug_assert!(!peer.is_quiet, "two messages to {connection:?} at once");
         peer.is_quiet = true;
+        peer.is_checked = is_check;
         let (is_idle, since) = (matches!(peer.state, State::Idle(_)), peer.since);
         if is_idle {
             self.peers.set(connection, State::Settling, since);
@@ -39,11 +43,7 @@ impl Master {
 
     /// Sends what the peer is owed, as far as it may hear it.
     pub(super) fn pay(&mut self, now: Now, connection: Connection) {
-        let next = |master: &mut Self| {
-            let peer = master.peers.get_mut(connection).filter(|peer| peer.may_hear())?;
-            peer.owed.pop_first()
-        };
-        while let Some(debt) = next(self) {
+        while let Some(debt) = self.next_debt(connection) {
             let message = match debt {
                 Debt::JoinAck => FromMaster::JoinAck,
                 Debt::Status => FromMaster::StatusAck(Box::new(self.status(now))),
@@ -53,16 +53,24 @@ impl Master {
         }
     }
 
+    /// Takes what the peer is owed next, if it may hear that now.
+    fn next_debt(&mut self, connection: Connection) -> Option<Debt> {
+        let peer = self.peers.get(connection).filter(|peer| peer.may_hear())?;
+        let debt = *peer.owed.first()?;
+        // Checks that follow each other closely would keep all prompts from it: after one it is a prompt's turn. This one follows
+        // that prompt; or comes with the next TIMER, if another worker gets it.
+        let gives_way = debt == Debt::Check && peer.is_checked && matches!(peer.state, State::Idle(_));
+        if gives_way && self.may_claim() && self.files.has_next(|gates| self.gates.may_start(gates)) {
+            return None;
+        }
+        self.peers.get_mut(connection)?.owed.pop_first()
+    }
+
     /// A worker may hear the next message.
     pub(super) fn may_speak(&mut self, now: Now, connection: Connection) {
-        let prompt_waits = self.may_claim() && self.files.has_next(|gates| self.gates.may_start(gates));
         let Some(peer) = self.peers.get_mut(connection) else { return };
         peer.is_quiet = false;
         if peer.state == State::Settling {
-            if prompt_waits {
-                // A prompt is acknowledged as a CHECK is. Checks that follow each other closely would keep all prompts from it.
-                peer.owed.remove(&Debt::Check);
-            }
             let since = peer.since;
             let end = self.peers.end_of_queue();
             self.peers.set(connection, end, since);

@@ -65,6 +65,8 @@ pub(super) struct Peer {
     pub(super) splits: bool,
     /// Whether it may not hear anything yet, until its [`super::Timer::Speak`].
     pub(super) is_quiet: bool,
+    /// Whether the last message to it, which it does not split from others, was a CHECK: then it is a prompt's turn.
+    pub(super) is_checked: bool,
     /// What it hears afterwards.
     pub(super) owed: BTreeSet<Debt>,
 }
@@ -79,6 +81,7 @@ impl Peer {
             outstanding: BTreeMap::new(),
             splits: false,
             is_quiet: false,
+            is_checked: false,
             owed: BTreeSet::new(),
         }
     }
@@ -277,7 +280,8 @@ impl Peers {
                 !(peer.is_quiet && matches!(peer.state, State::Idle(_))),
                 "{connection:?} may not hear of a prompt"
             );
-            assert!(peer.owed.is_empty() || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
+            let gives_way = peer.is_checked && matches!(peer.state, State::Idle(_));
+            assert!(peer.owed.is_empty() || gives_way || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
         }
         let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
         assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");

@@ -26,10 +26,12 @@ fn a_worker_that_does_not_split_the_stream_hears_nothing_but_join_ack_for_a_whil
     let quick = world.join();
     assert_eq!(world.takes(quick), "c");
     world.wait(0.001);
-    // One after the other, and prompts before checks.
+    // One after the other, also the check of the TIMERs meanwhile.
     assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
     world.wait(0.2);
     assert!(matches!(&world.heard(worker)[..], [FromMaster::StatusAck(_)]));
+    world.wait(0.2);
+    assert_eq!((world.heard(worker), world.counts()), (vec![], [2, 1, 0, 0]));
     world.wait(0.2);
     assert_eq!(world.takes(worker), "a");
 }
@@ -75,13 +77,71 @@ fn checks_that_follow_each_other_closely_keep_no_prompt_from_a_worker() {
     let mut world = World::with(quick, &["a", "b", "c", "d"]);
     let workers = [joins_plainly(&mut world), joins_plainly(&mut world)];
     for _ in 0..2 {
-        world.wait(0.2);
+        world.wait(0.4);
         for worker in workers {
             world.takes(worker);
             world.done(worker);
         }
     }
     assert_eq!(world.counts(), [0, 0, 4, 0]);
+}
+
+/// What a worker that does each prompt at once hears in so many milliseconds: `R` for a REQUEST, `C` for a CHECK. There are more
+/// prompts than it can do.
+fn hears_in(millis: u64, timer_millis: u64, workers: usize) -> Vec<String> {
+    let settings = Settings { timer_interval: Duration::from_millis(timer_millis), ..settings() };
+    let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
+    let mut world = World::with(settings, &names.iter().map(String::as_str).collect::<Vec<_>>());
+    let workers: Vec<Connection> = (0..workers).map(|_| joins_plainly(&mut world)).collect();
+    let mut heard = vec![String::new(); workers.len()];
+    let end = Mono::default() + Duration::from_millis(millis);
+    while let Some(at) = world.master.poll_timeout().map(|(at, _)| at).filter(|at| *at <= end) {
+        world.now.mono = at.max(world.now.mono);
+        world.master.handle_timeout(world.now);
+        world.settle();
+        for (worker, heard) in workers.iter().zip(&mut heard) {
+            for message in world.heard(*worker) {
+                match message {
+                    FromMaster::Request(request) => {
+                        heard.push('R');
+                        world.says(*worker, FromWorker::RequestAck(request.id));
+                        world.done(*worker);
+                    }
+                    FromMaster::Check(id) => {
+                        heard.push('C');
+                        world.says(*worker, FromWorker::CheckAck(id));
+                    }
+                    other => panic!("{other:?}"),
+                }
+            }
+        }
+    }
+    heard
+}
+
+#[test]
+fn a_worker_that_always_has_a_next_prompt_hears_a_check_with_each_timer() {
+    for workers in 1..=3 {
+        for heard in hears_in(9200, 500, workers) {
+            let count = |letter| heard.chars().filter(|one| *one == letter).count();
+            // One message each 200 ms, 18 of them for the 18 TIMERs.
+            assert_eq!((count('C'), heard.len()), (18, 46), "{heard}");
+        }
+    }
+}
+
+#[test]
+fn checks_and_prompts_take_turns_when_there_is_time_for_nothing_else() {
+    for timer_millis in [10, 50, 199, 200, 201] {
+        for heard in hears_in(8000, timer_millis, 2) {
+            assert!(!heard.contains("CC") && !heard.contains("RR"), "TIMER_INTERVAL {timer_millis}: {heard}");
+            assert!(heard.len() >= 38, "TIMER_INTERVAL {timer_millis}: {heard}");
+        }
+    }
+    // More of them are due than there are turns.
+    for heard in hears_in(8000, 300, 1) {
+        assert!(heard.matches('C').count() >= 18, "{heard}");
+    }
 }
 
 #[test]
