@@ -75,6 +75,7 @@ impl Controller {
                 if before < Some(record.phase()) {
                     self.tasks.store_progress(task);
                 }
+                self.amend(task, result);
                 return self.time_run(now, task, ran);
             }
             let has_run = times.run.is_some() || phase == Phase::Running;
@@ -107,6 +108,17 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// The agent knows more of the end of a run than it did when it first told it, such as a process that it may not end.
+    fn amend(&mut self, task: TaskId, result: Option<RunResult>) {
+        let known = self.tasks.get(task).and_then(TaskRecord::result);
+        let Some(result) = result.filter(|result| known.is_none_or(|known| **known != *result)) else { return };
+        self.tasks.update(task, |record| {
+            if let TaskState::Ended { result: known, .. } = &mut record.state {
+                *known = Some(Arc::new(result));
+            }
+        });
     }
 
     /// The run of a task is over and its result is known.

@@ -350,6 +350,18 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
 }
 
+/// It obeys SIGTERM no more than SIGKILL, but has become another user only between the two.
+#[test]
+fn a_process_that_may_not_be_ended_any_more_is_named_after_the_end_was_told() {
+    let mut host = Host::running();
+    host.slot.handle_exited(host.now, exited(0));
+    host.slot.handle_tree(host.now, true, 0);
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, String::new(), false)));
+    assert_eq!(host.pass(GRACE).first(), Some(&Effect::Signal(Signal::Kill)));
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, "process 7 of user 0".to_owned(), false)));
+}
+
 #[test]
 fn a_process_that_ends_in_time_leaves_no_reason() {
     let mut host = refused();
