@@ -339,7 +339,11 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     }
     assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
     host.slot.handle_removed(host.now);
-    assert_eq!(told(&host.settle()), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let effects = host.settle();
+    assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let Some(Effect::Send(FromAgent::Heartbeat(heartbeat))) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!((heartbeat.busy, heartbeat.run), (true, None), "at once");
+    host.answer(heard(1));
     let task = job(1).task;
     host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
     let effects = host.pass(INTERVAL * 2);
