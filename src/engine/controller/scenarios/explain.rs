@@ -195,3 +195,28 @@ fn what_an_agent_tells_of_an_end_later_counts() {
         assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), words::REASON), text(&told, words::REASON));
     }
 }
+
+/// From the end of the run on, and after its result: until the agent is free.
+#[test]
+fn what_keeps_an_agent_from_the_next_task_is_named() {
+    let mut world = World::new();
+    let task = world.task();
+    world.runs("a", task, Round(0));
+    let next = world.task();
+    let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
+    let named = format!("agent a is kept busy by what is left of task {task}: process 7 of user 0");
+    for phase in [Phase::Ended, Phase::Finished] {
+        assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
+        let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
+        let result = Some(foreign.clone());
+        let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+        let _ = world.say("a", FromAgent::Report(Box::new(report)));
+    }
+    world.busy("a");
+    assert!(world.why(next).contains(&named), "{}", world.why(next));
+    world.runs("a", next, Round(0));
+    world.report("a", next, Round(0), Phase::Finished);
+    world.busy("a");
+    let third = world.task();
+    assert!(!world.why(third).contains("kept busy"), "{}", world.why(third));
+}
