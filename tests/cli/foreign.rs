@@ -111,6 +111,8 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    let waits = as_nobody(&place, &format!("explain {next}"));
+    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(place.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
@@ -148,6 +150,8 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    let waits = as_nobody(&place, &format!("explain {next}"));
+    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(place.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
