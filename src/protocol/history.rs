@@ -9,8 +9,8 @@ use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
-    Assignment, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, TaskRecord,
-    TaskState, Wall,
+    Assignment, ExitCode, GateVerdict, Holdup, Kept, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, Servers,
+    TaskRecord, TaskState, Wall,
 };
 
 /// Splits the name of a field of a past round.
@@ -225,6 +225,12 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             record.tool,
             ExitCode::TOOL_MISSING
         ),
+        Holdup::Look(agent) => format!(
+            "no other agent has its tool {}; agent {agent} is asked whether it has, and has not answered; when it has, or is lost, \
+             the task goes to an agent that has the tool, or ends with exit code {}",
+            record.tool,
+            ExitCode::TOOL_MISSING
+        ),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
             format!("the agents that have its tool {} get no tasks: `llts agents` shows who is drained", record.tool)
         }
@@ -232,13 +238,20 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows who has what",
             record.tool, needs.tags
         ),
-        Holdup::Agents { before, all_have_the_tool } => {
-            let tool =
-                if *all_have_the_tool { String::new() } else { format!(" that have its tool {} and", record.tool) };
+        Holdup::Agents { before, servers, is_one_idle, kept } => {
+            let tool = match servers {
+                Servers::All => String::new(),
+                Servers::Told => format!(" that have its tool {} and", record.tool),
+                Servers::Untold => format!(" that have its tool {}, or do not tell their tools, and", record.tool),
+            };
+            let busy = if *is_one_idle { "are busy or do not ask for a task" } else { "are busy" };
+            let kept = kept.as_deref().map_or_else(String::new, |Kept { agent, task, reason }| {
+                format!("; agent {agent} is kept busy by what is left of task {task}: {reason}")
+            });
             match before {
-                0 => format!("it is the next one; all agents{tool} that could run it are busy"),
-                1 => format!("one task is before it, and all agents{tool} that could run it are busy"),
-                _ => format!("{before} tasks are before it, and all agents{tool} that could run them are busy"),
+                0 => format!("it is the next one; all agents{tool} that could run it {busy}{kept}"),
+                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{kept}"),
+                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{kept}"),
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Label, Labels, Wall};
+use super::{AgentId, Label, Labels, TaskId, Wall};
 
 /// What a start must meet: part of a policy. Tasks with equal needs wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -102,13 +102,41 @@ pub enum Holdup {
     NoLease,
     /// No agent has its tool; the next one that is free looks for it anew.
     NoTool,
+    /// No agent is known to have its tool, and this one, maybe with others, has not answered yet whether it has.
+    Look(AgentId),
     /// An agent has its tool, but none that may take it.
     ToolElsewhere,
     /// All agents that could run it are busy.
     Agents {
         /// So many tasks with the same needs come before it.
         before: usize,
-        /// Whether every agent that is there has its tool.
-        all_have_the_tool: bool,
+        /// Which agents these are.
+        servers: Servers,
+        /// Whether one of them has no task, and does not ask for one.
+        is_one_idle: bool,
+        /// One of them that has no other reason to be busy than this.
+        kept: Option<Box<Kept>>,
     },
+}
+
+/// Which agents have the tool of a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Servers {
+    /// All.
+    All,
+    /// Those that have told of it.
+    Told,
+    /// Those that have told of it, and those that do not tell.
+    Untold,
+}
+
+/// An agent that takes no task, because of what is left of the last one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Which one.
+    pub agent: AgentId,
+    /// Its last task.
+    pub task: TaskId,
+    /// What is left of it.
+    pub reason: String,
 }

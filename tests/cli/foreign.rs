@@ -25,9 +25,9 @@ fn as_nobody(place: &Place, line: &str) -> Said {
 }
 
 /// A place in which a user who is not root runs a service of one agent, and a program that makes itself root; `None` where that
-/// cannot be had.
+/// cannot be had. A result is held back for so many milliseconds.
 #[expect(clippy::print_stdout, reason = "a test that does not run says why")]
-fn place_of_nobody() -> Option<Place> {
+fn place_of_nobody(timeout: u32) -> Option<Place> {
     if !rustix::process::geteuid().is_root() {
         println!("skipped: only root can make a process that its agent may not end");
         return None;
@@ -39,7 +39,8 @@ fn place_of_nobody() -> Option<Place> {
     };
     copy(env!("CARGO_BIN_EXE_llts"), "llts", 0o755);
     let config = fs::read_to_string(place.path("config.toml")).expect("it is there");
-    fs::write(place.path("config.toml"), format!("{config}AGENT_FOREIGN_PROCESS_TIMEOUT = 300\n")).expect("written");
+    fs::write(place.path("config.toml"), format!("{config}AGENT_FOREIGN_PROCESS_TIMEOUT = {timeout}\n"))
+        .expect("written");
     place.tool(
         "foreign",
         "$PLACE/become --reuid=0 --regid=0 --clear-groups sh -c 'echo $$ > $PLACE/log/pid; exec sleep 1000' &
@@ -87,7 +88,7 @@ impl Drop for Foreign<'_> {
 
 #[test]
 fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
-    let Some(place) = place_of_nobody() else { return };
+    let Some(place) = place_of_nobody(300) else { return };
     let said = as_nobody(&place, "up 1");
     assert_eq!(said.code, Some(0), "{said:?}");
     let id = as_nobody(&place, "submit foreign").line().to_owned();
@@ -110,6 +111,8 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    let waits = as_nobody(&place, &format!("explain {next}"));
+    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(place.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
@@ -122,7 +125,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
 /// run.sh itself has become another user.
 #[test]
 fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
-    let Some(place) = place_of_nobody() else { return };
+    let Some(place) = place_of_nobody(300) else { return };
     let said = as_nobody(&place, "up 1");
     assert_eq!(said.code, Some(0), "{said:?}");
     let id = as_nobody(&place, "submit turned").line().to_owned();
@@ -147,10 +150,40 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     eventually("it says that it is busy", || agents()["__AGENT_STATUS__"] == "BUSY");
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&place, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
+    let waits = as_nobody(&place, &format!("explain {next}"));
+    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(place.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
     eventually("the next task starts when it has ended", || place.path("log/pid").exists());
     as_nobody(&place, &format!("wait {next} --timeout 20"));
+    as_nobody(&place, "down");
+}
+
+/// Long before the result is: in the session of run.sh, where SIGCONT is allowed to every process, as out of it.
+#[test]
+fn what_holds_a_task_that_has_ended_is_named_while_its_result_is_held_back() {
+    let Some(place) = place_of_nobody(60_000) else { return };
+    let said = as_nobody(&place, "up 1");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    for (submit, is_killed) in [("submit foreign", false), ("submit turned", true), ("submit turned --exclusive", true)]
+    {
+        let id = as_nobody(&place, submit).line().to_owned();
+        let process = || pid(&place).and_then(|pid| fs::read_to_string(format!("/proc/{pid}/status")).ok());
+        let is_foreign = |status: String| status.contains("Name:\tsleep") && status.contains("Uid:\t0");
+        eventually("a process is another user", || process().is_some_and(is_foreign));
+        let _foreign = Foreign(&place);
+        let pid = pid(&place).unwrap();
+        if is_killed {
+            assert_eq!(as_nobody(&place, &format!("kill {id}")).code, Some(0));
+        }
+        let status = || as_nobody(&place, &format!("query {id} --output json")).json()["__STATUS__"].clone();
+        eventually("the run has ended", || status() == "ENDED");
+        let explained = as_nobody(&place, &format!("explain {id}"));
+        assert!(explained.out.contains(&format!("process {pid} (sleep) of user 0")), "{submit}: {explained:?}");
+        fs::remove_file(place.path("log/pid")).unwrap();
+        signal(pid, Signal::KILL);
+        eventually("the task has finished", || status() == "FINISHED");
+    }
     as_nobody(&place, "down");
 }

@@ -61,6 +61,8 @@ pub(super) struct Agent {
     pub(super) told_again: bool,
     /// The run that it got last, until it has reported the end of it or asks for another one.
     pub(super) given: Option<(TaskId, Round)>,
+    /// What its last run has left, if it did not ask for another one with the end of that: what keeps its slot.
+    pub(super) left: Option<(TaskId, String)>,
     /// Whether it has ever waited for a task or had one.
     pub(super) has_worked: bool,
     /// Its place among those that make room for others.

@@ -48,6 +48,7 @@ impl Agents {
             is_last_resort: false,
             told_again: false,
             given: None,
+            left: None,
             has_worked: false,
             dispensable: None,
             heard: now.mono,
@@ -89,6 +90,16 @@ impl Agents {
     pub(super) fn set_given(&mut self, id: &AgentId, run: Option<(TaskId, Round)>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.given = run;
+            if run.is_some() {
+                agent.left = None;
+            }
+        }
+    }
+
+    /// Notes what the last run of an agent has left.
+    pub(super) fn set_left(&mut self, id: &AgentId, task: TaskId, left: String) {
+        if let Some(agent) = self.agents.get_mut(id) {
+            agent.left = Some((task, left));
         }
     }
 
@@ -253,11 +264,19 @@ impl Agents {
 
     /// Whether there is an agent that is not lost, may get tasks, meets these needs and has, by `has`, the tool.
     pub(super) fn any_with(&self, needs: &Needs, has: impl Fn(SetId) -> bool) -> bool {
-        let suits = |agent: &Agent| {
+        self.all_with(needs, has).next().is_some()
+    }
+
+    /// The agents that are not lost, may get tasks, meet these needs and have, by `has`, the tool.
+    pub(super) fn all_with(
+        &self,
+        needs: &Needs,
+        has: impl Fn(SetId) -> bool,
+    ) -> impl Iterator<Item = (&AgentId, &Agent)> {
+        self.agents.iter().filter(move |(_, agent)| {
             let here = !agent.drained && agent.slot != Slot::Lost;
             here && agent.offer.meets(needs) && agent.tools.is_none_or(|tools| has(tools.set))
-        };
-        self.agents.values().any(suits)
+        })
     }
 
     /// Document, section 2.4.

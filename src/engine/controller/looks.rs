@@ -98,6 +98,11 @@ impl Controller {
         self.looks.awaited.contains(id).then_some(self.looks.number)
     }
 
+    /// An agent that has not answered yet.
+    pub(super) fn first_awaited(&self) -> Option<&AgentId> {
+        self.looks.awaited.first()
+    }
+
     /// Agents that are heard have not answered in time.
     pub(super) fn give_up_look(&mut self) {
         for agent in std::mem::take(&mut self.looks.awaited) {

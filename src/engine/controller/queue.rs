@@ -21,7 +21,9 @@ use super::gates::Gates;
 use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
-use crate::types::{AgentId, Holdup, Label, Needs, Now, Offer, TaskId, TaskRecord, TaskState, ToolName, Wall};
+use crate::types::{
+    AgentId, Holdup, Label, Needs, Now, Offer, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+};
 
 /// The tasks with equal needs.
 #[derive(Debug, Default)]
@@ -311,7 +313,13 @@ impl Queue {
         let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(needs, None));
         let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
         let before = rivals.take(BEFORE_MAX).count();
-        Holdup::Agents { before, all_have_the_tool: servers.len() == self.sets.live().len() }
+        let tells = |set: &SetId| self.sets.get(*set).is_some_and(|set| matches!(**set, ToolSet::Only(_)));
+        let servers = match servers {
+            _ if servers.len() == self.sets.live().len() => Servers::All,
+            _ if servers.iter().all(tells) => Servers::Told,
+            _ => Servers::Untold,
+        };
+        Holdup::Agents { before, servers, is_one_idle: false, kept: None }
     }
 
     /// How many wait that must pass this gate.

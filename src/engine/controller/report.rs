@@ -21,6 +21,7 @@ impl Controller {
         let (task, phase, wait) = (report.task, report.phase, report.wait);
         let round = report.round.or_else(|| self.tasks.get(task).map(|record| record.round)).unwrap_or_default();
         let refusal = self.check_report(sender, &report).err();
+        let left = left(&report);
         match &refusal {
             Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
             None if self.gives_back(now, &report) => {}
@@ -28,6 +29,9 @@ impl Controller {
             None => self.advance(now, report),
         }
         let free = phase == Phase::Finished && self.slot_is_free(sender, task, refusal.is_none());
+        if let Some(left) = left.filter(|_| free) {
+            self.agents.set_left(&sender.agent, task, left);
+        }
         let reply = Reply::Reported { task, round, phase, refusal };
         match wait.filter(|_| free) {
             Some(wait) => {
@@ -75,6 +79,7 @@ impl Controller {
                 if before < Some(record.phase()) {
                     self.tasks.store_progress(task);
                 }
+                self.amend(task, result);
                 return self.time_run(now, task, ran);
             }
             let has_run = times.run.is_some() || phase == Phase::Running;
@@ -107,6 +112,17 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// The agent knows more of the end of a run than it did when it first told it, such as a process that it may not end.
+    fn amend(&mut self, task: TaskId, result: Option<RunResult>) {
+        let known = self.tasks.get(task).and_then(TaskRecord::result);
+        let Some(result) = result.filter(|result| known.is_none_or(|known| **known != *result)) else { return };
+        self.tasks.update(task, |record| {
+            if let TaskState::Ended { result: known, .. } = &mut record.state {
+                *known = Some(Arc::new(result));
+            }
+        });
     }
 
     /// The run of a task is over and its result is known.
@@ -182,6 +198,13 @@ impl Controller {
             self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
         }
     }
+}
+
+/// What a run has left that is over: its agent says so, and does not ask for another one.
+fn left(report: &Report) -> Option<String> {
+    let is_over = report.phase == Phase::Finished && report.wait.is_none() && report.times.run.is_some();
+    let error = &report.result.as_ref().filter(|_| is_over)?.error;
+    (!error.is_empty()).then(|| error.clone())
 }
 
 /// Whether an agent has ended a run because of its lease. What the run was ended with is no result of the tool.

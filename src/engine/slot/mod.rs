@@ -388,6 +388,9 @@ impl Slot {
         } else if !self.link.has_applied() && self.run.is_free() {
             self.link.apply(now.mono);
             report.wait = Some(self.apply_wait());
+        } else if !self.run.is_free() {
+            // What the run has left keeps the slot: it is busy, without a task.
+            self.heartbeat(now);
         }
         Some(FromAgent::Report(Box::new(report)))
     }

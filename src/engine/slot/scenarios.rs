@@ -339,7 +339,11 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     }
     assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
     host.slot.handle_removed(host.now);
-    assert_eq!(told(&host.settle()), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let effects = host.settle();
+    assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
+    let Some(Effect::Send(FromAgent::Heartbeat(heartbeat))) = effects.last() else { panic!("{effects:?}") };
+    assert_eq!((heartbeat.busy, heartbeat.run), (true, None), "at once");
+    host.answer(heard(1));
     let task = job(1).task;
     host.answer(ToAgent::Reported { task, round: Round(0), finished: true, accepted: true });
     let effects = host.pass(INTERVAL * 2);
@@ -348,6 +352,18 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     host.answer(heard(1));
     host.slot.handle_tree(host.now, false, 1);
     assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
+}
+
+/// It obeys SIGTERM no more than SIGKILL, but has become another user only between the two.
+#[test]
+fn a_process_that_may_not_be_ended_any_more_is_named_after_the_end_was_told() {
+    let mut host = Host::running();
+    host.slot.handle_exited(host.now, exited(0));
+    host.slot.handle_tree(host.now, true, 0);
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, String::new(), false)));
+    assert_eq!(host.pass(GRACE).first(), Some(&Effect::Signal(Signal::Kill)));
+    host.slot.handle_refused(host.now, "process 7 of user 0");
+    assert_eq!(told(&host.settle()), Some((Phase::Ended, "process 7 of user 0".to_owned(), false)));
 }
 
 #[test]

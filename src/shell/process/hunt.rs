@@ -44,7 +44,7 @@ const fn number(pid: Pid) -> Number {
 
 struct Member {
     id: ProcessId,
-    /// The last signal could not be delivered: the process belongs to another user.
+    /// A signal could not be delivered: the process belongs to another user.
     refused: bool,
 }
 
@@ -100,11 +100,12 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0 && self.unsure == 0)
     }
 
-    /// Signals every member that was found.
+    /// Signals every member that was found. One that has refused a signal still counts as refused when it takes this one: SIGCONT is
+    /// allowed to any process of the same session, whoever its user is.
     pub(super) fn signal_all(&mut self, signal: Signal) {
         for member in self.members.values_mut() {
             if let Ok(refused) = signal_pinned(member.id, Some(signal)) {
-                member.refused = refused;
+                member.refused |= refused;
             }
         }
     }
@@ -179,9 +180,12 @@ impl Pinned {
         readable::is_readable(&self.pidfd, Some(deadline.since(clock::now().mono)))
     }
 
-    /// Whether the signal was refused.
+    /// Whether the signal was refused; without one, whether it would be.
     pub(super) fn signal(&self, signal: Option<Signal>) -> Result<bool, Gone> {
-        let Some(signal) = signal else { return Ok(false) };
+        let Some(signal) = signal else {
+            // A signal to its group succeeds if any member took it.
+            return Ok(rustix::process::test_kill_process(self.stat.pid) == Err(Errno::PERM));
+        };
         match rustix::process::pidfd_send_signal(&self.pidfd, signal) {
             Ok(()) => Ok(false),
             Err(Errno::SRCH) => Err(Gone),

@@ -1,11 +1,12 @@
 //! TASK/EXPLAIN: why a task stands where it does.
 
 use crate::engine::controller::Controller;
+use crate::engine::controller::agent::{Agent, Slot};
 use crate::protocol::Refusal;
 use crate::protocol::reply::Reply;
 use crate::protocol::request;
 use crate::protocol::task::Filter;
-use crate::types::{Holdup, Needs, Now, Phase, TaskId, ToolName};
+use crate::types::{AgentId, Holdup, Kept, Needs, Now, Phase, TaskId, ToolName};
 
 impl Controller {
     /// Why a task stands where it does.
@@ -23,7 +24,33 @@ impl Controller {
         };
         let waits = record.phase() == Phase::Waiting;
         let lease = self.expiring.get(&record.id).map(|run| Holdup::Lease(now.wall + run.until.since(now.mono)));
-        let holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease);
+        let mut holdup = waits.then(|| self.tasks.queue().holdup(now, record, &agents_with)).or(lease);
+        match &mut holdup {
+            Some(found @ Holdup::NoTool) => {
+                if let Some(agent) = self.first_awaited() {
+                    *found = Holdup::Look(agent.clone());
+                }
+            }
+            Some(Holdup::Agents { is_one_idle, kept, .. }) => {
+                let servers = || self.agents.all_with(&record.policy.needs, |set| sets.has(set, &record.tool));
+                *is_one_idle = servers().any(|(_, agent)| agent.slot == Slot::Free);
+                *kept = servers().find_map(|(id, agent)| self.kept(id, agent)).map(Box::new);
+            }
+            Some(_) | None => {}
+        }
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
+    }
+
+    /// What keeps an agent busy whose run has ended, as far as it has said so.
+    fn kept(&self, id: &AgentId, agent: &Agent) -> Option<Kept> {
+        let (task, reason) = match (agent.slot, &agent.left) {
+            (Slot::Busy(task), _) => {
+                let record = self.tasks.get(task).filter(|record| record.phase() == Phase::Ended)?;
+                (task, &record.result()?.error)
+            }
+            (Slot::Stray, Some((task, reason))) => (*task, reason),
+            (Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost, _) => return None,
+        };
+        (!reason.is_empty()).then(|| Kept { agent: id.clone(), task, reason: reason.clone() })
     }
 }

@@ -2,6 +2,7 @@
 #![cfg(test)]
 
 use super::*;
+use crate::protocol::request::Beat;
 
 fn lines(log: &str) -> Vec<String> {
     let text = |line: &str| line.split_once(' ').map(|(_, text)| text.to_owned()).unwrap_or_default();
@@ -165,4 +166,57 @@ fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
         assert!(times.is_sorted(), "{log}");
         assert!(log.contains("to be ended"), "{log}");
     }
+}
+
+/// An agent may learn only after the end of run.sh that it may not end what is left of the run.
+#[test]
+fn what_an_agent_tells_of_an_end_later_counts() {
+    for (kill, exclusive) in [(false, false), (true, false), (true, true)] {
+        let mut world = World::new();
+        let fields = if exclusive { Fields::new().with(words::EXCLUSIVE, true) } else { Fields::new() };
+        let beat = Some(Beat { number: 1, kill_budget: None });
+        let _ = world.say("a", FromAgent::Heartbeat(Heartbeat { beat, ..Heartbeat::default() }));
+        let task = world.submitted(&fields);
+        world.runs("a", task, Round(0));
+        if kill {
+            world.kill(task);
+        }
+        let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
+        for (result, is_named) in [(result(0), false), (foreign, true)] {
+            let (phase, times) = (Phase::Ended, PhaseTimes::default());
+            let result = Some(result);
+            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+            let _ = world.say("a", FromAgent::Report(Box::new(report)));
+            assert_eq!(world.why(task).contains("process 7 of user 0"), is_named, "{}", world.why(task));
+        }
+        let told = world.told(words::kind::TASK_QUERY, task);
+        assert!(text(&told, words::REASON).contains("process 7 of user 0"), "{told:?}");
+        world.restart();
+        assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), words::REASON), text(&told, words::REASON));
+    }
+}
+
+/// From the end of the run on, and after its result: until the agent is free.
+#[test]
+fn what_keeps_an_agent_from_the_next_task_is_named() {
+    let mut world = World::new();
+    let task = world.task();
+    world.runs("a", task, Round(0));
+    let next = world.task();
+    let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
+    let named = format!("agent a is kept busy by what is left of task {task}: process 7 of user 0");
+    for phase in [Phase::Ended, Phase::Finished] {
+        assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
+        let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };
+        let result = Some(foreign.clone());
+        let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+        let _ = world.say("a", FromAgent::Report(Box::new(report)));
+    }
+    world.busy("a");
+    assert!(world.why(next).contains(&named), "{}", world.why(next));
+    world.runs("a", next, Round(0));
+    world.report("a", next, Round(0), Phase::Finished);
+    world.busy("a");
+    let third = world.task();
+    assert!(!world.why(third).contains("kept busy"), "{}", world.why(third));
 }

@@ -261,6 +261,31 @@ fn explain_says_what_is_known_of_the_tool() {
     assert!(world.why(special).contains("no agent has the tags arm"), "{}", world.why(special));
 }
 
+#[test]
+fn explain_says_whose_look_is_awaited() {
+    let (mut world, _) = World::with_lookers(["a", "b"]);
+    let task = world.of("x");
+    let number = world.look();
+    world.has_looked("a", number, "");
+    let why = world.why(task);
+    assert!(why.contains("no other agent has its tool x; agent b is asked whether it has"), "{why}");
+    world.has_looked("b", number, "");
+    assert!(world.why(task).contains("agent"), "{}", world.why(task));
+    assert!(!world.why(task).contains("is asked"), "{}", world.why(task));
+}
+
+/// An agent that does not tell its tools, and does not ask for a task.
+#[test]
+fn explain_claims_no_tool_of_an_agent_that_does_not_tell() {
+    let mut world = World::new();
+    world.tells("a", 1, Some("y"));
+    world.beat("b", None);
+    let task = world.of("x");
+    let why = world.why(task);
+    let expected = "all agents that have its tool x, or do not tell their tools, and that could run it are busy or do not ask for a task";
+    assert!(why.contains(expected), "{why}");
+}
+
 /// An agent that has the tool and not the tags, and one that has the tags and not the tool, have both to wait.
 #[test]
 fn a_tool_and_tags_have_to_be_in_one_place() {
