@@ -105,13 +105,15 @@ impl FileName {
         prompts == 0 || (files.len() == RUN_ENDINGS.len() && prompts < files.len() && !is_elsewhere())
     }
 
-    /// Whether there is a run whose name got a number, because that of this prompt was taken, and which is not of a prompt with
-    /// that number.
+    /// Whether there is a run whose name got a number, because a name of its results was taken, and which is not of a prompt with
+    /// that number. Where the name of the prompt itself was taken, the prompt got the number, too.
     fn has_numbered_run(&self, beside: &BTreeSet<Self>) -> bool {
-        let is_taken = |name: &Self| {
-            beside.contains(name) || RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)))
-        };
-        let mut taken = (2..).map(|number| self.numbered(number)).take_while(is_taken);
+        let is_in_the_way = |name: &Self| RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)));
+        if !is_in_the_way(self) {
+            return false;
+        }
+        let mut taken =
+            (2..).map(|number| self.numbered(number)).take_while(|name| beside.contains(name) || is_in_the_way(name));
         taken.any(|name| !beside.contains(&name) && name.has_run(beside))
     }
 
@@ -243,6 +245,11 @@ mod tests {
     fn results_that_are_called_like_prompts_with_results_are_not_counted() {
         // The prompts a.out and then a, in the root of their master.
         assert_eq!(count_in_done("a.out.out a.out.err a.out.json a.out a.err a.json"), 0);
+        // The prompts a.json, a, a.err and a.out.
+        let four =
+            "a.json.out a.json.err a.json.json a.out a.err a.json a.2.err.out a.2.err.err a.2.err.json a.2.out.out
+            a.2.out.err a.2.out.json";
+        assert_eq!(count_in_done(four), 0);
         // A name as deep as it can be.
         let deep: Vec<String> = (0..50).map(|times| format!("a{}", ".json".repeat(times))).collect();
         assert_eq!(count_in_done(&deep.join(" ")), 1);
