@@ -10,6 +10,7 @@
 
 mod access;
 mod events;
+mod listener;
 mod server;
 mod token;
 

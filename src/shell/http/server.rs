@@ -1,6 +1,5 @@
 //! The thread's side: connections, routes and what they answer.
 
-use std::convert::Infallible;
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::path::PathBuf;
@@ -12,13 +11,12 @@ use std::time::Duration;
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::{Request, State};
 use axum::http::header::{ACCEPT, CONTENT_TYPE, WWW_AUTHENTICATE};
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::middleware::{self, Next};
-use axum::response::sse::{self, KeepAlive, Sse};
+use axum::response::sse::{KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Extension, Router};
-use futures_util::stream::{self, Stream};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -27,7 +25,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 
 use super::access::{Access, Denied, check_content};
-use super::events::{After, Event, Events};
+use super::events::Events;
+use super::listener::Listener;
 use crate::config::Config;
 use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::reply::{self, PageBytes};
@@ -37,7 +36,7 @@ use crate::protocol::{Code, Refusal, client};
 use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::store;
-use crate::types::{Fields, Phase, Scalar, TaskId};
+use crate::types::{Fields, Phase, Scalar};
 
 /// For the answer to a question of our own: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,11 +46,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// How often a connection that waits for its answer is looked at.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Events that are looked up at a time for one listener.
-const EVENTS_AT_ONCE: usize = 64;
-
-const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// What the thread tells the loop.
 #[derive(Debug)]
@@ -97,7 +91,7 @@ pub(super) struct Server {
     access: Access,
     to_loop: Sender<ToLoop>,
     bell: Arc<Bell>,
-    events: Arc<Events>,
+    pub(super) events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
     limits: FieldLimits,
@@ -106,7 +100,7 @@ pub(super) struct Server {
     /// For bytes that a peer does not take.
     send_timeout: Duration,
     /// Tells the numbers of events from those of another start.
-    life: u64,
+    pub(super) life: u64,
     last_request: AtomicU64,
 }
 
@@ -200,7 +194,7 @@ impl Server {
     }
 
     /// The number in the id of an event: `None` for what is no id, and for that of another start in it.
-    fn number_of(&self, id: &str) -> Option<Option<u64>> {
+    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
         let (life, number) = id.split_once('-')?;
         let number = number.parse().ok()?;
         Some((life == format!("{:x}", self.life)).then_some(number))
@@ -346,101 +340,4 @@ async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri)
     server.access.check_token(&headers, true).map_err(denied)?;
     let listener = Listener::new(&server, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
     Ok(Sse::new(listener.stream()).keep_alive(KeepAlive::default()).into_response())
-}
-
-/// One who hears of changes.
-struct Listener {
-    server: Arc<Server>,
-    /// The number of the last change that it has heard of or does not want.
-    heard: u64,
-    /// Only the changes of this task.
-    task: Option<TaskId>,
-    /// Found, and on their way.
-    next: std::vec::IntoIter<Event>,
-    has_missed: bool,
-}
-
-impl Listener {
-    /// `from` is the number or the id of the first change that it wants; `Last-Event-ID`, which a browser sends when it connects
-    /// anew, the id of the last one that it has. With neither, it hears of what comes from now on. A change of another start, or one
-    /// that is far ahead, is a gap: numbers begin anew with each start.
-    fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
-        let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
-        let mut listener = Self {
-            server: Arc::clone(server),
-            heard: server.events.last(),
-            task: None,
-            next: Vec::new().into_iter(),
-            has_missed: false,
-        };
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            match pair.split_once('=') {
-                Some(("from", first)) => {
-                    let from = match server.number_of(first) {
-                        Some(number) => number,
-                        None => first
-                            .parse()
-                            .map(Some)
-                            .map_err(|_| bad(format!("from is {first:?}; give the number or the id of an event")))?,
-                    };
-                    listener.hear_after(from.map(|from| from.saturating_sub(1)));
-                }
-                Some(("task", id)) => {
-                    let task = id.parse().map_err(|_| bad(format!("task is {id:?}; give the id of a task")))?;
-                    listener.task = Some(task);
-                }
-                _ => return Err(bad(format!("{pair:?} is unknown; there is from=NUMBER and task=ID"))),
-            }
-        }
-        if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
-            listener.hear_after(server.number_of(last).flatten());
-        }
-        Ok(listener)
-    }
-
-    /// It has heard of the changes up to this one; of none that we know of, or that can be, without it.
-    fn hear_after(&mut self, heard: Option<u64>) {
-        let known = heard.filter(|heard| *heard <= self.server.events.last());
-        self.has_missed = known.is_none();
-        self.heard = known.unwrap_or_default();
-    }
-
-    fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {
-        stream::unfold(self, |mut listener| async move {
-            let event = listener.hear().await;
-            Some((Ok(event), listener))
-        })
-    }
-
-    async fn hear(&mut self) -> sse::Event {
-        loop {
-            if std::mem::take(&mut self.has_missed) {
-                // From here on as of the oldest that there is.
-                return self.gap(self.heard + 1);
-            }
-            if let Some(event) = self.next.next() {
-                self.heard = event.number;
-                if self.task.is_none_or(|task| task == event.task) {
-                    let id = format!("{:x}-{}", self.server.life, event.number);
-                    return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
-                }
-                continue;
-            }
-            self.server.events.wait(self.heard).await;
-            match self.server.events.after(self.heard, EVENTS_AT_ONCE) {
-                After::Events(events) => self.next = events.into_iter(),
-                After::Gap(first) => {
-                    self.heard = first - 1;
-                    return self.gap(first);
-                }
-            }
-        }
-    }
-
-    /// Tells that changes before this number cannot be told any more.
-    fn gap(&self, first: u64) -> sse::Event {
-        sse::Event::default()
-            .event("gap")
-            .data(format!("changes before number {first} are not kept any more; ask for the state"))
-    }
 }

@@ -1,0 +1,116 @@
+//! The side of a client that hears of changes: `/events`.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use axum::http::{HeaderMap, HeaderName, StatusCode};
+use axum::response::sse;
+use futures_util::stream::{self, Stream};
+
+use super::access::Denied;
+use super::events::{After, Event};
+use super::server::Server;
+use crate::protocol::words::kind;
+use crate::types::TaskId;
+
+/// Events that are looked up at a time for one listener.
+const EVENTS_AT_ONCE: usize = 64;
+
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+
+/// One who hears of changes.
+pub(super) struct Listener {
+    server: Arc<Server>,
+    /// The number of the last change that it has heard of or does not want.
+    heard: u64,
+    /// Only the changes of this task.
+    task: Option<TaskId>,
+    /// Found, and on their way.
+    next: std::vec::IntoIter<Event>,
+    has_missed: bool,
+}
+
+impl Listener {
+    /// `from` is the number or the id of the first change that it wants; `Last-Event-ID`, which a browser sends when it connects
+    /// anew, the id of the last one that it has. With neither, it hears of what comes from now on. A change of another start, or one
+    /// that is far ahead, is a gap: numbers begin anew with each start.
+    pub(super) fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
+        let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
+        let mut listener = Self {
+            server: Arc::clone(server),
+            heard: server.events.last(),
+            task: None,
+            next: Vec::new().into_iter(),
+            has_missed: false,
+        };
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("from", first)) => {
+                    let from = match server.number_of(first) {
+                        Some(number) => number,
+                        None => first
+                            .parse()
+                            .map(Some)
+                            .map_err(|_| bad(format!("from is {first:?}; give the number or the id of an event")))?,
+                    };
+                    listener.hear_after(from.map(|from| from.saturating_sub(1)));
+                }
+                Some(("task", id)) => {
+                    let task = id.parse().map_err(|_| bad(format!("task is {id:?}; give the id of a task")))?;
+                    listener.task = Some(task);
+                }
+                _ => return Err(bad(format!("{pair:?} is unknown; there is from=NUMBER and task=ID"))),
+            }
+        }
+        if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
+            listener.hear_after(server.number_of(last).flatten());
+        }
+        Ok(listener)
+    }
+
+    /// It has heard of the changes up to this one; of none that we know of, or that can be, without it.
+    fn hear_after(&mut self, heard: Option<u64>) {
+        let known = heard.filter(|heard| *heard <= self.server.events.last());
+        self.has_missed = known.is_none();
+        self.heard = known.unwrap_or_default();
+    }
+
+    pub(super) fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {
+        stream::unfold(self, |mut listener| async move {
+            let event = listener.hear().await;
+            Some((Ok(event), listener))
+        })
+    }
+
+    async fn hear(&mut self) -> sse::Event {
+        loop {
+            if std::mem::take(&mut self.has_missed) {
+                // From here on as of the oldest that there is.
+                return self.gap(self.heard + 1);
+            }
+            if let Some(event) = self.next.next() {
+                self.heard = event.number;
+                if self.task.is_none_or(|task| task == event.task) {
+                    let id = format!("{:x}-{}", self.server.life, event.number);
+                    return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
+                }
+                continue;
+            }
+            self.server.events.wait(self.heard).await;
+            match self.server.events.after(self.heard, EVENTS_AT_ONCE) {
+                After::Events(events) => self.next = events.into_iter(),
+                After::Gap(first) => {
+                    self.heard = first - 1;
+                    return self.gap(first);
+                }
+            }
+        }
+    }
+
+    /// Tells that changes before this number cannot be told any more.
+    fn gap(&self, first: u64) -> sse::Event {
+        sse::Event::default()
+            .event("gap")
+            .data(format!("changes before number {first} are not kept any more; ask for the state"))
+    }
+}
