@@ -200,8 +200,8 @@ mod tests {
             ("tcp://127.0.0.1", "no port"),
             ("tcp://127.0.0.1.1:1", "bad host"),
             ("tcp://:1", "bad host"),
-            ("inproc://x", "neither tcp"),
-            ("ipc://", "neither tcp"),
+            ("inproc://x", "no address of a controller"),
+            ("ipc://", "no address of a controller"),
         ] {
             let refused = Arguments::try_parse_from(["llts", "stats", "--controller", controller]).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{controller}");

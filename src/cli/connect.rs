@@ -29,7 +29,12 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     match (text.starts_with("tcp://"), Address::parse(text)) {
         (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
         (false, Ok(_)) => {}
-        (false, Err(bad)) => return Err(bad.to_string()),
+        (false, Err(_)) => {
+            return Err(format!(
+                "{text:?} is no address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
+                 socket can have"
+            ));
+        }
     }
     Ok(text.to_owned())
 }
