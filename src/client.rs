@@ -1,8 +1,8 @@
 //! The Rust client: what the command line, the tests and other programs use to talk to a controller.
 //!
 //! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without; each call sends
-//! one request and waits for its reply. [`Client::wait`] parks its request at the controller until a task has finished, so that
-//! nobody polls. What the messages look like is [`crate::protocol::client`]'s concern.
+//! one request and waits for its reply. [`Client::wait`] parks its request at the controller until a task has finished, so
+//! that no client polls. The form of the messages is defined in [`crate::protocol::client`].
 
 mod operators;
 mod resolve;

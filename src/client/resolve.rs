@@ -77,7 +77,20 @@ mod tests {
     }
 
     #[test]
-    fn the_address_is_taken_that_somebody_listens_at() {
+    fn a_name_is_looked_up_and_the_address_that_listens_is_taken() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let named = |host: &str| resolve(&format!("tcp://{host}:{port}"), PATIENCE).map(|address| address.to_string());
+        assert_eq!(named("localhost").unwrap(), format!("tcp://127.0.0.1:{port}"));
+        assert_eq!(named("127.0.0.1").unwrap(), format!("tcp://127.0.0.1:{port}"));
+        assert_eq!(named("[::1]").unwrap(), format!("tcp://[::1]:{port}"));
+        let unknown = named("there-is-no-such-host.invalid").unwrap_err();
+        assert!(matches!(unknown, ClientError::Unresolved { .. }), "{unknown}");
+        assert!(unknown.to_string().contains("there-is-no-such-host.invalid"), "{unknown}");
+    }
+
+    #[test]
+    fn an_address_at_which_a_port_listens_is_preferred() {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let open = listener.local_addr().unwrap();
         let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();

@@ -51,14 +51,15 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     let watchable = publish::prefix(kind::TASK_STATUS);
     let ports = transport::bind(config, watchable, descriptors)?;
     let rules = settings::rules(config, &[ports.requests(), ports.broadcasts()]);
-    let pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
+    let mut pusher = Pusher::start(settings::push(config, &rules), transport::push_keys(config)?)?;
     let stored = store.load(&rules)?;
     log::info!("{} tasks are stored", stored.tasks.len());
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
     let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
-    let metrics = Arc::new(Metrics::new(&pusher.waited()));
-    let http = config.http.enabled.then(|| Http::start(config, rules.limits, &metrics)).transpose()?;
+    // What only a scrape shows is measured only where there can be one.
+    let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
+    let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics)).transpose()?;
     announce(config, &*ports, http.as_ref(), prompts.as_ref())?;
     let others = http.map(|http| Box::new(http) as Box<dyn Door>).into_iter().collect();
     let mut service = Service {
@@ -106,7 +107,7 @@ struct Service {
     writer: Writer,
     rules: Rules,
     page_bytes: PageBytes,
-    metrics: Arc<Metrics>,
+    metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
     /// Replies that could not be sent.
     dropped: u64,
@@ -177,7 +178,9 @@ impl Service {
     /// When nobody can say what the disk holds.
     fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
         let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
-        self.metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
+        if let Some(metrics) = &self.metrics {
+            metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
+        }
         match outcome {
             Ok(()) => {
                 let recovered = self.sequencer.handle_stored();
@@ -224,7 +227,9 @@ impl Service {
         }
         self.doors.flush();
         self.pusher.flush(now.mono);
-        self.metrics.measured(self.doors.connections(), self.pusher.counts().dropped());
+        if let Some(metrics) = &self.metrics {
+            metrics.measured(self.doors.connections(), self.pusher.counts().dropped());
+        }
     }
 
     fn push(&mut self, now: Now, by: Mono, change: Change<'_>) {

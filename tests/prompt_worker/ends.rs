@@ -163,16 +163,7 @@ fn what_a_killed_worker_of_a_former_version_has_left_is_ended_by_the_next_worker
 fn a_living_worker_of_a_former_version_keeps_its_run() {
     let (place, master) = (Place::new(), Master::new());
     let _worker = place.worker(master.address(), &[], STUBBORN);
-    let mut peer = master.join();
-    peer.request("a.txt", "x");
-    is_running(&place);
-    as_a_former_version(&place);
-    let before = sleepers(&place);
-    let _next = place.worker(master.address(), &[], "cat");
-    master.join();
-    let after = place.commands();
-    assert!(before.iter().all(|one| after.contains(one)), "{before:?} {after:?}");
-    peer.check();
+    keeps_its_run_as_a_former_version(&place, &master);
 }
 
 #[test]
@@ -181,11 +172,16 @@ fn a_living_worker_of_a_former_version_in_another_pid_namespace_keeps_its_run() 
     let (place, master) = (Place::new(), Master::new());
     let wrapper = [&unshare[..], &["--mount-proc", "--kill-child", "--"]].concat();
     let _worker = place.worker_in(&wrapper, master.address(), STUBBORN);
+    keeps_its_run_as_a_former_version(&place, &master);
+}
+
+/// The worker that has just been started, beside a new one.
+fn keeps_its_run_as_a_former_version(place: &Place, master: &Master) {
     let mut peer = master.join();
     peer.request("a.txt", "x");
-    is_running(&place);
-    as_a_former_version(&place);
-    let before = sleepers(&place);
+    is_running(place);
+    as_a_former_version(place);
+    let before = sleepers(place);
     let _next = place.worker(master.address(), &[], "cat");
     master.join();
     let after = place.commands();

@@ -103,7 +103,7 @@ impl Lanes {
         !self.sought.is_empty()
     }
 
-    /// The look is over: tasks whose tool was not found may be handed out to any agent. True when there are such tasks.
+    /// All agents have looked: tasks whose tool was not found may go to any agent. True when there are such tasks.
     pub(super) fn end_look(&mut self) -> bool {
         let sought = std::mem::take(&mut self.sought);
         for tool in &sought {

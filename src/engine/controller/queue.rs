@@ -145,7 +145,7 @@ impl Queue {
         self.lines.values_mut().filter_map(|line| line.lanes.begin_look().then_some(())).count() > 0
     }
 
-    /// They have: whoever gets a task whose tool none of them has found is the last one to look for it.
+    /// They have: the agent that gets a task whose tool none of them has found is the last one to look for it.
     pub(super) fn end_look(&mut self, now: Now) {
         let sought = self.lines.iter_mut().filter_map(|(needs, line)| line.lanes.end_look().then(|| Arc::clone(needs)));
         for needs in sought.collect::<Vec<_>>() {

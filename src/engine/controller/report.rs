@@ -200,7 +200,7 @@ impl Controller {
     }
 }
 
-/// What a run has left that is over: its agent says so, and does not ask for another one.
+/// The processes that an ended run has left behind, as its agent tells them; it asks for no other task meanwhile.
 fn left(report: &Report) -> Option<String> {
     let is_over = report.phase == Phase::Finished && report.wait.is_none() && report.times.run.is_some();
     let error = &report.result.as_ref().filter(|_| is_over)?.error;

@@ -48,9 +48,10 @@ pub enum Timer {
 }
 
 /// What a service of a socket leaves behind; of two the greater counts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Progress {
     /// Nothing to do until the socket has news, or a frame is pushed.
+    #[default]
     Settled,
     /// There is more to do, but it is another socket's turn.
     More,
@@ -59,7 +60,7 @@ pub enum Progress {
 }
 
 /// The report of [`Effect::Serve`].
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
     /// Whether there is more to do.
     pub progress: Progress,

@@ -326,20 +326,25 @@ fn told(effects: &[Effect]) -> Option<(Phase, String, bool)> {
     Some((report.phase, reason, report.wait.is_some()))
 }
 
+/// Passes the time for which what may not be ended is waited for. Gives back what follows the removal of the folder.
+fn gives_up_waiting(host: &mut Host, reason: &str) -> Vec<Effect> {
+    let start = host.now.mono;
+    while !host.pass(INTERVAL).contains(&Effect::Remove) {
+        host.answer(heard(1));
+        host.slot.handle_tree(host.now, true, 0);
+        host.slot.handle_refused(host.now, reason);
+    }
+    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
+    host.slot.handle_removed(host.now);
+    host.settle()
+}
+
 #[test]
 fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     let mut host = refused();
     let reason = "process 7 of user 0".to_owned();
     assert_eq!(told(&host.settle()), Some((Phase::Ended, reason.clone(), false)), "at once");
-    let start = host.now.mono;
-    while !host.pass(INTERVAL).contains(&Effect::Remove) {
-        host.answer(heard(1));
-        host.slot.handle_tree(host.now, true, 0);
-        host.slot.handle_refused(host.now, &reason);
-    }
-    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
-    host.slot.handle_removed(host.now);
-    let effects = host.settle();
+    let effects = gives_up_waiting(&mut host, &reason);
     assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
     let Some(Effect::Send(FromAgent::Heartbeat(heartbeat))) = effects.last() else { panic!("{effects:?}") };
     assert_eq!((heartbeat.busy, heartbeat.run), (true, None), "at once");
@@ -423,15 +428,7 @@ fn a_run_sh_that_may_not_be_ended_is_named_and_does_not_hold_up_the_end() {
     let mut host = unended();
     let reason = "process 7 of user 0".to_owned();
     assert_eq!(told(&host.settle()), Some((Phase::Ended, reason.clone(), false)), "at once");
-    let start = host.now.mono;
-    while !host.pass(INTERVAL).contains(&Effect::Remove) {
-        host.answer(heard(1));
-        host.slot.handle_tree(host.now, true, 0);
-        host.slot.handle_refused(host.now, &reason);
-    }
-    assert_eq!(host.now.mono.since(start), FOREIGN_TIMEOUT);
-    host.slot.handle_removed(host.now);
-    let effects = host.settle();
+    let effects = gives_up_waiting(&mut host, &reason);
     assert_eq!(reports(&effects), [(Phase::Finished, Some(-9))]);
     assert_eq!(told(&effects), Some((Phase::Finished, reason, false)), "it does not ask for another task");
     let task = job(1).task;

@@ -32,8 +32,8 @@ pub struct Pusher {
     keys: KeyPair,
     poller: Poller,
     resolver: Resolver,
-    /// How long the frames that were sent have waited, in seconds.
-    waited: Histogram,
+    /// How long the frames that were sent have waited, in seconds; if anybody wants to know.
+    waited: Option<Histogram>,
 }
 
 impl Pusher {
@@ -50,7 +50,7 @@ impl Pusher {
             keys,
             poller: Poller::new(&resolver)?,
             resolver,
-            waited: times(),
+            waited: None,
         })
     }
 
@@ -95,10 +95,10 @@ impl Pusher {
         self.engine.counts()
     }
 
-    /// How long the frames that were sent have waited, in seconds.
+    /// From here on, measures in seconds how long the frames that are sent have waited.
     #[must_use]
-    pub fn waited(&self) -> Histogram {
-        self.waited.clone()
+    pub fn measure(&mut self) -> Histogram {
+        self.waited.get_or_insert_with(times).clone()
     }
 
     /// Delivers what is queued for addresses that can be reached, for the linger time at most, and closes all sockets.
@@ -152,7 +152,7 @@ impl Pusher {
         if let Some(wire) = self.wires.get_mut(&id)
             && let Some(exchange) = self.engine.exchange(now, id)
         {
-            let served = wire.serve(exchange, &self.waited, now, has_news);
+            let served = wire.serve(exchange, self.waited.as_ref(), now, has_news);
             self.engine.handle_served(now, id, &served);
         }
     }

@@ -97,22 +97,12 @@ impl Wire {
     pub(super) fn serve(
         &mut self,
         mut exchange: Exchange<'_>,
-        waited: &Histogram,
+        waited: Option<&Histogram>,
         now: Mono,
         has_news: bool,
     ) -> Served {
         self.may_read |= has_news;
-        let mut served = Served {
-            progress: Progress::Settled,
-            sent: 0,
-            received: 0,
-            bytes: 0,
-            is_up: false,
-            has_written: false,
-            is_blocked: false,
-            is_drained: false,
-            is_reached: false,
-        };
+        let mut served = Served::default();
         let may_compute = self.is_keyed && self.connection.peer().is_none();
         let read = self.read(&mut exchange, now, &mut served);
         if may_compute && served.bytes > 0 {
@@ -179,7 +169,7 @@ impl Wire {
     fn write(
         &mut self,
         exchange: &mut Exchange<'_>,
-        waited: &Histogram,
+        waited: Option<&Histogram>,
         now: Mono,
         served: &mut Served,
     ) -> Result<Progress, Lost> {
@@ -191,7 +181,10 @@ impl Wire {
                 && let Some(frame) = exchange.poll_transmit()
                 && self.connection.send(now, &[frame]).is_ok()
             {
-                waited.observe(exchange.handle_transmitted(now).as_secs_f64());
+                let wait = exchange.handle_transmitted(now);
+                if let Some(waited) = waited {
+                    waited.observe(wait.as_secs_f64());
+                }
                 served.sent += 1;
             }
             let output = self.connection.output();

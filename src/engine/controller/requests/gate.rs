@@ -26,7 +26,7 @@ impl Controller {
         Ok(Reply::Done)
     }
 
-    /// A run that stands at a gate has found out that nobody can pass it for a while.
+    /// A deferred run asks for its gates to be closed for a while.
     pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.tasks.queue().gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {

@@ -283,17 +283,7 @@ impl World {
         let Some(exchange) = self.delivery.exchange(self.now, id) else { panic!("{socket:?} has no receiver") };
         self.served.push(socket.port);
         let listener = self.ports.get(&socket.port).map_or(Listener::Refuses, |port| port.listener);
-        let mut served = Served {
-            progress: Progress::Settled,
-            sent: 0,
-            received: 0,
-            bytes: 0,
-            is_up: false,
-            has_written: false,
-            is_blocked: false,
-            is_drained: true,
-            is_reached: socket.is_up,
-        };
+        let mut served = Served { is_drained: true, is_reached: socket.is_up, ..Served::default() };
         match listener {
             Listener::Refuses => served.progress = Progress::Lost,
             Listener::Vanishes => {}
