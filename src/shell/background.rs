@@ -3,7 +3,6 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender, TryRecvError};
 use std::thread::JoinHandle;
 
@@ -11,41 +10,33 @@ use rustix::event::{EventfdFlags, eventfd};
 
 /// Wakes a loop from another thread: readable from [`Self::ring`] until [`Self::take`].
 #[derive(Debug)]
-pub struct Bell {
-    descriptor: OwnedFd,
-    has_rung: AtomicBool,
-}
+pub struct Bell(OwnedFd);
 
 impl Bell {
     /// # Errors
     /// When descriptors have run out.
     pub fn new() -> io::Result<Self> {
-        let descriptor = eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?;
-        Ok(Self { descriptor, has_rung: AtomicBool::new(false) })
+        Ok(Self(eventfd(0, EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC)?))
     }
 
     /// Wakes the loop.
     pub fn ring(&self) {
         // It fails when the counter is full; then it is readable anyway.
-        let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
-        // After the write: a flag that is set first could be taken before it, and the descriptor would stay readable.
-        self.has_rung.store(true, Ordering::Release);
+        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
     /// Whether it has rung since the last call. What it rang for is to be looked at after this.
+    ///
+    /// The descriptor alone tells. A flag beside it, set by the thread that rings, is late when the loop that the ring wakes takes
+    /// the core from that thread: the loop would turn until the thread gets a core again.
     pub fn take(&self) -> bool {
-        let has_rung = self.has_rung.swap(false, Ordering::Acquire);
-        if has_rung {
-            // It fails when a ring in between was taken by the last call.
-            let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
-        }
-        has_rung
+        rustix::io::read(&self.0, &mut [0; 8]).is_ok()
     }
 }
 
 impl AsFd for Bell {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.descriptor.as_fd()
+        self.0.as_fd()
     }
 }
 
