@@ -97,7 +97,7 @@
 //!
 //! | to add | touch, in this order |
 //! |---|---|
-//! | a request | `protocol/words.rs` (its kind), `protocol/request.rs` (variant, list, parser; [`protocol::request::only_asks`] if it changes nothing), `protocol/reply.rs` if it has an answer of its own (the compiler then asks `engine/controller/effect.rs` what that claims), a file in `engine/controller/requests/`, a builder in `protocol/client/`, a method in `client/`, a file in `cli/` and its line in `cli/args.rs` |
+//! | a request | three files of its name: in [`protocol::requests`] (its words, how it is read and made, its answer), in `engine/controller/requests/` (what it does), in `cli/` (its command). Each is named once in the `mod.rs` beside it, and in the list of kinds there; the compiler then asks for the variants of [`protocol::requests::Request`], of [`protocol::reply::Reply`] if it has an answer of its own, of what that claims (`engine/controller/effect.rs`), and of the command in `cli/args.rs` |
 //! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default, and the engine that obeys it: wire, command line, configuration and store follow the table |
 //! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, and one line in [`shell::controller`] |
 //! | a key of the configuration | `config/defaults.toml` (unit, default, reason), and the section that reads it |

@@ -6,6 +6,7 @@ use super::Session;
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::hold::hold;
 
 const HELD: Needless = Needless { one: "was held already", many: "were held already" };
 
@@ -23,6 +24,6 @@ pub(super) fn run(session: &mut Session, args: &HoldArgs) -> Result<u8, Failure>
     let client = session.client()?;
     let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
     change::each(session, &tasks, "held", |id, task| {
-        if task.held { Ok(Act::Needless(HELD)) } else { client.hold(id, true).map(|()| Act::Done) }
+        if task.held { Ok(Act::Needless(HELD)) } else { client.ask(&hold(id, true)).map(|()| Act::Done) }
     })
 }

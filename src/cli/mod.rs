@@ -50,10 +50,12 @@ use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::transport;
 
-use args::{Arguments, Command, Global};
+use args::{Arguments, Command};
+use connect::Global;
 use exit::Failure;
 use output::{Output, note};
 
@@ -118,7 +120,7 @@ pub fn run() -> u8 {
     };
     let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
         // Processes of a service share its environment, and it has said this.
-        if command.is_for_people() && !supervisor::is_parent() {
+        if command.is_for_people() && !is_supervised() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
         obey_or_refuse(&global, &command)?;

@@ -6,6 +6,7 @@ use super::Session;
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::hold::hold;
 
 const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held" };
 
@@ -21,6 +22,6 @@ pub(super) fn run(session: &mut Session, args: &ReleaseArgs) -> Result<u8, Failu
     let client = session.client()?;
     let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
     change::each(session, &tasks, "released", |id, task| {
-        if task.held { client.hold(id, false).map(|()| Act::Done) } else { Ok(Act::Needless(NOT_HELD)) }
+        if task.held { client.ask(&hold(id, false)).map(|()| Act::Done) } else { Ok(Act::Needless(NOT_HELD)) }
     })
 }

@@ -12,7 +12,7 @@ use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::when;
-use crate::protocol::client::Submission;
+use crate::protocol::requests::submit::Submission;
 use crate::shell::curve_keys;
 use crate::types::ToolName;
 
@@ -80,7 +80,7 @@ impl TaskArgs {
 
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission()?;
-    let submitted = session.client()?.submit(&submission)?;
+    let submitted = session.client()?.ask(&submission.request())?;
     if let Some(warning) = &submitted.warning {
         note(warning);
     }

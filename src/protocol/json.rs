@@ -249,6 +249,13 @@ impl<'a> ObjectWriter<'a> {
         let _ = write!(self.out, "{value}");
     }
 
+    /// What was not done as it was asked for, if anything.
+    pub fn warning(&mut self, warning: Option<&str>) {
+        if let Some(warning) = warning {
+            self.text(super::words::WARNING, warning);
+        }
+    }
+
     /// Any scalar.
     pub fn scalar(&mut self, name: &str, value: &Scalar) {
         match value {

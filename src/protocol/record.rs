@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
-use super::request::{self, Rules};
-use super::{address, history, policy, words};
+use super::rules::Rules;
+use super::{address, history, policy, result, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
     PhaseTimes, Policy, Round, RunResult, Scalar, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
@@ -116,7 +116,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::SESSION, lease.session.0);
     }
     if let Some(result) = record.result() {
-        super::agent::write_result(result, writer);
+        result::write(result, writer);
     }
     match record.state {
         TaskState::Waiting { not_before: Some(at) } => writer.literal(words::NOT_BEFORE, at),
@@ -239,7 +239,7 @@ impl State {
     fn past(&self) -> Result<Vec<PastRound>, &'static str> {
         let mut rounds: BTreeMap<u32, Fields> = BTreeMap::new();
         for (name, value) in self.0.iter() {
-            if let Some((round, name)) = history::split_round(name) {
+            if let Some((round, name)) = words::split_round(name) {
                 rounds.entry(round).or_default().set(name, value.clone());
             }
         }
@@ -303,7 +303,7 @@ impl State {
     }
 
     fn result(&self) -> Result<Option<Arc<RunResult>>, &'static str> {
-        request::result(&self.0).map(|result| result.map(Arc::new)).map_err(|_| "result")
+        result::read(&self.0).map(|result| result.map(Arc::new)).map_err(|_| "result")
     }
 
     fn outcome(&self) -> Option<Outcome> {

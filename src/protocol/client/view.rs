@@ -1,10 +1,9 @@
-//! Tasks, agents and gates as a client sees them: all fields as they came, and the known ones by name.
+//! What a client is answered with, as it sees it: all fields as they came, and the known ones by name.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
-use crate::protocol::{history, words};
-use crate::types::{ExitCode, Fields, OutputBytes, Phase, Scalar, ToolSet, Wall};
+use crate::protocol::words;
+use crate::types::{ExitCode, Fields, OutputBytes, Phase, Wall};
 
 /// A view of all fields, as they came.
 macro_rules! view {
@@ -28,6 +27,7 @@ macro_rules! view {
         }
     };
 }
+pub(in crate::protocol) use view;
 
 view! {
     /// A task.
@@ -83,19 +83,13 @@ impl TaskView {
         self.0.count(words::MATCHES).unwrap_or_default()
     }
 
-    /// Whether a submit found it already accepted.
-    #[must_use]
-    pub fn is_duplicate(&self) -> bool {
-        self.0.flag(words::DUPLICATE)
-    }
-
     /// The fields of the present round, and those of each round before it under the names that they had in theirs.
     #[must_use]
     pub fn rounds(&self) -> (Fields, BTreeMap<u32, Self>) {
         let mut present = Fields::new();
         let mut past: BTreeMap<u32, Self> = BTreeMap::new();
         for (name, value) in self.0.iter() {
-            match history::split_round(name).filter(|_| history::is_of_a_round(name)) {
+            match words::split_round(name).filter(|_| words::is_of_a_round(name)) {
                 Some((round, name)) => {
                     past.entry(round).or_insert_with(|| Self(Fields::new())).0.set(name, value.clone());
                 }
@@ -164,18 +158,9 @@ impl TaskView {
     /// not say so.
     #[must_use]
     pub fn output_bytes(&self) -> Option<OutputBytes> {
-        let of = |name| self.0.get(name).and_then(Scalar::as_u64);
-        Some(OutputBytes {
-            report: of(words::REPORT_BYTES)?,
-            stdout: of(words::STDOUT_BYTES)?,
-            stderr: of(words::STDERR_BYTES)?,
-        })
-    }
-
-    /// What was not taken as it was sent.
-    #[must_use]
-    pub fn warning(&self) -> Option<&str> {
-        self.0.text(words::WARNING)
+        let of = |name| self.0.count(name);
+        let (report, stdout, stderr) = (of(words::REPORT_BYTES)?, of(words::STDOUT_BYTES)?, of(words::STDERR_BYTES)?);
+        Some(OutputBytes { report, stdout, stderr })
     }
 
     /// When it was accepted.
@@ -194,148 +179,6 @@ impl TaskView {
     #[must_use]
     pub fn ended_at(&self) -> Option<Wall> {
         self.0.moment(words::END_TIME)
-    }
-}
-
-view! {
-    /// An agent.
-    AgentRow
-}
-
-impl AgentRow {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        self.0.text(words::AGENT_ID).unwrap_or_default()
-    }
-
-    /// The word for its state.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::AGENT_STATUS).unwrap_or_default()
-    }
-
-    /// The task that it has, or an empty text.
-    #[must_use]
-    pub fn task(&self) -> &str {
-        self.0.text(words::TASK_ID).unwrap_or_default()
-    }
-
-    /// What it has that a task may require.
-    #[must_use]
-    pub fn tags(&self) -> &str {
-        self.0.text(words::TAGS).unwrap_or_default()
-    }
-
-    /// The tools that it has; `None` for one that has not been heard since the controller was started.
-    #[must_use]
-    pub fn tools(&self) -> Option<ToolSet> {
-        self.0.text(words::TOOLS).and_then(|text| ToolSet::parse(text).ok())
-    }
-
-    /// Whether it gets no more tasks.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.0.flag(words::DRAINED)
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn ip(&self) -> &str {
-        self.0.text(words::AGENT_IP).unwrap_or_default()
-    }
-
-    /// When it was heard last.
-    #[must_use]
-    pub fn heard_at(&self) -> Option<Wall> {
-        self.0.moment(words::HEARD_TIME)
-    }
-}
-
-view! {
-    /// Why a task stands where it does.
-    Explanation
-}
-
-impl Explanation {
-    /// The task.
-    #[must_use]
-    pub fn task(&self) -> &str {
-        self.0.text(words::TASK_ID).unwrap_or_default()
-    }
-
-    /// The word for its phase.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::STATUS).unwrap_or_default()
-    }
-
-    /// One sentence; moments in it are unix seconds.
-    #[must_use]
-    pub fn why(&self) -> &str {
-        self.0.text(words::WHY).unwrap_or_default()
-    }
-
-    /// A line for each transition, which begins with its moment in unix seconds.
-    #[must_use]
-    pub fn log(&self) -> &str {
-        self.0.text(words::LOG).unwrap_or_default()
-    }
-}
-
-view! {
-    /// A gate.
-    GateRow
-}
-
-impl GateRow {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.text(words::GATE).unwrap_or_default()
-    }
-
-    /// The word for whether it lets one more pass.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::STATUS).unwrap_or_default()
-    }
-
-    /// Whether it lets nobody pass before a moment.
-    #[must_use]
-    pub fn is_closed(&self) -> bool {
-        self.status() == crate::protocol::gate::CLOSED
-    }
-
-    /// Tasks that have passed it and are with agents.
-    #[must_use]
-    pub fn running(&self) -> u64 {
-        self.0.count(words::RUNNING).unwrap_or_default()
-    }
-
-    /// How many those may be at once.
-    #[must_use]
-    pub fn running_max(&self) -> Option<u64> {
-        self.0.count(words::MAX_RUNNING)
-    }
-
-    /// Tasks that wait and must pass it.
-    #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.0.count(words::WAITING).unwrap_or_default()
-    }
-
-    /// How many may start in how long.
-    #[must_use]
-    pub fn pace(&self) -> Option<(u64, Duration)> {
-        let interval = self.0.get(words::INTERVAL)?.as_f64()?;
-        Some((self.0.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
-    }
-
-    /// Nothing passes before.
-    #[must_use]
-    pub fn closed_until(&self) -> Option<Wall> {
-        self.0.moment(words::CLOSED_UNTIL)
     }
 }
 
@@ -359,7 +202,7 @@ mod tests {
         assert_eq!([task.id(), task.tool(), task.status(), task.report()], ["T", "hello", "FINISHED", "x"]);
         assert_eq!((task.is_finished(), task.outcome(), task.exit_code()), (true, Some("FAILED"), Some(ExitCode(-15))));
         assert_eq!(task.submitted_at(), Some(Wall::from_micros(1_480_000_000_120_000)));
-        assert_eq!([task.agent(), task.reason(), task.warning()], [None; 3]);
+        assert_eq!([task.agent(), task.reason()], [None; 2]);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::engine::controller::Controller;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{Parent, Submit};
+use crate::protocol::requests::submit::{Parent, Submit};
 use crate::protocol::{Code, Refusal, code, task, words};
 use crate::types::{Acknowledgement, Counts, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 

@@ -1,17 +1,25 @@
-//! Gates on the wire: GATE/SET and GATE/QUERY.
+//! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
 
-use super::code::{Code, Refusal};
-use super::json::ObjectWriter;
-use super::typed::{bad, moment, seconds, whole};
-use super::words;
+use std::time::Duration;
+
+use super::{Ask, Code, Kind, Listing, Refusal, Request, json, words};
+use crate::protocol::client::view;
+use crate::protocol::json::{FieldLimits, ObjectWriter};
+use crate::protocol::typed::{bad, moment, seconds, whole};
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
-/// The moment until which a gate is closed that somebody must open again, in the year 2255: as far away as a double still
-/// holds microseconds, so that each language reads the same number.
-pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
+/// Set what a gate lets pass.
+pub const GATE_SET: Kind =
+    Kind::order("GATE/SET", |reader| Ok(Request::GateSet(name(&reader.fields)?, Box::new(change(&reader.fields)?))));
+
+/// How a gate stands, or all of them.
+pub const GATE_QUERY: Kind = Kind::question("GATE/QUERY", |reader| {
+    let is_one = reader.fields.get(words::GATE).is_some();
+    Ok(Request::GateQuery(is_one.then(|| name(&reader.fields)).transpose()?))
+});
 
 /// The word for a gate that is closed.
-pub(super) const CLOSED: &str = "CLOSED";
+const CLOSED: &str = "CLOSED";
 
 /// What a GATE/SET changes: `None` leaves it as it is, `Some(None)` takes the limit away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +47,40 @@ impl GateChange {
     }
 }
 
+/// Asks how a gate stands. One that is neither set nor named by a task is open.
+#[must_use]
+pub fn gate(name: &str) -> Ask<GateRow> {
+    GATE_QUERY.ask().with(words::GATE, name)
+}
+
+/// Asks how all gates stand that are known, by their names.
+#[must_use]
+pub fn gates() -> Ask<Listing<GateRow>> {
+    GATE_QUERY.ask_for_rows()
+}
+
+/// Changes what a gate lets pass.
+#[must_use]
+pub fn set(name: &str, change: &GateChange) -> Ask<()> {
+    let mut ask = GATE_SET.demand().with(words::GATE, name);
+    if let Some(max) = change.running_max {
+        ask = ask.with(words::MAX_RUNNING, max.map_or(Scalar::Null, Scalar::from));
+    }
+    match change.pace {
+        None => {}
+        Some(None) => ask = ask.with(words::MAX_STARTS, Scalar::Null),
+        Some(Some(Pace { starts, interval })) => {
+            ask = ask.with(words::MAX_STARTS, starts).with(words::INTERVAL, interval.as_secs_f64());
+        }
+    }
+    if let Some(until) = change.closed_until {
+        ask = ask.with(words::CLOSED_UNTIL, until.as_ref().map_or(Scalar::Null, |at: &Wall| at.unix_seconds().into()));
+    }
+    ask
+}
+
 /// The name of the gate that is meant.
-pub(super) fn name(fields: &Fields) -> Result<Label, Refusal> {
+fn name(fields: &Fields) -> Result<Label, Refusal> {
     let Some(value) = fields.get(words::GATE) else {
         return Err(Refusal::new(Code::BadField, format!("{} is missing; name the gate", words::GATE)));
     };
@@ -49,7 +89,7 @@ pub(super) fn name(fields: &Fields) -> Result<Label, Refusal> {
 }
 
 /// What a GATE/SET changes. `null` takes a limit away; 0 seconds open the gate.
-pub(super) fn change(fields: &Fields) -> Result<GateChange, Refusal> {
+fn change(fields: &Fields) -> Result<GateChange, Refusal> {
     let unset = |name| fields.get(name) == Some(&Scalar::Null);
     let running_max =
         if unset(words::MAX_RUNNING) { Some(None) } else { whole(fields, words::MAX_RUNNING, u32::MAX)?.map(Some) };
@@ -86,7 +126,7 @@ fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
 }
 
 /// Writes how a gate is set.
-pub(super) fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
+fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
     if let Some(max) = settings.running_max {
         out.literal(words::MAX_RUNNING, max);
     }
@@ -100,7 +140,7 @@ pub(super) fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>
 }
 
 /// Writes how a gate stands.
-pub(super) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
+pub(in crate::protocol) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
     out.text(words::GATE, view.name.as_str());
     out.text(words::STATUS, verdict(view.verdict));
     out.literal(words::RUNNING, view.running);
@@ -131,16 +171,70 @@ pub fn encode_settings(settings: &GateSettings) -> String {
 /// Reads what [`encode_settings`] makes.
 #[must_use]
 pub fn decode_settings(text: &str) -> Option<GateSettings> {
-    let fields = super::json::parse(text.as_bytes(), &super::json::FieldLimits::TRUSTED).ok()?;
+    let fields = json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?;
     let mut settings = GateSettings::default();
     change(&fields).ok()?.apply(&mut settings);
     Some(settings)
 }
 
+view! {
+    /// A gate.
+    GateRow
+}
+
+impl GateRow {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.text(words::GATE).unwrap_or_default()
+    }
+
+    /// The word for whether it lets one more pass.
+    #[must_use]
+    pub fn status(&self) -> &str {
+        self.0.text(words::STATUS).unwrap_or_default()
+    }
+
+    /// Whether it lets nobody pass before a moment.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.status() == CLOSED
+    }
+
+    /// Tasks that have passed it and are with agents.
+    #[must_use]
+    pub fn running(&self) -> u64 {
+        self.0.count(words::RUNNING).unwrap_or_default()
+    }
+
+    /// How many those may be at once.
+    #[must_use]
+    pub fn running_max(&self) -> Option<u64> {
+        self.0.count(words::MAX_RUNNING)
+    }
+
+    /// Tasks that wait and must pass it.
+    #[must_use]
+    pub fn waiting(&self) -> u64 {
+        self.0.count(words::WAITING).unwrap_or_default()
+    }
+
+    /// How many may start in how long.
+    #[must_use]
+    pub fn pace(&self) -> Option<(u64, Duration)> {
+        let interval = self.0.get(words::INTERVAL)?.as_f64()?;
+        Some((self.0.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
+    }
+
+    /// Nothing passes before.
+    #[must_use]
+    pub fn closed_until(&self) -> Option<Wall> {
+        self.0.moment(words::CLOSED_UNTIL)
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

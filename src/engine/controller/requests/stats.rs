@@ -1,0 +1,15 @@
+//! TASK/STATISTIC and AGENT/QUERY: how many tasks and agents there are.
+
+use crate::engine::controller::Controller;
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::stats::TaskCounts;
+
+impl Controller {
+    pub(super) fn count_tasks(&self) -> Reply {
+        Reply::Statistic(TaskCounts(self.tasks.counts()))
+    }
+
+    pub(super) const fn count_agents(&self) -> Reply {
+        Reply::AgentCounts(self.agents.counts())
+    }
+}

@@ -1,0 +1,140 @@
+//! AGENT/DETAILS: agents, by their ids, by pages.
+
+use std::sync::Arc;
+
+use super::{Ask, Kind, Listing, Request, words};
+use crate::protocol::client::view;
+use crate::protocol::json::ObjectWriter;
+use crate::types::{AgentId, Fields, Labels, TaskId, ToolSet, Wall};
+
+/// All agents, by pages.
+pub const AGENT_DETAILS: Kind = Kind::question("AGENT/DETAILS", |mut reader| Ok(Request::AgentDetails(reader.page()?)));
+
+/// Asks for agents, by their ids. The controller may give fewer than `limit`: ask again from there.
+#[must_use]
+pub fn agents(offset: u64, limit: u64) -> Ask<Listing<AgentRow>> {
+    AGENT_DETAILS.ask_for_rows().with(words::OFFSET, offset).with(words::LIMIT, limit)
+}
+
+/// What AGENT/DETAILS shows of one agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentView {
+    /// Its id.
+    pub id: AgentId,
+    /// Its state.
+    pub state: AgentState,
+    /// The task that it has.
+    pub task: Option<TaskId>,
+    /// Where it is.
+    pub ip: Option<String>,
+    /// What it has.
+    pub tags: Labels,
+    /// The tools that it has, as soon as it has been heard.
+    pub tools: Option<Arc<ToolSet>>,
+    /// Whether it gets no more tasks.
+    pub drained: bool,
+    /// When it was heard last.
+    pub heard: Wall,
+}
+
+/// The state of an agent, as AGENT/QUERY counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentState {
+    /// Its slot is free.
+    Free,
+    /// It has a task.
+    Busy,
+    /// It has been silent for two heartbeat intervals.
+    Lost,
+}
+
+impl AgentState {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Free => "FREE",
+            Self::Busy => "BUSY",
+            Self::Lost => "LOST",
+        }
+    }
+}
+
+/// Writes a row.
+pub(in crate::protocol) fn write(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
+    writer.object(agent.id.as_str(), |writer| write_fields(agent, writer));
+}
+
+fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
+    writer.text(words::AGENT_ID, agent.id.as_str());
+    writer.text(words::AGENT_STATUS, agent.state.word());
+    if let Some(task) = agent.task {
+        writer.text(words::TASK_ID, &task.to_string());
+    }
+    if let Some(ip) = &agent.ip {
+        writer.text(words::AGENT_IP, ip);
+    }
+    if !agent.tags.is_empty() {
+        writer.text(words::TAGS, &agent.tags.to_string());
+    }
+    if let Some(tools) = &agent.tools {
+        writer.text(words::TOOLS, &tools.to_string());
+    }
+    if agent.drained {
+        writer.literal(words::DRAINED, true);
+    }
+    writer.literal(words::HEARD_TIME, agent.heard);
+}
+
+view! {
+    /// An agent.
+    AgentRow
+}
+
+impl AgentRow {
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        self.0.text(words::AGENT_ID).unwrap_or_default()
+    }
+
+    /// The word for its state.
+    #[must_use]
+    pub fn status(&self) -> &str {
+        self.0.text(words::AGENT_STATUS).unwrap_or_default()
+    }
+
+    /// The task that it has, or an empty text.
+    #[must_use]
+    pub fn task(&self) -> &str {
+        self.0.text(words::TASK_ID).unwrap_or_default()
+    }
+
+    /// What it has that a task may require.
+    #[must_use]
+    pub fn tags(&self) -> &str {
+        self.0.text(words::TAGS).unwrap_or_default()
+    }
+
+    /// The tools that it has; `None` for one that has not been heard since the controller was started.
+    #[must_use]
+    pub fn tools(&self) -> Option<ToolSet> {
+        self.0.text(words::TOOLS).and_then(|text| ToolSet::parse(text).ok())
+    }
+
+    /// Whether it gets no more tasks.
+    #[must_use]
+    pub fn is_drained(&self) -> bool {
+        self.0.flag(words::DRAINED)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn ip(&self) -> &str {
+        self.0.text(words::AGENT_IP).unwrap_or_default()
+    }
+
+    /// When it was heard last.
+    #[must_use]
+    pub fn heard_at(&self) -> Option<Wall> {
+        self.0.moment(words::HEARD_TIME)
+    }
+}
