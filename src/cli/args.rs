@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run, store,
-    submit, supervise, tool, up, wait,
+    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, retry, run, store, submit,
+    supervise, tool, up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -45,7 +45,7 @@ pub(super) enum Command {
     /// Keep tasks from starting
     Hold(hold::HoldArgs),
     /// Let held tasks start
-    Release(release::ReleaseArgs),
+    Release(hold::ReleaseArgs),
     /// Show all that is known of a task
     Query(query::QueryArgs),
     /// Say why a task waits, or why it ended as it did

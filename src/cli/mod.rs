@@ -33,7 +33,6 @@ mod kill;
 mod list;
 mod prompt;
 mod query;
-mod release;
 mod retry;
 mod run;
 mod stats;
@@ -155,7 +154,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
-        Command::Release(args) => release::run(session, &args),
+        Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),

@@ -9,7 +9,7 @@ use super::caller::caller;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::{Output, note, stderr_text};
-use super::submit::{DUPLICATE, TaskArgs};
+use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::config::Transport;
@@ -92,13 +92,7 @@ fn run_at(
     submission: &Submission,
 ) -> Result<u8, Failure> {
     let client = Client::secured(&session.config, endpoint)?;
-    let submitted = client.ask(&submission.request())?;
-    if let Some(warning) = &submitted.warning {
-        note(warning);
-    }
-    if submitted.duplicate {
-        note(DUPLICATE);
-    }
+    let submitted = hand_over(&client, submission)?;
     let Some(task) = wait(&client, signals, &submitted.id)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };

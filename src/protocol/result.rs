@@ -55,7 +55,7 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
 /// What is told of the end of a run, if anything is.
 pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
     let Some(value) = fields.get(words::EXIT_CODE) else { return Ok(None) };
-    let text = |name| fields.get(name).and_then(Scalar::as_text).unwrap_or_default().to_owned();
+    let text = |name| fields.text(name).unwrap_or_default().to_owned();
     let exit_code = value.as_i64().and_then(|code| i32::try_from(code).ok()).map(ExitCode);
     let exit_code = exit_code.ok_or_else(|| bad(words::EXIT_CODE, value, "a whole number"))?;
     Ok(Some(RunResult {
@@ -68,7 +68,7 @@ pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
         cpu_seconds: fields.get(words::CPU_SECONDS).and_then(Scalar::as_f64).unwrap_or_default(),
         max_rss_kib: number(fields, words::MAX_RSS_KB)?.unwrap_or_default(),
         reaped: whole(fields, words::REAPED, u32::MAX)?.unwrap_or_default(),
-        by_itself: fields.get(words::BY_ITSELF).and_then(Scalar::as_bool).unwrap_or_default(),
+        by_itself: fields.flag(words::BY_ITSELF),
         defer: defer(fields)?,
     }))
 }

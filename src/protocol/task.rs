@@ -307,10 +307,7 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
 
 /// Why a task ended as it did, where that is more than an exit code.
 pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
-    match reason(task)? {
-        Value::Text(text) => Some(text.into_owned()),
-        Value::Integer(_) | Value::Decimal(_) | Value::Null | Value::Moment(_) | Value::Truth(_) => None,
-    }
+    if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 
 /// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.

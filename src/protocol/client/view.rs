@@ -5,9 +5,14 @@ use std::collections::BTreeMap;
 use crate::protocol::words;
 use crate::types::{ExitCode, Fields, OutputBytes, Phase, Wall};
 
-/// A view of all fields, as they came.
+/// A view of all fields, as they came, with a method for each one that is known: its name, its type, and how it is read. What is
+/// not there, or is of another type, is none, false or empty.
 macro_rules! view {
-    ($(#[$doc:meta])* $name:ident) => {
+    (
+        $(#[$doc:meta])* $name:ident {
+            $( $(#[$about:meta])* $field:ident: $type:ty = $read:expr; )*
+        }
+    ) => {
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name(Fields);
@@ -24,6 +29,15 @@ macro_rules! view {
             pub const fn fields(&self) -> &Fields {
                 &self.0
             }
+
+            $(
+                $(#[$about])*
+                #[must_use]
+                pub fn $field(&self) -> $type {
+                    let read: fn(&Fields) -> $type = $read;
+                    read(&self.0)
+                }
+            )*
         }
     };
 }
@@ -31,56 +45,51 @@ pub(in crate::protocol) use view;
 
 view! {
     /// A task.
-    TaskView
+    TaskView {
+        /// Its id.
+        id: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
+        /// The tool that it runs.
+        tool: &str = |fields| fields.text(words::OPERATION).unwrap_or_default();
+        /// The word for its phase.
+        status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
+        /// Since when somebody holds it.
+        held_at: Option<Wall> = |fields| fields.moment(words::HELD_TIME);
+        /// It waits and does not start before.
+        not_before: Option<Wall> = |fields| fields.moment(words::NOT_BEFORE);
+        /// Which round it is in: how many came before it.
+        round: u64 = |fields| fields.count(words::ROUND).unwrap_or_default();
+        /// How many tasks matched the query that brought this one.
+        matches: u64 = |fields| fields.count(words::MATCHES).unwrap_or_default();
+        /// The word for why a round before the present one was over.
+        round_end: &str = |fields| fields.text(words::ROUND_END).unwrap_or_default();
+        /// When a round before the present one was over.
+        round_ended_at: Option<Wall> = |fields| fields.moment(words::ROUND_END_TIME);
+        /// The word for what became of it.
+        outcome: Option<&str> = |fields| fields.text(words::OUTCOME);
+        /// Why there is no exit code of run.sh, or who asked for its end.
+        reason: Option<&str> = |fields| fields.text(words::REASON);
+        /// The agent that has it, or had it.
+        agent: Option<&str> = |fields| fields.text(words::AGENT_ID);
+        /// The end of its report.log.
+        report: &str = |fields| fields.text(words::REPORT_LOG).unwrap_or_default();
+        /// The end of its standard output.
+        stdout: &str = |fields| fields.text(words::STDOUT).unwrap_or_default();
+        /// The end of its standard error.
+        stderr: &str = |fields| fields.text(words::STDERR).unwrap_or_default();
+        /// When it was accepted.
+        submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
+        /// When its tool was started.
+        run_at: Option<Wall> = |fields| fields.moment(words::RUN_TIME);
+        /// When its tool had ended.
+        ended_at: Option<Wall> = |fields| fields.moment(words::END_TIME);
+    }
 }
 
 impl TaskView {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        self.0.text(words::TASK_ID).unwrap_or_default()
-    }
-
-    /// The tool that it runs.
-    #[must_use]
-    pub fn tool(&self) -> &str {
-        self.0.text(words::OPERATION).unwrap_or_default()
-    }
-
-    /// The word for its phase.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::STATUS).unwrap_or_default()
-    }
-
     /// Whether nothing more will happen to it.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         words::phase_of(self.status()) == Some(Phase::Finished)
-    }
-
-    /// Since when somebody holds it.
-    #[must_use]
-    pub fn held_at(&self) -> Option<Wall> {
-        self.0.moment(words::HELD_TIME)
-    }
-
-    /// It waits and does not start before.
-    #[must_use]
-    pub fn not_before(&self) -> Option<Wall> {
-        self.0.moment(words::NOT_BEFORE)
-    }
-
-    /// Which round it is in: how many came before it.
-    #[must_use]
-    pub fn round(&self) -> u64 {
-        self.0.count(words::ROUND).unwrap_or_default()
-    }
-
-    /// How many tasks matched the query that brought this one.
-    #[must_use]
-    pub fn matches(&self) -> u64 {
-        self.0.count(words::MATCHES).unwrap_or_default()
     }
 
     /// The fields of the present round, and those of each round before it under the names that they had in theirs.
@@ -99,59 +108,11 @@ impl TaskView {
         (present, past)
     }
 
-    /// The word for why a round before the present one was over.
-    #[must_use]
-    pub fn round_end(&self) -> &str {
-        self.0.text(words::ROUND_END).unwrap_or_default()
-    }
-
-    /// When a round before the present one was over.
-    #[must_use]
-    pub fn round_ended_at(&self) -> Option<Wall> {
-        self.0.moment(words::ROUND_END_TIME)
-    }
-
-    /// The word for what became of it.
-    #[must_use]
-    pub fn outcome(&self) -> Option<&str> {
-        self.0.text(words::OUTCOME)
-    }
-
-    /// Why there is no exit code of run.sh, or who asked for its end.
-    #[must_use]
-    pub fn reason(&self) -> Option<&str> {
-        self.0.text(words::REASON)
-    }
-
     /// How its run ended, if one did.
     #[must_use]
     pub fn exit_code(&self) -> Option<ExitCode> {
         let code = self.0.get(words::EXIT_CODE)?.as_i64()?;
         i32::try_from(code).ok().map(ExitCode)
-    }
-
-    /// The agent that has it, or had it.
-    #[must_use]
-    pub fn agent(&self) -> Option<&str> {
-        self.0.text(words::AGENT_ID)
-    }
-
-    /// The end of its report.log.
-    #[must_use]
-    pub fn report(&self) -> &str {
-        self.0.text(words::REPORT_LOG).unwrap_or_default()
-    }
-
-    /// The end of its standard output.
-    #[must_use]
-    pub fn stdout(&self) -> &str {
-        self.0.text(words::STDOUT).unwrap_or_default()
-    }
-
-    /// The end of its standard error.
-    #[must_use]
-    pub fn stderr(&self) -> &str {
-        self.0.text(words::STDERR).unwrap_or_default()
     }
 
     /// Bytes that it wrote to report.log, stdout and stderr, of which the result has the ends; `None` from an agent that does
@@ -161,24 +122,6 @@ impl TaskView {
         let of = |name| self.0.count(name);
         let (report, stdout, stderr) = (of(words::REPORT_BYTES)?, of(words::STDOUT_BYTES)?, of(words::STDERR_BYTES)?);
         Some(OutputBytes { report, stdout, stderr })
-    }
-
-    /// When it was accepted.
-    #[must_use]
-    pub fn submitted_at(&self) -> Option<Wall> {
-        self.0.moment(words::SUBMIT_TIME)
-    }
-
-    /// When its tool was started.
-    #[must_use]
-    pub fn run_at(&self) -> Option<Wall> {
-        self.0.moment(words::RUN_TIME)
-    }
-
-    /// When its tool had ended.
-    #[must_use]
-    pub fn ended_at(&self) -> Option<Wall> {
-        self.0.moment(words::END_TIME)
     }
 }
 

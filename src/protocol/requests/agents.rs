@@ -86,55 +86,28 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
 
 view! {
     /// An agent.
-    AgentRow
+    AgentRow {
+        /// Its id.
+        id: &str = |fields| fields.text(words::AGENT_ID).unwrap_or_default();
+        /// The word for its state.
+        status: &str = |fields| fields.text(words::AGENT_STATUS).unwrap_or_default();
+        /// The task that it has, or an empty text.
+        task: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
+        /// What it has that a task may require.
+        tags: &str = |fields| fields.text(words::TAGS).unwrap_or_default();
+        /// Whether it gets no more tasks.
+        is_drained: bool = |fields| fields.flag(words::DRAINED);
+        /// Where it is.
+        ip: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
+        /// When it was heard last.
+        heard_at: Option<Wall> = |fields| fields.moment(words::HEARD_TIME);
+    }
 }
 
 impl AgentRow {
-    /// Its id.
-    #[must_use]
-    pub fn id(&self) -> &str {
-        self.0.text(words::AGENT_ID).unwrap_or_default()
-    }
-
-    /// The word for its state.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::AGENT_STATUS).unwrap_or_default()
-    }
-
-    /// The task that it has, or an empty text.
-    #[must_use]
-    pub fn task(&self) -> &str {
-        self.0.text(words::TASK_ID).unwrap_or_default()
-    }
-
-    /// What it has that a task may require.
-    #[must_use]
-    pub fn tags(&self) -> &str {
-        self.0.text(words::TAGS).unwrap_or_default()
-    }
-
     /// The tools that it has; `None` for one that has not been heard since the controller was started.
     #[must_use]
     pub fn tools(&self) -> Option<ToolSet> {
         self.0.text(words::TOOLS).and_then(|text| ToolSet::parse(text).ok())
-    }
-
-    /// Whether it gets no more tasks.
-    #[must_use]
-    pub fn is_drained(&self) -> bool {
-        self.0.flag(words::DRAINED)
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn ip(&self) -> &str {
-        self.0.text(words::AGENT_IP).unwrap_or_default()
-    }
-
-    /// When it was heard last.
-    #[must_use]
-    pub fn heard_at(&self) -> Option<Wall> {
-        self.0.moment(words::HEARD_TIME)
     }
 }

@@ -26,31 +26,14 @@ pub(in crate::protocol) fn write(record: &TaskRecord, holdup: Option<&Holdup>, w
 
 view! {
     /// Why a task stands where it does.
-    Explanation
-}
-
-impl Explanation {
-    /// The task.
-    #[must_use]
-    pub fn task(&self) -> &str {
-        self.0.text(words::TASK_ID).unwrap_or_default()
-    }
-
-    /// The word for its phase.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::STATUS).unwrap_or_default()
-    }
-
-    /// One sentence; moments in it are unix seconds.
-    #[must_use]
-    pub fn why(&self) -> &str {
-        self.0.text(words::WHY).unwrap_or_default()
-    }
-
-    /// A line for each transition, which begins with its moment in unix seconds.
-    #[must_use]
-    pub fn log(&self) -> &str {
-        self.0.text(words::LOG).unwrap_or_default()
+    Explanation {
+        /// The task.
+        task: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
+        /// The word for its phase.
+        status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
+        /// One sentence; moments in it are unix seconds.
+        why: &str = |fields| fields.text(words::WHY).unwrap_or_default();
+        /// A line for each transition, which begins with its moment in unix seconds.
+        log: &str = |fields| fields.text(words::LOG).unwrap_or_default();
     }
 }

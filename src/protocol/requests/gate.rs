@@ -179,44 +179,27 @@ pub fn decode_settings(text: &str) -> Option<GateSettings> {
 
 view! {
     /// A gate.
-    GateRow
+    GateRow {
+        /// Its name.
+        name: &str = |fields| fields.text(words::GATE).unwrap_or_default();
+        /// The word for whether it lets one more pass.
+        status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
+        /// Tasks that have passed it and are with agents.
+        running: u64 = |fields| fields.count(words::RUNNING).unwrap_or_default();
+        /// How many those may be at once.
+        running_max: Option<u64> = |fields| fields.count(words::MAX_RUNNING);
+        /// Tasks that wait and must pass it.
+        waiting: u64 = |fields| fields.count(words::WAITING).unwrap_or_default();
+        /// Nothing passes before.
+        closed_until: Option<Wall> = |fields| fields.moment(words::CLOSED_UNTIL);
+    }
 }
 
 impl GateRow {
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.0.text(words::GATE).unwrap_or_default()
-    }
-
-    /// The word for whether it lets one more pass.
-    #[must_use]
-    pub fn status(&self) -> &str {
-        self.0.text(words::STATUS).unwrap_or_default()
-    }
-
     /// Whether it lets nobody pass before a moment.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.status() == CLOSED
-    }
-
-    /// Tasks that have passed it and are with agents.
-    #[must_use]
-    pub fn running(&self) -> u64 {
-        self.0.count(words::RUNNING).unwrap_or_default()
-    }
-
-    /// How many those may be at once.
-    #[must_use]
-    pub fn running_max(&self) -> Option<u64> {
-        self.0.count(words::MAX_RUNNING)
-    }
-
-    /// Tasks that wait and must pass it.
-    #[must_use]
-    pub fn waiting(&self) -> u64 {
-        self.0.count(words::WAITING).unwrap_or_default()
     }
 
     /// How many may start in how long.
@@ -224,12 +207,6 @@ impl GateRow {
     pub fn pace(&self) -> Option<(u64, Duration)> {
         let interval = self.0.get(words::INTERVAL)?.as_f64()?;
         Some((self.0.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
-    }
-
-    /// Nothing passes before.
-    #[must_use]
-    pub fn closed_until(&self) -> Option<Wall> {
-        self.0.moment(words::CLOSED_UNTIL)
     }
 }
 

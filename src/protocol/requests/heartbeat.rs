@@ -118,7 +118,7 @@ impl Reader<'_> {
             }
             (None, _) => None,
         };
-        let ip = self.fields.get(words::AGENT_IP).and_then(Scalar::as_text).map(str::to_owned);
+        let ip = self.text(words::AGENT_IP).map(str::to_owned);
         let tags = labels(&self.fields, words::TAGS)?;
         let replaces = self.number(words::REPLACES)?.map(Session);
         Ok(Heartbeat { busy, run, ip, tags, replaces, tools: self.tools()?, beat: self.beat()? })
