@@ -46,71 +46,68 @@ pub enum Message {
     Agent(Sender, FromAgent),
 }
 
-/// What a client may ask.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Request {
-    /// TASK/SUBMIT
-    Submit(Box<submit::Submit>),
-    /// TASK/KILL, with what its sender says of it.
-    Kill(TaskId, Option<Arc<str>>),
-    /// TASK/QUERY; with a time, the reply waits until the task has finished or the time is over.
-    Query(Filter, Option<Duration>),
-    /// AGENT/QUERY
-    AgentQuery,
-    /// TASK/STATISTIC
-    TaskStatistic,
-    /// TASK/DETAILS
-    TaskDetails(Filter, Page),
-    /// AGENT/DETAILS
-    AgentDetails(Page),
-    /// TASK/EXPLAIN
-    Explain(Filter),
-    /// TASK/RETRY
-    Retry(TaskId),
-    /// TASK/HOLD, or with false TASK/RELEASE
-    Hold(TaskId, bool),
-    /// AGENT/DRAIN
-    AgentDrain(AgentId, bool),
-    /// GATE/SET
-    GateSet(Label, Box<gate::GateChange>),
-    /// GATE/QUERY; without a name, all gates.
-    GateQuery(Option<Label>),
+/// What may be said, each with its kinds: the one list of both.
+macro_rules! said {
+    (
+        $(#[$doc:meta])* $name:ident, $kinds:ident {
+            $( $(#[$about:meta])* $variant:ident $(($($part:ty),+))? = $($kind:path),+; )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $( $(#[$about])* $variant $(($($part),+))?, )+
+        }
+
+        const $kinds: &[Kind] = &[$($($kind),+),+];
+    };
 }
 
-/// What an agent may say.
-#[derive(Clone, Debug, PartialEq)]
-pub enum FromAgent {
-    /// AGENT/HEARTBEAT
-    Heartbeat(heartbeat::Heartbeat),
-    /// AGENT/EXIT
-    Exit,
-    /// TASK/INTERNAL/APPLY; with a time, the reply waits until there is a task or the time is over.
-    Apply(Option<Duration>),
-    /// TASK/INTERNAL/REPORT
-    Report(Box<report::Report>),
+said! {
+    /// What a client may ask.
+    Request, OF_CLIENTS {
+        /// A tool shall run.
+        Submit(Box<submit::Submit>) = submit::TASK_SUBMIT;
+        /// A task shall end; with what the sender says of it.
+        Kill(TaskId, Option<Arc<str>>) = kill::TASK_KILL;
+        /// What is known of a task; with a time, the reply waits until the task has finished or the time is over.
+        Query(Filter, Option<Duration>) = query::TASK_QUERY;
+        /// How many agents there are.
+        AgentQuery = stats::AGENT_QUERY;
+        /// How many tasks are in each phase.
+        TaskStatistic = stats::TASK_STATISTIC;
+        /// Which tasks there are.
+        TaskDetails(Filter, Page) = list::TASK_DETAILS;
+        /// Which agents there are.
+        AgentDetails(Page) = agents::AGENT_DETAILS;
+        /// Why a task stands where it does.
+        Explain(Filter) = explain::TASK_EXPLAIN;
+        /// Another round of a task that has finished.
+        Retry(TaskId) = retry::TASK_RETRY;
+        /// A task shall not start; or with false, it may.
+        Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
+        /// An agent shall get no more tasks; or with false, it may.
+        AgentDrain(AgentId, bool) = drain::AGENT_DRAIN;
+        /// What a gate lets pass.
+        GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
+        /// How a gate stands; without a name, all gates.
+        GateQuery(Option<Label>) = gate::GATE_QUERY;
+    }
 }
 
-/// Every kind of message to the controller, those of clients first.
-const KINDS: [Kind; 18] = [
-    submit::TASK_SUBMIT,
-    kill::TASK_KILL,
-    query::TASK_QUERY,
-    stats::AGENT_QUERY,
-    stats::TASK_STATISTIC,
-    list::TASK_DETAILS,
-    agents::AGENT_DETAILS,
-    explain::TASK_EXPLAIN,
-    retry::TASK_RETRY,
-    hold::TASK_HOLD,
-    hold::TASK_RELEASE,
-    drain::AGENT_DRAIN,
-    gate::GATE_SET,
-    gate::GATE_QUERY,
-    heartbeat::AGENT_HEARTBEAT,
-    exit::AGENT_EXIT,
-    apply::TASK_APPLY,
-    report::TASK_REPORT,
-];
+said! {
+    /// What an agent may say.
+    FromAgent, OF_AGENTS {
+        /// It is alive, and does this.
+        Heartbeat(heartbeat::Heartbeat) = heartbeat::AGENT_HEARTBEAT;
+        /// It leaves for good.
+        Exit = exit::AGENT_EXIT;
+        /// It asks for a task; with a time, the reply waits until there is one or the time is over.
+        Apply(Option<Duration>) = apply::TASK_APPLY;
+        /// Its run stands like this.
+        Report(Box<report::Report>) = report::TASK_REPORT;
+    }
+}
 
 /// One kind of message to the controller: a value of `__TYPE__`, and how such a message is read.
 #[derive(Clone, Copy, Debug)]
@@ -146,7 +143,7 @@ impl Kind {
     /// The kind that a `__TYPE__` names.
     fn named(value: &Scalar) -> Option<Self> {
         let word = value.as_text()?;
-        KINDS.into_iter().find(|kind| kind.word == word)
+        OF_CLIENTS.iter().chain(OF_AGENTS).find(|kind| kind.word == word).copied()
     }
 
     fn read(self, fields: Fields, rules: &Rules) -> Result<Message, Refusal> {
@@ -211,8 +208,7 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
         return Err(unknown(Code::NoType, message.to_owned()));
     };
     let Some(kind) = Kind::named(&value) else {
-        let of_clients = KINDS.iter().filter(|kind| !matches!(kind.read, Read::Agent(_)));
-        let known = of_clients.map(|kind| kind.word).collect::<Vec<_>>().join(", ");
+        let known = OF_CLIENTS.iter().map(|kind| kind.word).collect::<Vec<_>>().join(", ");
         let shown = shown(&value.to_string());
         return Err(unknown(Code::UnknownType, format!("__TYPE__ {shown} is unknown; the known ones are {known}")));
     };
@@ -223,7 +219,7 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
 /// Whether a request of this `__TYPE__` is a question that changes nothing. A kind that is unknown might.
 #[must_use]
 pub fn only_asks(word: &str) -> bool {
-    KINDS.iter().any(|kind| kind.word == word && matches!(kind.read, Read::Question(_)))
+    OF_CLIENTS.iter().any(|kind| kind.word == word && matches!(kind.read, Read::Question(_)))
 }
 
 /// The fields of a message, for the file of its kind.
