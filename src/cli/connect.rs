@@ -1,7 +1,7 @@
 //! Which controller is meant, and whether anybody listens there.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -92,7 +92,7 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
 /// The endpoint that was named, else that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller()? {
-        return resolved(endpoint, config.client.reply_timeout);
+        return Ok(endpoint);
     }
     match configured(config) {
         Configured::At(endpoint) => Ok(endpoint),
@@ -102,18 +102,6 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
         }
     }
-}
-
-/// The endpoint with the address of its host in place of a name: of several, the first where a port listens.
-fn resolved(endpoint: String, timeout: Duration) -> Result<String, Failure> {
-    let rest = endpoint.strip_prefix("tcp://").filter(|rest| rest.parse::<SocketAddr>().is_err());
-    let Some(rest) = rest else { return Ok(endpoint) };
-    let addresses = rest.to_socket_addrs().map_err(|error| {
-        Failure::new(exit::NO_CONTROLLER, format!("cannot find the host of the controller {endpoint}: {error}"))
-    })?;
-    let endpoints: Vec<String> = addresses.map(|address| format!("tcp://{address}")).collect();
-    let open = endpoints.iter().find(|endpoint| !is_refused(endpoint, timeout)).or(endpoints.first());
-    Ok(open.cloned().unwrap_or(endpoint))
 }
 
 /// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
@@ -174,20 +162,6 @@ mod tests {
         drop(listener);
         assert!(is_refused(&endpoint, NO_TIME), "what a killed controller has left");
         assert!(!is_refused("tcp://localhost:1", NO_TIME), "a name is looked up by others");
-    }
-
-    #[test]
-    fn a_name_is_looked_up_and_the_address_that_listens_is_taken() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let named = |host: &str| resolved(format!("tcp://{host}:{port}"), NO_TIME);
-        assert_eq!(named("localhost"), Ok(format!("tcp://127.0.0.1:{port}")));
-        assert_eq!(named("127.0.0.1"), Ok(format!("tcp://127.0.0.1:{port}")));
-        assert_eq!(named("[::1]"), Ok(format!("tcp://[::1]:{port}")));
-        let unknown = named("there-is-no-such-host.invalid").unwrap_err();
-        assert_eq!(unknown.exit, exit::NO_CONTROLLER);
-        assert!(unknown.sentence.contains("there-is-no-such-host.invalid"), "{unknown:?}");
-        assert_eq!(resolved("ipc://x".into(), NO_TIME), Ok("ipc://x".into()));
     }
 
     #[test]

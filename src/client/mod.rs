@@ -40,7 +40,7 @@ pub enum ClientError {
         endpoint: String,
     },
     /// The name in the address leads nowhere.
-    #[error("cannot resolve the controller's name in {endpoint}: {why}")]
+    #[error("cannot find the host of the controller {endpoint}: {why}")]
     Unresolved {
         /// The address.
         endpoint: String,
@@ -114,7 +114,7 @@ impl Client {
         let reply_timeout = config.client.reply_timeout;
         let address = resolve::resolve(endpoint, reply_timeout)?;
         let requester = RefCell::new(transport::client(config, &address)?);
-        Ok(Self { requester, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) })
+        Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
     }
 
     /// Where the controller is.

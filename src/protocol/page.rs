@@ -51,7 +51,7 @@ impl PageOf {
         let is_cut = end < self.total && self.asked.is_none_or(|asked| shown < asked);
         let (total, offset) = (self.total, words::OFFSET);
         let warning = || format!("{shown} of {total} {what} are shown; ask for the others with {offset} {end}");
-        writer.warning(is_cut.then(warning).as_deref());
+        writer.maybe_text(words::WARNING, is_cut.then(warning).as_deref());
     }
 }
 

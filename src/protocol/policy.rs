@@ -72,19 +72,9 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
         match field.slot {
             PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
             PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
-            PolicySlot::Time(of) if of(policy) != of(none) => {
-                writer.literal(&word(field), of(policy).as_secs_f64());
-            }
-            PolicySlot::Limit(of) => {
-                if let Some(limit) = of(policy) {
-                    writer.literal(&word(field), limit.as_secs_f64());
-                }
-            }
-            PolicySlot::Moment(of) => {
-                if let Some(at) = of(policy) {
-                    writer.literal(&word(field), at);
-                }
-            }
+            PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy).as_secs_f64()),
+            PolicySlot::Limit(of) => writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64())),
+            PolicySlot::Moment(of) => writer.maybe(&word(field), *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
             PolicySlot::Priority(_)

@@ -93,9 +93,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
             writer.literal(name, count);
         }
     }
-    if let Some(at) = record.held {
-        writer.literal(words::HELD_TIME, at);
-    }
+    writer.maybe(words::HELD_TIME, record.held);
     match record.acknowledgement {
         Acknowledgement::None => {}
         Acknowledgement::Received(at) => writer.literal(words::ACK_TIME, at),

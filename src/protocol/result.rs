@@ -12,9 +12,7 @@ pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
     for (name, wall) in
         [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
     {
-        if let Some(wall) = wall {
-            writer.literal(name, wall);
-        }
+        writer.maybe(name, wall);
     }
 }
 
@@ -43,9 +41,7 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::BY_ITSELF, true);
     }
     if let Some(defer) = &result.defer {
-        if let Some(after) = defer.retry_after {
-            writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));
-        }
+        writer.maybe(words::RETRY_AFTER, defer.retry_after.map(|after| Scalar::from(after.as_secs_f64())));
         if !defer.gates.is_empty() {
             writer.text(words::CLOSE_GATE, &defer.gates.to_string());
         }

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, draws a random number or knows a word of the wire.
 
 mod address;
+mod checked;
 mod exit;
 mod fields;
 mod gate;

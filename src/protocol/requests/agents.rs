@@ -66,18 +66,12 @@ pub(in crate::protocol) fn write(agent: &AgentView, writer: &mut ObjectWriter<'_
 fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
     writer.text(words::AGENT_ID, agent.id.as_str());
     writer.text(words::AGENT_STATUS, agent.state.word());
-    if let Some(task) = agent.task {
-        writer.text(words::TASK_ID, &task.to_string());
-    }
-    if let Some(ip) = &agent.ip {
-        writer.text(words::AGENT_IP, ip);
-    }
+    writer.maybe_text(words::TASK_ID, agent.task.map(|task| task.to_string()));
+    writer.maybe_text(words::AGENT_IP, agent.ip.as_deref());
     if !agent.tags.is_empty() {
         writer.text(words::TAGS, &agent.tags.to_string());
     }
-    if let Some(tools) = &agent.tools {
-        writer.text(words::TOOLS, &tools.to_string());
-    }
+    writer.maybe_text(words::TOOLS, agent.tools.as_ref().map(ToString::to_string));
     if agent.drained {
         writer.literal(words::DRAINED, true);
     }

@@ -29,20 +29,14 @@ pub struct Job {
 
 /// Writes how long an agent would wait for a task.
 pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
-    if let Some(wait) = wait {
-        writer.literal(words::WAIT, wait.as_millis());
-    }
+    writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));
 }
 
 /// Writes the task that an agent gets.
 pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     task::write(record, writer);
-    if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
-        writer.literal(words::SLACK, slack.as_millis());
-    }
-    if let Some(lease) = record.lease() {
-        writer.literal(words::LEASE, lease.term.as_millis());
-    }
+    writer.maybe(words::SLACK, Some(record.slack()).filter(|slack| !slack.is_zero()).map(|slack| slack.as_millis()));
+    writer.maybe(words::LEASE, record.lease().map(|lease| lease.term.as_millis()));
 }
 
 impl Job {

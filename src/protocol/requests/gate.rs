@@ -127,16 +127,12 @@ fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
 
 /// Writes how a gate is set.
 fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
-    if let Some(max) = settings.running_max {
-        out.literal(words::MAX_RUNNING, max);
-    }
+    out.maybe(words::MAX_RUNNING, settings.running_max);
     if let Some(pace) = settings.pace {
         out.literal(words::MAX_STARTS, pace.starts);
         out.scalar(words::INTERVAL, &Scalar::from(pace.interval.as_secs_f64()));
     }
-    if let Some(until) = settings.closed_until {
-        out.literal(words::CLOSED_UNTIL, until);
-    }
+    out.maybe(words::CLOSED_UNTIL, settings.closed_until);
 }
 
 /// Writes how a gate stands.

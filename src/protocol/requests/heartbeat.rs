@@ -149,52 +149,34 @@ pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWrite
         writer.text(words::TASK_ID, &task.to_string());
         writer.literal(words::ROUND, round);
     }
-    if let Some(ip) = &heartbeat.ip {
-        writer.text(words::AGENT_IP, ip);
-    }
+    writer.maybe_text(words::AGENT_IP, heartbeat.ip.as_deref());
     if !heartbeat.tags.is_empty() {
         writer.text(words::TAGS, &heartbeat.tags.to_string());
     }
     if let Some(Beat { number, kill_budget }) = heartbeat.beat {
         writer.literal(words::BEAT, number);
-        if let Some(budget) = kill_budget {
-            writer.literal(words::KILL_BUDGET, budget.as_millis());
-        }
+        writer.maybe(words::KILL_BUDGET, kill_budget.map(|budget| budget.as_millis()));
     }
-    if let Some(session) = heartbeat.replaces {
-        writer.literal(words::REPLACES, session.0);
-    }
+    writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
     if let Some(told) = &heartbeat.tools {
-        if let Some(generation) = told.generation {
-            writer.literal(words::TOOLS_GENERATION, generation);
-        }
-        if let Some(set) = &told.set {
-            writer.text(words::TOOLS, &set.to_string());
-        }
-        if let Some(looked) = told.looked {
-            writer.literal(words::LOOKED, looked);
-        }
+        writer.maybe(words::TOOLS_GENERATION, told.generation);
+        writer.maybe_text(words::TOOLS, told.set.as_ref().map(ToString::to_string));
+        writer.maybe(words::LOOKED, told.looked);
     }
 }
 
 impl Heard {
     pub(in crate::protocol) fn write(&self, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::CONTROLLER_ID, self.controller);
-        if let Some(beat) = self.beat {
-            writer.literal(words::BEAT, beat);
-        }
+        writer.maybe(words::BEAT, self.beat);
         if let Some((task, round, wanted)) = self.wanted {
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
             writer.text(words::WANTED, wanted.word());
         }
         writer.literal(words::PARKED, self.parked);
-        if let Some(generation) = self.tools {
-            writer.literal(words::TOOLS_GENERATION, generation);
-        }
-        if let Some(number) = self.look {
-            writer.literal(words::LOOK, number);
-        }
+        writer.maybe(words::TOOLS_GENERATION, self.tools);
+        writer.maybe(words::LOOK, self.look);
     }
 
     /// Reads what [`Self::write`] wrote. `run` is the run that the answer names, if it does.

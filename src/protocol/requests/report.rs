@@ -52,20 +52,14 @@ impl Reader<'_> {
 /// Writes what an agent reports.
 pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &report.task.to_string());
-    if let Some(round) = report.round {
-        writer.literal(words::ROUND, round);
-    }
+    writer.maybe(words::ROUND, report.round);
     writer.text(words::STATUS, words::phase(report.phase));
     result::write_times(report.times, writer);
-    if let Some(ran) = report.ran {
-        writer.scalar(words::RAN_SECONDS, &Scalar::from(ran.as_secs_f64()));
-    }
+    writer.maybe(words::RAN_SECONDS, report.ran.map(|ran| Scalar::from(ran.as_secs_f64())));
     if let Some(result) = &report.result {
         result::write(result, writer);
     }
-    if let Some(wait) = report.wait {
-        writer.literal(words::WAIT, wait.as_millis());
-    }
+    writer.maybe(words::WAIT, report.wait.map(|wait| wait.as_millis()));
 }
 
 /// Writes which report is answered. Whether it was refused stands before that.

@@ -192,5 +192,5 @@ pub(in crate::protocol) fn write(task: TaskId, warning: Option<&str>, duplicate:
     if duplicate {
         writer.literal(words::DUPLICATE, true);
     }
-    writer.warning(warning);
+    writer.maybe_text(words::WARNING, warning);
 }

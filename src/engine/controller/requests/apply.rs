@@ -2,12 +2,9 @@
 
 use std::time::Duration;
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::Slot;
-use crate::engine::controller::effect::{Answer, Effect, Ticket, Timer};
-use crate::engine::controller::leases::Remains;
+use super::{Answer, Controller, Effect, Remains, Reply, Slot, Ticket, Timer};
 use crate::engine::controller::slack;
-use crate::protocol::reply::{self, Reply};
+use crate::protocol::reply;
 use crate::types::{AgentId, Now, RoundEnd, TaskId, TaskState};
 
 impl Controller {

@@ -1,10 +1,6 @@
 //! AGENT/EXIT: an agent leaves for good.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::Slot;
-use crate::engine::controller::effect::Timer;
-use crate::engine::controller::leases::Remains;
-use crate::protocol::reply::Reply;
+use super::{Controller, Remains, Reply, Slot, Timer};
 use crate::protocol::requests::Sender;
 use crate::types::{AgentId, Now, RoundEnd};
 

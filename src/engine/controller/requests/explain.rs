@@ -1,12 +1,7 @@
 //! TASK/EXPLAIN: why a task stands where it does.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::{Agent, Slot};
-use crate::engine::controller::effect::{Answer, Ticket};
-use crate::engine::controller::scan::Goal;
-use crate::protocol::Refusal;
-use crate::protocol::reply::Reply;
-use crate::protocol::task::Filter;
+use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
+use crate::engine::controller::agent::Agent;
 use crate::types::{AgentId, Holdup, Kept, Needs, Now, Phase, TaskId, ToolName};
 
 impl Controller {

@@ -1,12 +1,7 @@
 //! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Answer, Effect, Record, Ticket};
-use crate::engine::controller::scan::Goal;
-use crate::protocol::reply::Reply;
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Record, Refusal, Reply, Ticket};
 use crate::protocol::requests::gate::GateChange;
-use crate::protocol::task::Filter;
-use crate::protocol::{Code, Refusal};
 use crate::types::{GateSettings, Label, Now, Wall};
 
 impl Controller {

@@ -1,8 +1,6 @@
 //! AGENT/HEARTBEAT: what an agent does, and what it shall do.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::Slot;
-use crate::protocol::reply::Reply;
+use super::{Controller, Reply, Slot};
 use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
 use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
 

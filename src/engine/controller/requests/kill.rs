@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::Effect;
-use crate::engine::controller::transition::TaskEvent;
+use super::{Controller, Effect, Published, Refusal, Reply, TaskEvent};
 use crate::engine::controller::verdict;
-use crate::protocol::Refusal;
-use crate::protocol::publish::Published;
-use crate::protocol::reply::Reply;
 use crate::types::{Kill, KillCause, Now, Phase, TaskId};
 
 impl Controller {

@@ -1,10 +1,6 @@
 //! TASK/DETAILS: a page of the tasks that match, and how many there are in all.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Answer, Ticket};
-use crate::engine::controller::scan::Goal;
-use crate::protocol::page::Page;
-use crate::protocol::task::Filter;
+use super::{Answer, Controller, Filter, Goal, Page, Ticket};
 use crate::types::Now;
 
 impl Controller {

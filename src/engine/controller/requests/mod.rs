@@ -17,10 +17,17 @@ mod stats;
 mod submit;
 
 use super::Controller;
-use super::effect::{Answer, Ticket};
-use crate::protocol::Refusal;
+use super::agent::Slot;
+use super::effect::{Answer, Effect, Record, Ticket, Timer};
+use super::leases::Remains;
+use super::scan::Goal;
+use super::transition::TaskEvent;
+use crate::protocol::page::Page;
+use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::{FromAgent, Request, Sender};
+use crate::protocol::task::Filter;
+use crate::protocol::{Code, Refusal, words};
 use crate::types::{Now, TaskId, TaskRecord};
 
 impl Controller {

@@ -1,11 +1,6 @@
 //! TASK/QUERY: what is known of a task, at once or when it has finished.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Answer, Effect, Ticket, Timer};
-use crate::engine::controller::scan::Goal;
-use crate::protocol::reply::Reply;
-use crate::protocol::task::Filter;
-use crate::protocol::{Code, Refusal, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without being a search.

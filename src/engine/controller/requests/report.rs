@@ -2,15 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::Slot;
-use crate::engine::controller::effect::{Answer, Ticket, Timer};
-use crate::engine::controller::transition::{Again, TaskEvent};
+use super::{Answer, Code, Controller, Refusal, Reply, Slot, TaskEvent, Ticket, Timer, words};
+use crate::engine::controller::transition::Again;
 use crate::engine::controller::verdict::{self, Verdict};
-use crate::protocol::reply::Reply;
 use crate::protocol::requests::Sender;
 use crate::protocol::requests::report::Report;
-use crate::protocol::{Code, Refusal, words};
 use crate::types::{ExitCode, Now, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState};
 
 impl Controller {

@@ -1,7 +1,6 @@
 //! TASK/STATISTIC and AGENT/QUERY: how many tasks and agents there are.
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
+use super::{Controller, Reply};
 use crate::protocol::requests::stats::TaskCounts;
 
 impl Controller {
