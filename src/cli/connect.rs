@@ -3,15 +3,65 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::Global;
+use clap::Args;
+
 use super::exit::{self, Failure};
+use super::output::Format;
 use crate::config::Config;
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::endpoint::Address;
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
+
+/// The options that stand before and after every command.
+#[derive(Args, Debug)]
+pub(super) struct Global {
+    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(super) config: Option<PathBuf>,
+    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
+    /// configuration]
+    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, help_heading = "Global options")]
+    controller: Option<String>,
+    /// Tables for people, or one JSON value on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "human|json",
+        hide_possible_values = true,
+        default_value_t = Format::Human,
+        help_heading = "Global options"
+    )]
+    pub(super) output: Format,
+}
+
+impl Global {
+    /// The controller, if one was named here or in the environment. An empty variable names none.
+    ///
+    /// # Errors
+    /// When the variable is no address of a controller.
+    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
+        if let Some(named) = &self.controller {
+            return Ok(Some(named.clone()));
+        }
+        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        // A text that is no Unicode is refused with its value, not passed over.
+        let named = parse(&variable.to_string_lossy());
+        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
+    }
+
+    /// The controller, if the arguments name one.
+    pub(super) fn named_controller(&self) -> Option<&str> {
+        self.controller.as_deref()
+    }
+}
 
 /// What the configuration says of a controller.
 pub(super) enum Configured {

@@ -166,6 +166,9 @@ mod tests {
         let endpoint = "tcp://127.0.0.1:1".to_owned();
         let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5) };
         assert_eq!(Failure::from(silent).exit, 3);
+        let unresolved = ClientError::Unresolved { endpoint: "tcp://nowhere:1".into(), why: "no".into() };
+        let sentence = "cannot find the host of the controller tcp://nowhere:1: no";
+        assert_eq!(Failure::from(unresolved), Failure::new(3, sentence));
         assert_eq!(Failure::from(ClientError::from(ReplyError::Malformed("x".into()))).exit, 3);
     }
 }

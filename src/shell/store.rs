@@ -29,7 +29,7 @@ pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::types::{Phase, TaskRecord};
 
 /// The file in `STATE_DIR`.

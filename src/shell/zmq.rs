@@ -7,10 +7,9 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::endpoint::Denial;
-use super::transport::{
-    ANSWER_BYTES_MAX, BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER, Library,
-    Link, Ports, SocketError, Unsendable,
+use super::port::{
+    ANSWER_BYTES_MAX, BACKLOG, Denial, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER,
+    Library, Link, Ports, SocketError, Unsendable,
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;

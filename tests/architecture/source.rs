@@ -14,6 +14,8 @@ pub(crate) struct Source {
     pub(crate) paths: Vec<(usize, Vec<String>)>,
     /// Each string literal outside tests.
     pub(crate) strings: Vec<(usize, String)>,
+    /// The code without comments, test code and the insides of literals, line by line as in the file.
+    pub(crate) code: String,
 }
 
 impl Source {
@@ -33,6 +35,7 @@ impl Source {
             lines: text.lines().count().saturating_sub(test_lines),
             paths: paths(&tokens),
             strings: strings.map(|(at, text)| (line_of(at), text)).collect(),
+            code: code.iter().enumerate().map(|(at, letter)| if outside(&at) { *letter } else { ' ' }).collect(),
         }
     }
 }

@@ -14,7 +14,7 @@
 //! [`sequencer`], around the [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The
 //! phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
-//! time alone in [`calendar`].
+//! time alone in [`deadlines`].
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents; where tasks require tags, also linear in
 //! the different sets of tags among the idle agents, and in the different sets of tools among all agents, where those differ. What
@@ -25,25 +25,24 @@ mod adopt;
 mod agent;
 mod agents;
 mod assign;
-mod calendar;
-mod check;
 mod commit_queue;
+mod deadlines;
 mod effect;
 mod family;
 mod gates;
+mod invariants;
 mod lanes;
 mod leases;
 mod looks;
-mod names;
 mod parked;
 mod queue;
-mod report;
 mod requests;
 mod restore;
 mod retention;
 mod scan;
 mod sequencer;
 mod slack;
+mod task_index;
 mod tasks;
 mod tool_sets;
 mod tools;
@@ -136,7 +135,7 @@ pub struct Controller {
     looks: looks::Looks,
     timers: Timers<Timer>,
     /// What the deadline of the calendar was set for.
-    planned: calendar::Plan,
+    planned: deadlines::Plan,
     /// Whether TASK/INFORM is among the effects of this turn.
     informed: bool,
     stopping: bool,
@@ -169,7 +168,7 @@ impl Controller {
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
             timers: Timers::default(),
-            planned: calendar::Plan::default(),
+            planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
             store_trouble: None,

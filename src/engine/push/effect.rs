@@ -1,8 +1,10 @@
 //! What the shell must do for the pushes, and what it reports of a socket.
 
 use super::complaints::Complaint;
-use super::receiver::ReceiverId;
 use crate::types::{IpAddr, PublicKey};
+
+/// Names a receiver for the shell and the timers. It is never used again, so that a late event meets no other receiver.
+pub type ReceiverId = u64;
 
 /// What the shell must do next. An effect whose receiver has no socket in the shell is to be ignored.
 #[must_use]

@@ -10,8 +10,8 @@
 
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
-use crate::protocol::agent::Job;
-use crate::types::{ExitCode, Mono, Now, Round, RunResult, TaskId, lease};
+use crate::protocol::requests::apply::Job;
+use crate::types::{Mono, Now, Round, TaskId, lease};
 
 /// The lease of a task was over before the task was here.
 pub(super) struct BeyondLease;
@@ -86,10 +86,4 @@ impl Slot {
             self.effects.push_back(Effect::Lease(None));
         }
     }
-}
-
-/// What the controller hears of a run that had to be ended because of its lease, whatever it was ended with.
-pub(super) fn lease_over() -> RunResult {
-    let error = "its agent could not reach the controller, and its lease was over".to_owned();
-    RunResult::of(ExitCode::LEASE_OVER, error)
 }

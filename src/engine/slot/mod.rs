@@ -34,10 +34,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use crate::engine::run::Signal;
-use crate::protocol::agent::{Job, ToAgent};
+use crate::protocol::agent::ToAgent;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::Wanted;
-use crate::protocol::request::{FromAgent, Report};
+use crate::protocol::requests::FromAgent;
+use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::heartbeat::{Heard, Wanted};
+use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
 use hold::BeyondLease;
@@ -219,7 +221,7 @@ impl Slot {
     /// Takes an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, beat, wanted, parked, tools, look } => {
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look }) => {
                 self.tools.heard(controller, tools);
                 if let Some(number) = look {
                     self.look(number);

@@ -12,7 +12,7 @@
 //! The last row holds even if the list is the same: for the controller the tool is missing here until it is told of it again.
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::request::ToldTools;
+use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::{Now, ToolSet};
 
 #[derive(Debug, Default)]

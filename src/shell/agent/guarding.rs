@@ -14,7 +14,7 @@ use crate::engine::slot::Hold;
 use crate::shell::clock;
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
 use crate::shell::readable;
-use crate::shell::supervisor::{self, lease_line};
+use crate::shell::supervised::{is_supervised, lease_line};
 use crate::types::Mono;
 
 /// Between two starts at the least, so that a guard that cannot live costs little.
@@ -37,7 +37,7 @@ impl Guarding {
         // The kernel ends everything in a pid namespace whose first process ends, and that one adopts every orphan.
         let plan = plan.filter(|_| std::process::id() != 1);
         let guard = plan.as_ref().and_then(|plan| said(plan.start()));
-        let has_supervisor = plan.is_none() && supervisor::is_parent();
+        let has_supervisor = plan.is_none() && is_supervised();
         Self { plan, guard, started: clock::now().mono, has_supervisor, alarm: None }
     }
 

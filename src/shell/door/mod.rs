@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
 
-use super::transport::Unsendable;
+use super::port::Unsendable;
 use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;

@@ -1,19 +1,17 @@
-//! Who is let in: listeners, and how many places there are.
+//! Letting connections in, and putting those out again whose key has gone.
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use slotmap::SlotMap;
-
-use super::peer::Peer;
-use super::reactor::{Endpoint, KEYS_KEY, PeerId};
-use super::stream::{Listener, Stream};
-use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, Guests, Place, Refusals};
-use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
+use super::peer::{Peer, PeerId};
+use super::reactor::{Endpoint, KEYS_KEY};
+use super::stream::Stream;
+use crate::engine::endpoint::Decision;
+use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::{Mono, Neighbourhood};
+use crate::types::Neighbourhood;
 
 /// Connections taken in one turn, of each listener.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -23,90 +21,6 @@ const REST: Duration = Duration::from_millis(100);
 
 /// How often the keys are looked at without news of them: what happens on another machine is no news here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// What has become of connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// They had a place.
-    pub accepted: u64,
-    /// There was no place, or no descriptor.
-    pub refused: u64,
-    /// They were closed by us.
-    pub cut: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct Accepting {
-    listeners: Vec<Listening>,
-    pub(super) admission: Admission<PeerId>,
-    pub(super) refusals: Refusals,
-    resumes_at: Option<Mono>,
-    /// Who may come in to the listeners with CURVE.
-    keys: Option<KeyFolder>,
-    /// Something has happened to the keys.
-    keys_have_news: bool,
-    /// When to look at the keys without news of them.
-    look_at: Mono,
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug)]
-struct Listening {
-    listener: Listener,
-    settings: Settings,
-    /// Somebody may be waiting.
-    has_callers: bool,
-}
-
-impl Accepting {
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, cut: 0 };
-        Self {
-            listeners: Vec::new(),
-            admission: Admission::new(limits),
-            refusals: Refusals::default(),
-            resumes_at: None,
-            keys: None,
-            keys_have_news: false,
-            look_at: Mono::from_nanos(0),
-            counts,
-        }
-    }
-
-    pub(super) const fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-
-    pub(super) fn add(&mut self, listener: Listener, settings: Settings) {
-        self.listeners.push(Listening { listener, settings, has_callers: true });
-    }
-
-    pub(super) fn called(&mut self, tag: usize) {
-        if let Some(listening) = self.listeners.get_mut(tag) {
-            listening.has_callers = true;
-        }
-    }
-
-    pub(super) fn has_callers(&self, now: Mono) -> bool {
-        self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
-    }
-
-    /// When there is something to do although there is no news.
-    pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        let look_at = self.keys.as_ref().map(|_| self.look_at);
-        self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
-    }
-
-    pub(super) const fn keys_changed(&mut self) {
-        self.keys_have_news = true;
-    }
-
-    /// Whether the key of a peer is known, at this moment.
-    pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
-        let keys = self.keys.as_ref().map(KeyFolder::keys);
-        keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
-    }
-}
 
 impl Endpoint {
     /// Whether a connection more could be taken.
@@ -205,15 +119,5 @@ impl Endpoint {
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
         }
-    }
-}
-
-impl Guests<PeerId> for SlotMap<PeerId, Peer> {
-    fn place(&mut self, id: PeerId) -> Option<&mut Place> {
-        self.get_mut(id).map(|peer| &mut peer.place)
-    }
-
-    fn count(&self) -> usize {
-        self.len()
     }
 }

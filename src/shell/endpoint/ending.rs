@@ -1,6 +1,7 @@
 //! What is due when for a peer, and its end.
 
-use super::reactor::{Arrival, Endpoint, PeerId, What};
+use super::peer::PeerId;
+use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::zmtp::Cut;
 
 impl Endpoint {

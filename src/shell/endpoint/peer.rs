@@ -3,11 +3,34 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::reactor::Tag;
+use slotmap::{Key as _, KeyData, SlotMap};
+
 use super::stream::Stream;
-use crate::engine::endpoint::{Place, Share};
+use crate::engine::endpoint::{Guests, Place, Share};
 use crate::engine::zmtp::{Connection, Event};
 use crate::types::{Mono, Neighbourhood};
+
+slotmap::new_key_type! {
+    /// Names a peer. It is never used again: the place of one that has gone gets another generation.
+    pub struct PeerId;
+}
+
+impl PeerId {
+    /// As bytes, for a message that must find its way back.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.data().as_ffi().to_be_bytes().to_vec()
+    }
+
+    /// What [`Self::to_bytes`] gave; `None` for what cannot be one.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
+    }
+}
+
+/// Says to which of the owner's sockets a peer belongs: the number of the listener, or what the owner chose.
+pub type Tag = usize;
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -103,5 +126,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+}
+
+impl Guests<PeerId> for SlotMap<PeerId, Peer> {
+    fn place(&mut self, id: PeerId) -> Option<&mut Place> {
+        self.get_mut(id).map(|peer| &mut peer.place)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
     }
 }

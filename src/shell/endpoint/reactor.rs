@@ -7,37 +7,15 @@ use std::os::fd::BorrowedFd;
 
 use slotmap::{Key as _, KeyData, SlotMap};
 
-use super::accept::{Accepting, Counts};
 use super::address::Address;
-use super::peer::{Chunk, Peer};
+use super::listeners::{Accepting, Counts};
+use super::peer::{Chunk, Peer, PeerId, Tag};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
 use crate::engine::zmtp::{Connection, Cut, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
-
-slotmap::new_key_type! {
-    /// Names a peer. It is never used again: the place of one that has gone gets another generation.
-    pub struct PeerId;
-}
-
-impl PeerId {
-    /// As bytes, for a message that must find its way back.
-    #[must_use]
-    pub fn to_bytes(self) -> Vec<u8> {
-        self.data().as_ffi().to_be_bytes().to_vec()
-    }
-
-    /// What [`Self::to_bytes`] gave; `None` for what cannot be one.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
-    }
-}
-
-/// Says to which of the owner's sockets a peer belongs: the number of the listener, or what the owner chose.
-pub type Tag = usize;
 
 /// Bytes of one peer that are read before the others get their turn.
 const CHUNK_BYTES: usize = 16_384;

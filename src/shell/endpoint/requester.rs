@@ -5,11 +5,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::denial::Denial;
 use super::lines::{Lines, LinkSettings};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
-use crate::shell::transport::SocketError;
+use crate::shell::port::{Denial, SocketError};
 use crate::types::Mono;
 
 /// What a wait for an answer has come to.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use slotmap::Key as _;
 
-use super::reactor::{Endpoint, PeerId};
+use super::peer::PeerId;
+use super::reactor::Endpoint;
 use crate::engine::zmtp::Cut;
-use crate::shell::transport::Unsendable;
+use crate::shell::port::Unsendable;
 
 /// A peer that has not taken what waits for it is cut after a while; what has not been offered must not come near that.
 const UNHURRIED_MAX: Duration = Duration::from_secs(1);

@@ -22,6 +22,8 @@ pub(super) struct Event {
 /// The latest changes, within a bound of bytes. The oldest give way.
 #[derive(Debug)]
 pub(super) struct Events {
+    /// Tells the numbers of these events from those of another start.
+    life: u64,
     kept: Mutex<Kept>,
     bytes_max: usize,
     /// Tells of a new one.
@@ -47,7 +49,19 @@ pub(super) enum After {
 
 impl Events {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { kept: Mutex::default(), bytes_max, news: Notify::new() }
+        Self { life: rand::random(), kept: Mutex::default(), bytes_max, news: Notify::new() }
+    }
+
+    /// The id of the event with this number.
+    pub(super) fn id_of(&self, number: u64) -> String {
+        format!("{:x}-{number}", self.life)
+    }
+
+    /// The number in the id of an event: `None` for what is no id, and for that of another start in it.
+    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
+        let (life, number) = id.split_once('-')?;
+        let number = number.parse().ok()?;
+        Some((life == format!("{:x}", self.life)).then_some(number))
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {

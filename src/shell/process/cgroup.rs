@@ -20,9 +20,8 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
 
-use super::hunt::Pinned;
+use super::hunt::{Ended, Pinned, death_deadline};
 use super::procfs::{ProcessId, pid_of};
-use super::sweep::{Ended, death_deadline};
 use crate::shell::clock;
 
 const PROCS: &str = "cgroup.procs";

@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
+use std::ops::AddAssign;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -19,6 +21,30 @@ use crate::types::Mono;
 /// Scans of one call. Each finds what was started during the one before it; a tree that still grows after so many is not
 /// outrun in this call, but most of it is stopped by then, and the next call goes on.
 pub(super) const PASSES_MAX: u32 = 12;
+
+/// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// What a sweep has done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Processes that still run: of another user, or in an uninterruptible wait.
+    pub left: Vec<ProcessId>,
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, other: Self) {
+        self.killed += other.killed;
+        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
+    }
+}
+
+/// Until when what is killed now is waited for.
+pub(super) fn death_deadline() -> Mono {
+    clock::now().mono + DEATH_TIMEOUT
+}
 
 /// The members of a tree that were found so far.
 pub(super) struct Hunt<S> {

@@ -47,11 +47,12 @@ pub use brand::Brand;
 pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use environment::{Environment, UnpassableVariable};
+pub use hunt::Ended;
 pub use procfs::ProcessId;
-pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, TaskRun};
+pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, Swept, TaskRun};
 pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
-pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};
+pub use sweep::{Cookie, sweep_by_cookie};
 pub use tree::{
     Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
     without_adoption,

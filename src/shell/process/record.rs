@@ -13,8 +13,9 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Cgroup};
+use super::hunt::Ended;
 use super::procfs::ProcessId;
-use super::sweep::{self, Cookie, Ended, Swept};
+use super::sweep::{self, Cookie};
 use crate::types::{Round, Session, TaskId};
 
 pub use file::RecordFile;
@@ -55,6 +56,20 @@ impl Subject for TaskRun {
     fn read(folder: &str, round: Round) -> Option<Self> {
         Some(Self { task: folder.parse().ok()?, round })
     }
+}
+
+/// What was done about one run of a dead agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Swept<S = TaskRun> {
+    /// What it was a run of.
+    pub subject: S,
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Processes that still run: of another user, or in an uninterruptible wait. The record stays for the next sweep.
+    pub left: u32,
+    /// Another run in a folder of the same name, such as the next round of the task, goes on on this host: the folder is that one's,
+    /// and must be left alone.
+    pub superseded: bool,
 }
 
 /// One run, as it is recorded.

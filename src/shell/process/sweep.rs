@@ -3,20 +3,11 @@
 //! Unlike [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts its run, init
 //! does. So nothing here rests on ancestry alone.
 
-use std::ops::AddAssign;
-use std::time::Duration;
-
 use rustix::process::{Pid, Signal};
 
 use super::brand::Brand;
-use super::hunt::{Hunt, Pinned};
+use super::hunt::{Ended, Hunt, Pinned, death_deadline};
 use super::procfs::{self, ProcessId, Stat};
-use super::record::TaskRun;
-use crate::shell::clock;
-use crate::types::Mono;
-
-/// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// What marks all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
@@ -58,36 +49,6 @@ impl Cookie {
         let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
         !self.entries.is_empty() && !environment.is_empty() && self.entries.iter().all(has)
     }
-}
-
-/// What a sweep has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Processes that still run: of another user, or in an uninterruptible wait.
-    pub left: Vec<ProcessId>,
-}
-
-impl AddAssign for Ended {
-    fn add_assign(&mut self, other: Self) {
-        self.killed += other.killed;
-        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
-    }
-}
-
-/// What was done about one run of a dead agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept<S = TaskRun> {
-    /// What it was a run of.
-    pub subject: S,
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Processes that still run: of another user, or in an uninterruptible wait. The record stays for the next sweep.
-    pub left: u32,
-    /// Another run in a folder of the same name, such as the next round of the task, goes on on this host: the folder is that one's,
-    /// and must be left alone.
-    pub superseded: bool,
 }
 
 /// Ends every process that carries the mark, and all that descends from one. Never touches the caller or one of its ancestors. Waits up to a second for the dying.
@@ -162,11 +123,6 @@ fn wait_for_end(processes: &[ProcessId]) -> Vec<ProcessId> {
     let deadline = death_deadline();
     let pinned = processes.iter().filter_map(|&id| Pinned::open(id).ok());
     pinned.filter(|process| !process.wait_for_end(deadline)).map(|process| process.id()).collect()
-}
-
-/// Until when what is killed now is waited for.
-pub(super) fn death_deadline() -> Mono {
-    clock::now().mono + DEATH_TIMEOUT
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
-use super::stop;
+use super::stop::{self, StopError};
 use crate::config::Config;
 use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
@@ -172,11 +172,33 @@ fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     Some(file)
 }
 
+/// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
+/// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
+/// Returns how many processes were ended.
+///
+/// # Errors
+/// [`StopError`], when something of it still lives: then the folder stays.
+pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
+    for name in [GUEST_STATE, GUEST_WORK] {
+        let path = folder.join(name);
+        match removal::open_uncovered(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let stopped = stop::end(config, |_, _| Ok(()))?;
+    if stopped.remains > 0 {
+        log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
+    }
+    drop(GuestFolder::new(folder));
+    Ok(stopped.remains)
+}
+
 fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     let mut config = config.clone();
     config.paths.state_dir = folder.join(GUEST_STATE);
     config.paths.work_dir = folder.join(GUEST_WORK);
-    let ended = stop::end_guest(&config, folder).map_err(|error| error.to_string())?;
+    let ended = end_guest(&config, folder).map_err(|error| error.to_string())?;
     if folder.symlink_metadata().is_ok() {
         let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
                    the next `llts down` removes the rest";

@@ -13,15 +13,14 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::guest::{GUEST_STATE, GUEST_WORK, GuestFolder};
-use super::{LOCK, MARK, holder, service, stop_max};
+use super::{LOCK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use crate::shell::readable;
-use crate::shell::removal;
+use crate::shell::supervised::MARK;
 
 /// The lock of whoever stops a service. Its holder also takes the lock of the service for a moment; without this one, a second
 /// `llts down` would take the first for the supervisor.
@@ -100,29 +99,8 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
     end(config, ask)
 }
 
-/// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
-/// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
-/// Returns how many processes were ended.
-///
-/// # Errors
-/// [`StopError`], when something of it still lives: then the folder stays.
-pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
-    for name in [GUEST_STATE, GUEST_WORK] {
-        let path = folder.join(name);
-        match removal::open_uncovered(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
-            Ok(_) | Err(_) => {}
-        }
-    }
-    let stopped = end(config, |_, _| Ok(()))?;
-    if stopped.remains > 0 {
-        log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
-    }
-    drop(GuestFolder::new(folder));
-    Ok(stopped.remains)
-}
-
-fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
+/// Waits for the end of a supervisor that `ask` has heard of, and ends what it has left.
+pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let mut supervisor = None;
     if !state_dir.try_exists().map_err(|source| LockError::Io { path: state_dir.clone(), source })? {

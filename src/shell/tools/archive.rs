@@ -19,6 +19,7 @@ mod input;
 mod inventory;
 mod members;
 mod path;
+mod seal;
 mod stage;
 
 use std::fs::File;
@@ -30,8 +31,9 @@ pub use error::{ArchiveError, Fault};
 use input::Input;
 pub(super) use input::{Packed, Watch};
 use inventory::Stocktaking;
-pub(super) use inventory::{Inventory, Part, Seal, Sealer};
+pub(super) use inventory::{Inventory, Part};
 use members::{Kind, Members};
+pub(super) use seal::{Seal, Sealer};
 use stage::Stage;
 
 use crate::types::ToolName;

@@ -1,18 +1,56 @@
-//! TASK/KILL: a client ends a task.
+//! TASK/KILL: a client ends a task. What else ends one goes the same way.
 
 use std::sync::Arc;
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
-use crate::protocol::request;
-use crate::types::{KillCause, Now, TaskId};
+use super::{Controller, Effect, Published, Refusal, Reply, TaskEvent};
+use crate::engine::controller::verdict;
+use crate::types::{Kill, KillCause, Now, Phase, TaskId};
 
 impl Controller {
     pub(super) fn kill_request(&mut self, now: Now, task: TaskId, said: Option<Arc<str>>) -> Reply {
         if self.tasks.get(task).is_none() {
-            return Reply::Refused(request::no_such_task(&task.to_string()));
+            return Reply::Refused(Refusal::no_such_task(task));
         }
         self.kill(now, task, &KillCause::Client(said));
         Reply::Done
+    }
+
+    /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.
+    pub(in crate::engine::controller) fn end_children(&mut self, now: Now, task: TaskId) {
+        for member in self.families.descendants(task) {
+            self.kill_one(now, member, &KillCause::ParentEnded(task));
+        }
+    }
+
+    /// Ends a task and, if it has ended by that, everything below it.
+    pub(in crate::engine::controller) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
+        self.kill_one(now, task, cause);
+        if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
+            self.end_children(now, task);
+        }
+    }
+
+    /// One that is ending or has ended stays as it is. What ends the task goes before what ends only its run.
+    fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
+        let Some(record) = self.tasks.get(task) else { return };
+        let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
+        let over = match record.phase() {
+            Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running => false,
+            // Nothing is left of the run to be ended, but there must not be another one.
+            Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
+            Phase::Finished => true,
+        };
+        if over || record.kill.as_ref().is_some_and(known) {
+            return;
+        }
+        let (waits, round) = (record.phase() == Phase::Waiting, record.round);
+        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
+        if waits {
+            // There is nothing to end but the waiting.
+            self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
+            self.finished(now, task);
+        } else {
+            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
+        }
     }
 }

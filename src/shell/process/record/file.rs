@@ -20,8 +20,9 @@ use super::{RecordError, RunRecord, Subject, remove_file};
 use crate::shell::clock;
 use crate::shell::process::brand::Brand;
 use crate::shell::process::cgroup::Cgroup;
+use crate::shell::process::hunt::death_deadline;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
-use crate::shell::process::sweep::{Cookie, death_deadline};
+use crate::shell::process::sweep::Cookie;
 use crate::types::{Round, Session};
 
 /// What a slot takes, with blanks at the end: about three times of what a record needs, and both fit into one page.

@@ -36,7 +36,7 @@ pub enum Denial {
 
 impl Denial {
     /// What the end of a connection tells, if it tells that.
-    pub(super) fn of(cut: &Cut, security: &Security) -> Option<Self> {
+    pub(in crate::shell) fn of(cut: &Cut, security: &Security) -> Option<Self> {
         match (security, cut) {
             (Security::Null, Cut::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),
             (Security::CurveClient(_), Cut::Mechanism { theirs, .. }) if theirs == "NULL" => Some(Self::KeyUnused),
