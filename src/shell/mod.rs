@@ -28,6 +28,7 @@ mod rename;
 pub mod signals;
 pub mod store;
 pub mod supervisor;
+pub mod tdf;
 pub mod tools;
 pub mod transport;
 pub mod trust;
