@@ -40,7 +40,8 @@ pub use sections::{
 };
 pub use sources::{InForce, Sources};
 pub use tdf::{
-    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfSection, TdfTaskDefaults, TlsSettings, WorkerConfig,
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
+    WorkerConfig,
 };
 
 use reader::Reader;
@@ -83,6 +84,8 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// TDF, whatever its own files say.
+    pub tdf: TdfRules,
 }
 
 impl Config {
@@ -149,6 +152,7 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            tdf: TdfRules::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;
