@@ -13,13 +13,13 @@ use super::original::Order;
 use super::{NAMESPACE, Place, name};
 
 /// Passes bytes on to a Redis, and loses a reply when it is told to: the command has run, and the connection breaks.
-struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     loses: Arc<AtomicBool>,
 }
 
 impl Proxy {
-    fn start(redis: u16) -> Self {
+    pub(crate) fn start(redis: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
         let loses = Arc::new(AtomicBool::new(false));
@@ -39,7 +39,7 @@ impl Proxy {
         Self { port, loses }
     }
 
-    fn lose_the_next_reply(&self) {
+    pub(crate) fn lose_the_next_reply(&self) {
         self.loses.store(true, Ordering::SeqCst);
     }
 }
@@ -56,7 +56,7 @@ fn pass_replies(mut server: TcpStream, mut client: TcpStream, loses: &AtomicBool
 
 impl Place {
     /// A namespace behind a proxy.
-    fn behind(&self, proxy: &Proxy) -> Namespace {
+    pub(crate) fn behind(&self, proxy: &Proxy) -> Namespace {
         let mut section: TdfSection = self.section();
         section.redis.port = proxy.port;
         Namespace::connect(&section.redis, NAMESPACE).unwrap()
@@ -109,7 +109,10 @@ fn an_open_whose_reply_is_lost_opens_once() {
     let proxy = Proxy::start(place.redis.port());
     let mut section = place.section();
     section.redis.port = proxy.port;
-    let text = format!("[redis]\nhost=127.0.0.1\nport={}\n[tdf]\nnamespace={NAMESPACE}\n[manager]\n[task_defaults]\n", proxy.port);
+    let text = format!(
+        "[redis]\nhost=127.0.0.1\nport={}\n[tdf]\nnamespace={NAMESPACE}\n[manager]\n[task_defaults]\n",
+        proxy.port
+    );
     let path = place.redis.folder().join("proxied.cfg");
     std::fs::write(&path, text).unwrap();
     let config = llts::config::ManagerConfig::load(&path).unwrap();

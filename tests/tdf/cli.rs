@@ -30,7 +30,7 @@ impl Place {
         command(&self.redis, arguments)
     }
 
-    fn run(&self, arguments: &[&str]) -> Output {
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
@@ -40,12 +40,12 @@ impl Place {
         serde_json::from_slice(&output.stdout).unwrap()
     }
 
-    fn configs(&self) {
+    pub(crate) fn configs(&self) {
         self.redis.write_config("manager.cfg", NAMESPACE, MANAGER);
         self.redis.write_config("server.cfg", NAMESPACE, "[server]\nround_duration=0.05\n");
     }
 
-    fn start(&self, arguments: &[&str]) -> Service {
+    pub(crate) fn start(&self, arguments: &[&str]) -> Service {
         let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
         let mut stderr = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
@@ -63,7 +63,7 @@ impl Place {
 }
 
 /// A component that runs, and what it says on stderr.
-struct Service {
+pub(crate) struct Service {
     child: Child,
     rest: Option<std::thread::JoinHandle<String>>,
 }
@@ -74,7 +74,7 @@ impl Service {
     }
 
     /// Ends it politely, and gives what it has said.
-    fn stop(mut self) -> String {
+    pub(crate) fn stop(mut self) -> String {
         self.signal(Signal::SIGTERM);
         assert_eq!(self.child.wait().unwrap().code(), Some(0));
         self.rest.take().unwrap().join().unwrap()
@@ -128,7 +128,17 @@ fn a_bad_configuration_writes_nothing() {
 fn tasks_are_opened_shown_listed_and_counted() {
     let place = Place::new();
     place.configs();
-    let output = place.run(&["open", "manager.cfg", "sum", "http://h/sum.tar.gz", "1 2", "--timeout", "1m", "--max-fails", "-1"]);
+    let output = place.run(&[
+        "open",
+        "manager.cfg",
+        "sum",
+        "http://h/sum.tar.gz",
+        "1 2",
+        "--timeout",
+        "1m",
+        "--max-fails",
+        "-1",
+    ]);
     assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).trim()), (Some(0), "1"), "{output:?}");
     std::fs::write(place.redis.folder().join("lines"), "a\r\nb b\n\n").unwrap();
     let opened = place.json(&["open", "manager.cfg", "p", "s", "--each-line", "lines", "--start-after", "+1h"]);
@@ -138,9 +148,15 @@ fn tasks_are_opened_shown_listed_and_counted() {
     assert_eq!(place.json(&["show", "manager.cfg", "3"])["input"], "b b");
     assert_eq!(place.json(&["stats", "server.cfg"])["tasks"]["open"], 4);
     let listed = place.json(&["list", "server.cfg", "open"]);
-    let inputs: Vec<&str> = listed["tasks"].as_array().unwrap().iter().map(|task| task["input"].as_str().unwrap()).collect();
+    let inputs: Vec<&str> =
+        listed["tasks"].as_array().unwrap().iter().map(|task| task["input"].as_str().unwrap()).collect();
     assert_eq!(inputs, ["1 2", "a", "b b", ""]);
-    for arguments in [&["show", "manager.cfg", "1"][..], &["list", "manager.cfg"], &["stats", "manager.cfg"], &["workers", "manager.cfg"]] {
+    for arguments in [
+        &["show", "manager.cfg", "1"][..],
+        &["list", "manager.cfg"],
+        &["stats", "manager.cfg"],
+        &["workers", "manager.cfg"],
+    ] {
         assert!(place.run(arguments).status.success(), "{arguments:?}");
     }
     assert_eq!(place.run(&["show", "manager.cfg", "9"]).status.code(), Some(5));

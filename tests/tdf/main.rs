@@ -8,6 +8,7 @@ mod waiting;
 mod away;
 mod cli;
 mod manager;
+mod mending;
 mod mixture;
 mod original;
 mod server;

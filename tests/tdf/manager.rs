@@ -138,9 +138,13 @@ fn a_manager_hears_of_tasks_that_end() {
             self.0.note("succeeded", task)
         }
         fn stop_processing(&mut self, manager: &mut Manager, _: u64) -> bool {
-            manager.namespace().stats().unwrap().counts.iter().any(|(state, count)| {
-                *state == llts::types::tdf::State::Archived && *count == 1
-            })
+            manager
+                .namespace()
+                .stats()
+                .unwrap()
+                .counts
+                .iter()
+                .any(|(state, count)| *state == llts::types::tdf::State::Archived && *count == 1)
         }
     }
     let mut once = Once(Notes::default());
@@ -163,7 +167,14 @@ fn opening_leaves_what_the_originals_does() {
     };
     let (theirs, ours_fields) = (fields(&mut place, theirs), fields(&mut place, ours));
     assert_eq!(ours_fields.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>());
-    for (field, value) in [("timeout", &b"60"[..]), ("max_fails", b"2"), ("end_before", b"1e10"), ("input", input), ("namespace", b"MyProgram"), ("log", b"")] {
+    for (field, value) in [
+        ("timeout", &b"60"[..]),
+        ("max_fails", b"2"),
+        ("end_before", b"1e10"),
+        ("input", input),
+        ("namespace", b"MyProgram"),
+        ("log", b""),
+    ] {
         assert_eq!(ours_fields[field], value, "{field}");
     }
     assert_eq!(place.sets(ours), ["open"]);

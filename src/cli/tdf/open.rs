@@ -81,9 +81,7 @@ pub(in crate::cli) fn run(session: &mut Session, args: &OpenArgs) -> Result<u8, 
         (Some(_), Some(input)) => {
             return Err(Failure::failed(format!("--each-line brings the inputs; leave {input:?} out")));
         }
-        (Some(path), None) => {
-            lines(path)?.into_iter().map(|input| Order { input, ..order.clone() }).collect()
-        }
+        (Some(path), None) => lines(path)?.into_iter().map(|input| Order { input, ..order.clone() }).collect(),
     };
     let mut namespace =
         Namespace::connect(&config.tdf.redis, &config.tdf.namespace).map_err(|error| super::failure(&error))?;

@@ -25,8 +25,7 @@ Exits with 0 after Ctrl-C; 1 if it cannot start; 3 if Redis is away at the start
 refuses.";
 
 /// What the two arguments are.
-const ARGUMENTS: [&str; 2] =
-    ["NAME: the name of this server", "CFG: the path of its configuration file (server.cfg)"];
+const ARGUMENTS: [&str; 2] = ["NAME: the name of this server", "CFG: the path of its configuration file (server.cfg)"];
 
 #[derive(Args, Debug)]
 #[command(after_help = ABOUT, override_usage = "llts tdf server [OPTIONS] NAME CFG")]

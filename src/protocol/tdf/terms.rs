@@ -74,7 +74,13 @@ mod tests {
 
     fn terms(value: &str, max: &str) -> Terms {
         let (value, max) = (value.to_owned(), max.to_owned());
-        Terms { start_after: value.clone(), end_before: value.clone(), timeout: value, max_fails: max.clone(), max_timeouts: max }
+        Terms {
+            start_after: value.clone(),
+            end_before: value.clone(),
+            timeout: value,
+            max_fails: max.clone(),
+            max_timeouts: max,
+        }
     }
 
     #[test]

@@ -124,7 +124,16 @@ impl Manager {
         let identity = format!("{:016x}", rand::random::<u64>());
         let holder = Holder::start(Address::new(redis)?, words::prefix(name), identity.clone())?;
         let wake = Wake::start(redis, name, &[Channel::Ended])?;
-        Ok(Self { namespace, wake, holder, outage: Outage::default(), identity, owed: Vec::new(), stopping: false, config })
+        Ok(Self {
+            namespace,
+            wake,
+            holder,
+            outage: Outage::default(),
+            identity,
+            owed: Vec::new(),
+            stopping: false,
+            config,
+        })
     }
 
     /// Opens a task.

@@ -77,7 +77,8 @@ impl Namespace {
                 opened: reply::parsed(opened)?,
                 workers: reply::parsed(workers)?,
                 poisoned: reply::parsed(poisoned)?,
-                server: reply::text(server).map(|who| who.rsplit_once(' ').map_or(who.clone(), |(name, _)| name.to_owned())),
+                server: reply::text(server)
+                    .map(|who| who.rsplit_once(' ').map_or(who.clone(), |(name, _)| name.to_owned())),
             })
         })
     }
