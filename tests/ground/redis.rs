@@ -40,7 +40,12 @@ impl Redis {
         let port = self.port.to_string();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.args(&self.options).current_dir(self.folder.path());
+        command.args(&self.options);
+        // An option that ends with the name of another port has this one as its value.
+        if self.options.last().is_some_and(|option| option.ends_with("-port")) {
+            command.arg(&port);
+        }
+        command.current_dir(self.folder.path());
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         self.child = Some(command.spawn().expect("redis-server; scripts/test.sh installs it"));
         let answers = (0..ATTEMPTS).any(|_| {

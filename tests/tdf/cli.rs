@@ -261,3 +261,31 @@ fn a_password_and_a_database_are_used() {
         assert!(!stderr(&refused).contains("a:b#c"), "the password is not shown");
     }
 }
+
+#[test]
+fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "set -e
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca
+        openssl req -newkey rsa:2048 -nodes -keyout s.key -out s.csr -subj /CN=redis
+        printf 'subjectAltName=IP:127.0.0.1\\nbasicConstraints=CA:FALSE\\n' > ext
+        openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out s.pem -days 2 -extfile ext";
+    let made = Command::new("sh").args(["-c", script]).current_dir(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (file("s.pem"), file("s.key"), file("ca.pem"));
+    let options =
+        ["--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca, "--tls-auth-clients", "no"];
+    let place = Place::on_options(&[&options[..], &["--port", "0", "--tls-port"]].concat());
+    let with = |host: &str, authority: &str| {
+        let path = place.redis.write_config("x.cfg", NAMESPACE, MANAGER);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replace("host=127.0.0.1", &format!("host={host}127.0.0.1\n{authority}"))).unwrap();
+        place.run(&["open", "x.cfg", "p", "s"])
+    };
+    let trusted = with("rediss://", &format!("tls_ca={ca}"));
+    assert_eq!(String::from_utf8_lossy(&trusted.stdout).trim(), "1", "{trusted:?}");
+    let stranger = with("rediss://", "");
+    assert_eq!((stranger.status.code(), stderr(&stranger).contains("is not trusted")), (Some(4), true), "{stranger:?}");
+    assert_eq!(with("", "").status.code(), Some(3));
+}

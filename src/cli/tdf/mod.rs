@@ -94,7 +94,7 @@ fn connect(cfg: &str) -> Result<Namespace, Failure> {
 fn failure(error: &RedisError) -> Failure {
     let code = match error {
         RedisError::Away { .. } => exit::NO_CONTROLLER,
-        RedisError::Denied { .. } => exit::REFUSED,
+        RedisError::Denied { .. } | RedisError::Untrusted { .. } => exit::REFUSED,
         RedisError::Failed { .. } | RedisError::Reply { .. } | RedisError::Certificates { .. } => exit::FAILED,
     };
     Failure::new(code, error.to_string())

@@ -21,6 +21,14 @@ pub enum RedisError {
         /// What Redis said.
         message: String,
     },
+    /// Its certificate is none that we trust.
+    #[error("Redis at {address} is not trusted: {message}; name the certificate of its authority as tls_ca in [redis]")]
+    Untrusted {
+        /// Host and port.
+        address: String,
+        /// What is wrong with the certificate.
+        message: String,
+    },
     /// It answers with an error. Nothing has changed.
     #[error("Redis at {address} cannot do {script}: {message}")]
     Failed {
@@ -61,7 +69,7 @@ impl RedisError {
                     .iter()
                     .any(|code| message.starts_with(code))
             }
-            Self::Denied { .. } | Self::Reply { .. } | Self::Certificates { .. } => false,
+            Self::Denied { .. } | Self::Untrusted { .. } | Self::Reply { .. } | Self::Certificates { .. } => false,
         }
     }
 }

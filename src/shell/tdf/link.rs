@@ -216,7 +216,9 @@ pub(super) fn failure(address: &str, script: &'static str, error: &redis::RedisE
     let is_denied = ["NOAUTH", "WRONGPASS", "NOPERM"].contains(&code.as_str())
         || error.kind() == ErrorKind::AuthenticationFailed
         || (script == "connect" && !code.is_empty() && !["LOADING", "BUSY", "MASTERDOWN"].contains(&code.as_str()));
-    if is_denied {
+    if message.contains("peer certificate") {
+        RedisError::Untrusted { address, message }
+    } else if is_denied {
         RedisError::Denied { address, message }
     } else if error.is_io_error() || error.is_timeout() || error.is_connection_dropped() {
         RedisError::Away { address, message }

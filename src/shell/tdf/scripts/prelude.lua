@@ -99,8 +99,9 @@ local function facts(id, set, score)
   if not values then values = {false, false, false, false, false, false, false, false, false} end
   for at = 1, 9 do row[3 + at] = values[at] end
   local round = values[2]
-  for at = 13, 17 do row[at] = false end
-  if is_round(round) then
+  for at = 13, 19 do row[at] = false end
+  -- What waits has no run, and there may be very many of them.
+  if set ~= 'open' and is_round(round) then
     local of_round = redis.call('HMGET', task(id), round .. ':running', round .. ':worker', round .. ':executed')
     row[13], row[14], row[15] = of_round[1], of_round[2], of_round[3]
     if redis.call('HEXISTS', task(id), round .. ':output') == 1 then row[16] = '1' end
@@ -108,8 +109,10 @@ local function facts(id, set, score)
       row[17] = tostring(redis.call('HSTRLEN', task(id), round .. ':error'))
     end
   end
-  row[18] = redis.call('HGET', LEASES, id)
-  row[19] = redis.call('HGET', LOSSES, id)
+  if set ~= 'open' then
+    row[18] = redis.call('HGET', LEASES, id)
+    row[19] = redis.call('HGET', LOSSES, id)
+  end
   local state = values[1]
   row[20] = (set and state ~= set and STATES[state] and redis.call('ZSCORE', P .. state, id)) and '1' or false
   return row
