@@ -63,10 +63,6 @@ impl Redis {
         }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.as_ref().expect("it runs").id()
-    }
-
     pub(crate) const fn port(&self) -> u16 {
         self.port
     }

@@ -1,5 +1,7 @@
 //! TDF against a real Redis: every arrow of the document, the hazards of the original, and originals beside us.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
 #[path = "../ground/redis.rs"]
 mod ground;
 #[path = "../ground/waiting.rs"]

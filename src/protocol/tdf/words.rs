@@ -1,6 +1,6 @@
 //! The words of a namespace: states, fields, keys.
 
-use crate::types::tdf::State;
+use crate::types::tdf::{State, TaskId};
 
 /// Fields of a task's hash.
 pub mod field {
@@ -77,20 +77,21 @@ pub fn prefix(namespace: &str) -> String {
     format!("{namespace}:")
 }
 
-/// What our own keys begin with, after the prefix of the namespace.
-pub const OWN: &str = "llts:";
-
-/// The number of a worker, after the prefix, before its name.
-pub const WORKER_ID: &str = "worker_id:";
-
 /// Channels, after the prefix.
 pub mod channel {
     /// A task is open.
     pub const OPEN: &str = "llts:wake";
     /// A worker of ours has reported; the message has the facts of the task.
     pub const EXECUTED: &str = "llts:wake:executed";
-    /// A task is for the manager; the message is its id.
+    /// A task is for the manager; the message is its state and its id.
     pub const ENDED: &str = "llts:wake:ended";
+}
+
+/// The state and the id of a message that a task has ended.
+#[must_use]
+pub fn parse_ended(message: &[u8]) -> Option<(State, TaskId)> {
+    let (state, id) = std::str::from_utf8(message).ok()?.split_once(' ')?;
+    Some((parse_state(state)?, id.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -103,5 +104,7 @@ mod tests {
             assert_eq!(parse_state(state(known)), Some(known));
         }
         assert_eq!(parse_state("Open"), None);
+        assert_eq!(parse_ended(b"timed_out 7"), Some((State::TimedOut, TaskId(7))));
+        assert_eq!([&b"7"[..], b"ended 7", b"failed x", b"\xff 7"].map(parse_ended), [None; 4]);
     }
 }

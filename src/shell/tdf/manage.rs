@@ -254,12 +254,13 @@ impl Manager {
     fn handle_heard(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
         self.pay()?;
         let heard = self.wake.take().into_iter().filter_map(|message| match message {
-            Message::Heard(_, payload) => std::str::from_utf8(&payload).ok()?.parse().ok(),
+            Message::Heard(_, payload) => words::parse_ended(&payload),
             Message::Listening => None,
         });
-        let heard: Vec<TaskId> = heard.collect();
-        for ids in heard.chunks(taken::COUNT) {
-            for set in State::ENDED {
+        let heard: Vec<(State, TaskId)> = heard.collect();
+        for set in State::ENDED {
+            let ids: Vec<TaskId> = heard.iter().filter(|(state, _)| *state == set).map(|(_, id)| *id).collect();
+            for ids in ids.chunks(taken::COUNT) {
                 let Taken { tasks, .. } = self.take(set, &Place::Ids(ids))?;
                 self.handle(callbacks, set, tasks)?;
             }
@@ -306,7 +307,7 @@ impl Manager {
         if !left.is_empty() {
             let call = Call::new(scripts::LET_GO).arg(&self.identity);
             let call = left.iter().fold(call, |call, id| call.arg(id.to_string()));
-            self.namespace.ask(call, done)?;
+            self.namespace.ask(call, |value| done(&value))?;
         }
         Ok(staying)
     }
@@ -327,7 +328,7 @@ impl Manager {
     /// Archives what was called back for. A task that another manager has archived is passed over.
     fn pay(&mut self) -> Result<(), RedisError> {
         while let Some(call) = self.owed.last() {
-            self.namespace.ask(call.clone(), done)?;
+            self.namespace.ask(call.clone(), |value| done(&value))?;
             self.owed.pop();
         }
         Ok(())
@@ -335,11 +336,11 @@ impl Manager {
 
     fn put_off(&mut self, task: TaskId, failures: u32, pause: Duration) -> Result<(), RedisError> {
         let call = Call::new(scripts::PUT_OFF).arg(&self.identity).arg(task.to_string());
-        self.namespace.ask(call.arg(failures.to_string()).arg(pause.as_secs_f64().to_string()), done)
+        self.namespace.ask(call.arg(failures.to_string()).arg(pause.as_secs_f64().to_string()), |value| done(&value))
     }
 }
 
-fn done(value: Value) -> Option<()> {
+fn done(value: &Value) -> Option<()> {
     matches!(value, Value::Int(_)).then_some(())
 }
 

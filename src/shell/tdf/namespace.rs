@@ -27,7 +27,7 @@ pub const LEASE: Duration = Duration::from_secs(10);
 /// How often leases are renewed: four renewals may be late or lost before a lease ends.
 pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// How long a token is known: longer than a worker goes on asking with it.
+/// How long the last claim of a worker is remembered: longer than it goes on asking with the same token.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
 
 /// What runs the programs.
@@ -44,7 +44,8 @@ pub enum WorkerKind {
 pub struct Claim<'a> {
     /// Its name.
     pub worker: &'a WorkerName,
-    /// A text without blanks that no other claim in this namespace has, and a repetition of this one has again.
+    /// A text without blanks that no other claim of this worker has, and a repetition of this one has again. Only the worker's last
+    /// claim that got something is remembered.
     pub token: &'a str,
     /// How many tasks at most: never more than can be started at once.
     pub count: u32,

@@ -13,8 +13,8 @@ use crate::types::tdf::TaskId;
 /// Tasks that one script opens: it keeps Redis from others for some milliseconds.
 const BATCH: usize = 500;
 
-/// How long a token is known: longer than an opener goes on asking with it.
-const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
+/// How long a token is known: longer than an opener goes on asking with it. Each costs Redis some hundred bytes.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 
 /// A task that is to be opened. What is not said is taken from `[task_defaults]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

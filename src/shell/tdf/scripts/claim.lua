@@ -1,6 +1,7 @@
 -- Claims open tasks that are due, the lowest score first. ARGV: worker, token, count, seconds of a lease, seconds of a token.
--- Answers with a row for each task. The same token gets what it got before, as far as that still runs.
-local worker, token, count = ARGV[1], P .. 'llts:claim:' .. ARGV[2], tonumber(ARGV[3])
+-- Answers with a row for each task. The token of the worker's last claim gets what it got before, as far as that still runs.
+local worker, token, count = ARGV[1], ARGV[2], tonumber(ARGV[3])
+local LAST = P .. 'llts:claim:' .. worker
 local OPEN, RUNNING = P .. 'open', P .. 'running'
 local PAGE, EXAMINED_MAX, AHEAD = 64, 1024, 16
 local rows, taken = {}, {}
@@ -12,9 +13,9 @@ local function row(id, v, started)
   return {id, v[9], started, v[1], v[2], v[3], v[6], v[5], v[8], v[7]}
 end
 
-local before = redis.call('GET', token)
-if before then
-  for round, started, id in string.gmatch(before, '(%S+) (%S+) (%S+)') do
+local before = redis.call('GET', LAST)
+if before and string.sub(before, 1, #token + 1) == token .. ' ' then
+  for round, started, id in string.gmatch(string.sub(before, #token + 2), '(%S+) (%S+) (%S+)') do
     if is_running(id, round, worker, started) then
       rows[#rows + 1] = row(id, fields(id, unpack(NAMES)), started)
     end
@@ -83,5 +84,5 @@ if #rows == 0 then
     if start and float(start[1]) and float(start[1]) <= NOW then consider(id) end
   end
 end
-if #taken > 0 then redis.call('SET', token, table.concat(taken, ' '), 'EX', ARGV[5]) end
+if #taken > 0 then redis.call('SET', LAST, token .. ' ' .. table.concat(taken, ' '), 'EX', ARGV[5]) end
 return rows

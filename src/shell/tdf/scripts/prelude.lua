@@ -147,7 +147,7 @@ local function move(id, hops, extra, lines)
     redis.call('HDEL', HOLDERS, id)
     redis.call('HDEL', ATTEMPTS, id)
   else
-    redis.call('PUBLISH', P .. 'llts:wake:ended', id)
+    redis.call('PUBLISH', P .. 'llts:wake:ended', last .. ' ' .. id)
   end
 end
 
