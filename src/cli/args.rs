@@ -5,7 +5,7 @@ use clap::{Parser, Subcommand};
 use super::connect::Global;
 use super::{
     agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, retry, run, store, submit,
-    supervise, tool, up, wait,
+    supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
@@ -70,6 +70,8 @@ pub(super) enum Command {
     Config(config::ConfigArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
+    /// Distribute tasks over machines by way of Redis
+    Tdf(tdf::TdfArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started
@@ -103,6 +105,7 @@ impl Command {
             Self::Prompt(_) => {
                 Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")
             }
+            Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }

@@ -9,6 +9,7 @@
 
 mod error;
 mod http;
+mod ini;
 mod layers;
 mod log;
 pub(crate) mod nearest;
@@ -19,6 +20,7 @@ mod reader;
 mod rules;
 mod sections;
 mod sources;
+mod tdf;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,6 +39,10 @@ pub use sections::{
     PushSection, TaskDefaults,
 };
 pub use sources::{InForce, Sources};
+pub use tdf::{
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
+    WorkerConfig,
+};
 
 use reader::Reader;
 
@@ -78,6 +84,8 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// TDF, whatever its own files say.
+    pub tdf: TdfRules,
 }
 
 impl Config {
@@ -144,6 +152,7 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            tdf: TdfRules::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;

@@ -139,8 +139,8 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
             "my.toml:2: task_defaults.MAX_LOSES is no known key; the nearest is task_defaults.MAX_LOSSES",
         ),
         (
-            "MAX_LOSSES = 1",
-            "my.toml:1: MAX_LOSSES is no known key; the nearest is task_defaults.MAX_LOSSES (it belongs below the line \
+            "MAX_FAILS = 1",
+            "my.toml:1: MAX_FAILS is no known key; the nearest is task_defaults.MAX_FAILS (it belongs below the line \
              [task_defaults])",
         ),
         (

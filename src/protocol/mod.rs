@@ -17,6 +17,7 @@
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
 //! | [`prompt`] | what the prompt master and its workers say to each other |
+//! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
 pub mod agent;
@@ -36,6 +37,7 @@ pub mod requests;
 mod result;
 pub mod rules;
 pub mod task;
+pub mod tdf;
 mod typed;
 pub mod words;
 

@@ -30,6 +30,7 @@ pub mod signals;
 pub mod store;
 pub mod supervised;
 pub mod supervisor;
+pub mod tdf;
 pub mod tools;
 pub mod transport;
 pub mod trust;

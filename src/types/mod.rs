@@ -15,6 +15,7 @@ mod policy;
 mod public_key;
 mod run;
 mod task;
+pub mod tdf;
 mod time;
 mod tool;
 mod tool_set;
