@@ -26,6 +26,7 @@ mod readable;
 pub mod removal;
 mod rename;
 pub mod signals;
+pub mod source;
 pub mod store;
 pub mod supervisor;
 pub mod tools;
