@@ -9,6 +9,7 @@
 
 mod error;
 mod http;
+mod ini;
 mod layers;
 mod log;
 pub(crate) mod nearest;
@@ -19,6 +20,7 @@ mod reader;
 mod rules;
 mod sections;
 mod sources;
+mod tdf;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -37,6 +39,9 @@ pub use sections::{
     PushSection, TaskDefaults,
 };
 pub use sources::{InForce, Sources};
+pub use tdf::{
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfSection, TdfTaskDefaults, TlsSettings, WorkerConfig,
+};
 
 use reader::Reader;
 

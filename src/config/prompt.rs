@@ -19,6 +19,10 @@ const GIB: u64 = 1 << 30;
 pub struct Secret(String);
 
 impl Secret {
+    pub(super) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
     /// The secret itself, to send it or to compare it.
     #[must_use]
     pub fn reveal(&self) -> &str {

@@ -17,6 +17,7 @@ pub mod push;
 pub mod run;
 pub mod slot;
 pub mod supervisor;
+pub mod tdf;
 pub mod timers;
 pub mod worker;
 pub mod zmtp;

@@ -16,6 +16,7 @@
 //! | [`record`] | the record of a task as a row of the store |
 //! | [`info`] | the files and the environment that a tool finds |
 //! | [`prompt`] | what the prompt master and its workers say to each other |
+//! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
 pub mod agent;
@@ -33,6 +34,7 @@ pub mod record;
 pub mod reply;
 pub mod request;
 pub mod task;
+pub mod tdf;
 mod typed;
 pub mod words;
 

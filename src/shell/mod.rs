@@ -29,6 +29,7 @@ pub mod signals;
 pub mod source;
 pub mod store;
 pub mod supervisor;
+pub mod tdf;
 pub mod tools;
 pub mod transport;
 pub mod trust;

@@ -13,6 +13,7 @@ mod origin;
 mod policy;
 mod public_key;
 mod task;
+pub mod tdf;
 mod time;
 mod tool;
 mod tool_set;
