@@ -7,7 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::exit::Failure;
 use super::{
     agent, config, connect, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run,
-    store, submit, supervise, tool, up, wait,
+    store, submit, supervise, tdf, tool, up, wait,
 };
 use crate::protocol::info::CONTROLLER_ADDRESS;
 
@@ -124,6 +124,8 @@ pub(super) enum Command {
     Config(config::ConfigArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
+    /// Distribute tasks over machines by way of Redis
+    Tdf(tdf::TdfArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started
@@ -157,6 +159,7 @@ impl Command {
             Self::Prompt(_) => {
                 Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")
             }
+            Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }

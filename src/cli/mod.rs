@@ -40,6 +40,7 @@ mod stats;
 mod store;
 mod submit;
 mod supervise;
+mod tdf;
 mod tool;
 mod up;
 mod wait;
@@ -166,6 +167,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),
         Command::Prompt(args) => prompt::run(session, args),
+        Command::Tdf(args) => tdf::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),

@@ -21,6 +21,7 @@ mod rules;
 mod sections;
 mod sources;
 mod tdf;
+mod tdf_worker;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -42,6 +43,7 @@ pub use sources::{InForce, Sources};
 pub use tdf::{
     ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfSection, TdfTaskDefaults, TlsSettings, WorkerConfig,
 };
+pub use tdf_worker::TdfWorkerSection;
 
 use reader::Reader;
 
@@ -83,6 +85,8 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// `llts tdf worker`.
+    pub tdf_worker: TdfWorkerSection,
 }
 
 impl Config {
@@ -149,6 +153,7 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            tdf_worker: TdfWorkerSection::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;

@@ -320,13 +320,7 @@ impl Programs {
     }
 
     /// Remembers bytes that cannot be unpacked, until the source has others.
-    fn note(
-        &self,
-        source: &Source,
-        unpacked: &Result<PathBuf, SourceError>,
-        validators: &Validators,
-        digest: &Digest,
-    ) {
+    fn note(&self, source: &Source, unpacked: &Result<PathBuf, SourceError>, validators: &Validators, digest: &Digest) {
         let mut broken = self.broken();
         broken.retain(|broken| broken.source != source.as_str());
         let Err(error) = unpacked else { return };

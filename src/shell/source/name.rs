@@ -24,7 +24,8 @@ impl ProgramName {
     /// When the text is empty, too long, `.` or `..`, begins with `-`, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidProgramName> {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"._+-".contains(&byte);
-        let fits = (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && ![".", ".."].contains(&text);
+        let fits =
+            (1..=Self::BYTES_MAX).contains(&text.len()) && !text.starts_with('-') && ![".", ".."].contains(&text);
         if fits && text.bytes().all(is_allowed) {
             return Ok(Self(text.to_owned()));
         }

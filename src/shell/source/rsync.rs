@@ -39,7 +39,8 @@ pub(super) fn fetch(
         words.extend(["-e", REMOTE_SHELL].map(Into::into));
     }
     words.extend(["--".into(), place.into(), into.into()]);
-    let command = Command::find(&words, std::env::var_os("PATH").as_deref()).map_err(|error| failed(error.to_string()))?;
+    let command =
+        Command::find(&words, std::env::var_os("PATH").as_deref()).map_err(|error| failed(error.to_string()))?;
     let complaints = into.with_extension("complaints");
     let unusable = |error: std::io::Error| failed(error.to_string());
     let null = || File::options().read(true).write(true).open("/dev/null");

@@ -324,7 +324,8 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
     std::thread::scope(|scope| {
         for _ in 0..8 {
             scope.spawn(|| {
-                let own = Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone()).unwrap();
+                let own =
+                    Programs::open(place.root.path(), &place.path(".own"), place.programs.limits.clone()).unwrap();
                 let _held = own.fetch(&name, &source, &place.means()).unwrap();
                 assert_eq!(fs::metadata(place.path("p/big")).unwrap().len(), 1 << 20);
             });

@@ -12,6 +12,7 @@ mod reply;
 mod scripts;
 pub mod server;
 mod wake;
+pub mod worker;
 
 pub use error::RedisError;
 pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported, WorkerKind};

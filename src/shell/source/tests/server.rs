@@ -98,7 +98,8 @@ impl Server {
     pub(super) fn wait_for_requests(&self, count: usize) {
         let requests = self.seen.requests.lock().unwrap();
         let patience = Duration::from_mins(1);
-        let (_requests, timeout) = self.seen.one_more.wait_timeout_while(requests, patience, |seen| seen.len() < count).unwrap();
+        let (_requests, timeout) =
+            self.seen.one_more.wait_timeout_while(requests, patience, |seen| seen.len() < count).unwrap();
         assert!(!timeout.timed_out(), "no request");
     }
 }

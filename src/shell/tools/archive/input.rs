@@ -135,7 +135,9 @@ impl Read for Decoder<'_> {
             Self::Plain(reader) => reader.read(buffer),
             Self::Gzip(decoder) => decoder.read(buffer),
             Self::Bzip2(decoder) => decoder.read(buffer).map_err(|error| match error.kind() {
-                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => ArchiveError::damaged("bzip2", error).into(),
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    ArchiveError::damaged("bzip2", error).into()
+                }
                 _ => error,
             }),
         }
