@@ -2,6 +2,7 @@
 
 mod arrows;
 mod ends;
+mod examples;
 mod hazards;
 mod place;
 mod proxy;

@@ -339,7 +339,7 @@ fn a_stop_while_redis_is_away_keeps_the_result_and_takes_no_longer_than_it_must(
         let effects = story.effects();
         match timer {
             Timer::Retry => {
-                assert_eq!(effects, [report(1, None).clone()], "no new claim");
+                assert_eq!(effects, [report(1, None)], "no new claim");
                 story.worker.handle_reported(story.now, away());
                 story.effects();
             }
