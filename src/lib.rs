@@ -93,6 +93,11 @@
 //! it; so each ends once, whoever is killed when. A command ends as a run.sh does ([`engine::run`]), and a worker has a guard as an
 //! agent has one.
 //!
+//! # TDF
+//!
+//! Tasks in Redis, for programs and machines that share nothing else ([`shell::tdf`]): what an original of TDF writes is read, and what is
+//! written an original reads. [`engine::tdf`] decides by the facts of a task, a script moves it in one step behind a fence.
+//!
 //! # Where to begin
 //!
 //! | to add | touch, in this order |
@@ -112,3 +117,5 @@ pub mod engine;
 pub mod protocol;
 pub mod shell;
 pub mod types;
+
+pub use shell::tdf;

@@ -41,7 +41,8 @@ pub use sections::{
 };
 pub use sources::{InForce, Sources};
 pub use tdf::{
-    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfSection, TdfTaskDefaults, TlsSettings, WorkerConfig,
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
+    WorkerConfig,
 };
 pub use tdf_worker::TdfWorkerSection;
 
@@ -85,6 +86,8 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// TDF, whatever its own files say.
+    pub tdf: TdfRules,
     /// `llts tdf worker`.
     pub tdf_worker: TdfWorkerSection,
 }
@@ -153,6 +156,7 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            tdf: TdfRules::read(&mut reader)?,
             tdf_worker: TdfWorkerSection::read(&mut reader)?,
         };
         reader.finish()?;

@@ -5,7 +5,9 @@ mod file;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::error::ConfigError;
 use super::prompt::Secret;
+use super::reader::Reader;
 use crate::types::tdf::number;
 use file::File;
 
@@ -66,6 +68,19 @@ pub enum TdfConfigError {
         /// What may stand there.
         allowed: &'static str,
     },
+}
+
+/// `[tdf]` of the configuration of llts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdfRules {
+    /// How many workers a task may lose.
+    pub max_losses: u32,
+}
+
+impl TdfRules {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self { max_losses: reader.count("tdf.MAX_LOSSES")? })
+    }
 }
 
 /// `[redis]`: where the tasks are.

@@ -3,13 +3,12 @@
 use clap::Args;
 
 use super::super::Session;
-use super::super::exit::{self, Failure};
+use super::super::exit::Failure;
 use super::super::output::note;
 use crate::config::WorkerConfig;
 use crate::engine::tdf::worker::{End, Settings};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging;
-use crate::shell::tdf::RedisError;
 use crate::shell::tdf::worker::{self, TdfWorkerError, Work};
 use crate::types::tdf::WorkerName;
 
@@ -84,8 +83,7 @@ pub(in crate::cli) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Fa
 
 fn failure(error: TdfWorkerError) -> Failure {
     match &error {
-        TdfWorkerError::Redis(RedisError::Away { .. }) => Failure::new(exit::NO_CONTROLLER, error.to_string()),
-        TdfWorkerError::Redis(RedisError::Denied { .. }) => Failure::new(exit::REFUSED, error.to_string()),
+        TdfWorkerError::Redis(error) => super::failure(error),
         _ => Failure::failed(error),
     }
 }

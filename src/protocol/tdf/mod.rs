@@ -5,8 +5,10 @@ pub mod facts;
 pub mod hop;
 pub mod log;
 pub mod task;
+pub mod terms;
 pub mod words;
 
 pub use facts::{Budget, Facts, Poison};
 pub use hop::Hop;
 pub use task::Task;
+pub use terms::{BadTerm, Terms};

@@ -135,8 +135,18 @@ impl Programs {
     /// # Errors
     /// [`SourceError`], with nothing of the fetch left behind.
     pub fn fetch(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
-        let lock = self.lock_file(name)?;
-        self.take_alone(&lock, name, means.stop)?;
+        let lock = loop {
+            means.stop.check()?;
+            // Whoever has fetched it meanwhile may run it for hours.
+            if let Some(held) = self.present(name) {
+                return Ok(held);
+            }
+            if let Some(lock) = self.take_alone(name)? {
+                break lock;
+            }
+            // A lock has no descriptor that tells when it is free.
+            readable::is_readable(means.stop, Some(LOCK_PAUSE));
+        };
         install::finish(&self.folder(name), &self.aside(name))?;
         if !self.is_there(name) {
             self.fetch_anew(name, &Source::new(source)?, means)?;
@@ -150,8 +160,8 @@ impl Programs {
     /// # Errors
     /// As [`Self::fetch`].
     pub fn look_again(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
-        let lock = self.lock_file(name)?;
-        if self.is_there(name) && flock(&lock, FlockOperation::NonBlockingLockExclusive).is_ok() {
+        let lock = if self.is_there(name) { self.take_alone(name)? } else { None };
+        if let Some(lock) = lock {
             match self.renew(name, source, means) {
                 Ok(true) => log::info!("{name}: {source} has changed and was fetched anew"),
                 Ok(false) => {}
@@ -160,7 +170,6 @@ impl Programs {
             }
             return self.hold(lock, name);
         }
-        drop(lock);
         self.fetch(name, source, means)
     }
 
@@ -188,16 +197,13 @@ impl Programs {
         options.open(&path).map_err(|error| SourceError::Io { action: "open", path, error })
     }
 
-    /// Waits for whoever fetches or runs it. A lock has no descriptor that tells when it is free.
-    fn take_alone(&self, lock: &File, name: &ProgramName, stop: &Stop) -> Result<(), SourceError> {
-        loop {
-            stop.check()?;
-            match self.take(lock, name, FlockOperation::NonBlockingLockExclusive) {
-                Err(SourceError::Io { error, .. }) if error.kind() == io::ErrorKind::WouldBlock => {
-                    readable::is_readable(stop, Some(LOCK_PAUSE));
-                }
-                taken => return taken,
-            }
+    /// The lock on a program that nobody fetches or runs; `None` while somebody does.
+    fn take_alone(&self, name: &ProgramName) -> Result<Option<File>, SourceError> {
+        let lock = self.lock_file(name)?;
+        match self.take(&lock, name, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(lock)),
+            Err(SourceError::Io { error, .. }) if error.kind() == io::ErrorKind::WouldBlock => Ok(None),
+            Err(error) => Err(error),
         }
     }
 

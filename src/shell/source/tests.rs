@@ -253,7 +253,7 @@ fn a_mended_archive_is_fetched_anew_and_the_same_broken_one_is_not() {
         }
     });
     let source = server.url("p.tar.gz");
-    place.fails("p", &source, "not gzip or is damaged");
+    place.fails("p", &source, "cannot unpack");
     place.fails("p", &source, "has not changed since");
     assert_eq!(server.requests()[1].header("if-none-match").as_deref(), Some("\"1\""));
     broken.store(false, std::sync::atomic::Ordering::SeqCst);
@@ -333,6 +333,17 @@ fn many_who_want_one_program_fetch_it_once_and_see_all_of_it() {
     });
     assert_eq!(server.requests().len(), 1);
     place.is_clean();
+}
+
+#[test]
+fn a_program_that_another_worker_runs_is_not_waited_for() {
+    let (place, server) = (Place::new(), Server::start(|_| Said::ok(SCRIPT.as_bytes())));
+    let (name, source) = (ProgramName::new("p").unwrap(), server.url("run.sh"));
+    let running = place.programs.fetch(&name, &source, &place.means()).unwrap();
+    let fetched = place.programs.fetch(&name, &source, &place.means()).unwrap();
+    let doubted = place.programs.look_again(&name, &source, &place.means()).unwrap();
+    drop((running, fetched, doubted));
+    assert_eq!(server.requests().len(), 1);
 }
 
 #[test]

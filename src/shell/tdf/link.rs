@@ -20,6 +20,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// A script with all of its arguments.
+#[derive(Clone)]
 pub(super) struct Call {
     code: Code,
     arguments: Vec<Vec<u8>>,

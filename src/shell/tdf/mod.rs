@@ -5,15 +5,22 @@
 //! has run.
 
 mod error;
+mod holder;
 mod link;
+pub mod manage;
 pub mod namespace;
+pub mod opener;
 mod outage;
 mod reply;
 mod scripts;
 pub mod server;
+pub mod view;
 mod wake;
 pub mod worker;
 
 pub use error::RedisError;
+pub use manage::{CallbackError, Callbacks, Manager, ManagerError};
 pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported, WorkerKind};
+pub use opener::{OpenError, Order};
+pub use server::{Server, ServerError};
 pub use wake::{Channel, Message, Wake, WakeError};

@@ -15,7 +15,8 @@ local function stamp_of(seconds, micros)
 end
 local STAMP = stamp_of(tonumber(TIME[1]), tonumber(TIME[2]))
 local function later(seconds)
-  return stamp_of(tonumber(TIME[1]) + seconds, tonumber(TIME[2]))
+  local micros = tonumber(TIME[1]) * 1000000 + tonumber(TIME[2]) + math.floor(seconds * 1000000)
+  return stamp_of(math.floor(micros / 1000000), micros % 1000000)
 end
 
 -- The day of the calendar, counted in eras of 400 years that begin in March, so that a leap day is the last of its year.
