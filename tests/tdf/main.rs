@@ -2,6 +2,13 @@
 
 #[path = "../ground/redis.rs"]
 mod ground;
+#[path = "../ground/waiting.rs"]
+mod waiting;
+
+mod away;
+mod cli;
+mod manager;
+mod mending;
 mod mixture;
 mod original;
 mod server;
@@ -38,6 +45,11 @@ impl Place {
         let ours = Namespace::connect(&section.redis, NAMESPACE).unwrap();
         let original = Original { redis: redis.connect(), namespace: NAMESPACE.to_owned() };
         Self { redis, original, ours, tokens: 0 }
+    }
+
+    /// A Redis with these options, which the test itself does not talk to.
+    pub(crate) fn on_options(options: &[&str]) -> OnlyRedis {
+        OnlyRedis { redis: Redis::with_options(options) }
     }
 
     pub(crate) fn section(&self) -> TdfSection {
@@ -88,6 +100,17 @@ impl Place {
                 message.to_owned()
             })
             .collect()
+    }
+}
+
+/// A Redis that only the commands of a test talk to.
+pub(crate) struct OnlyRedis {
+    pub(crate) redis: Redis,
+}
+
+impl OnlyRedis {
+    fn run(&self, arguments: &[&str]) -> std::process::Output {
+        cli::command(&self.redis, arguments).output().unwrap()
     }
 }
 

@@ -97,9 +97,11 @@ impl Address {
     /// A new connection, which has been let in.
     pub(super) fn connect(&self) -> Result<Connection, RedisError> {
         let connect = || {
-            let connection = self.client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
+            let mut connection = self.client.get_connection_with_timeout(CONNECT_TIMEOUT)?;
             connection.set_read_timeout(Some(RESPONSE_TIMEOUT))?;
             connection.set_write_timeout(Some(RESPONSE_TIMEOUT))?;
+            // A Redis that wants a password says so to a short command; a long one is a breach of its protocol.
+            redis::cmd("PING").exec(&mut connection)?;
             Ok(connection)
         };
         connect().map_err(|error: redis::RedisError| failure(&self.shown, "connect", &error))
