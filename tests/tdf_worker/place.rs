@@ -136,7 +136,9 @@ impl Place {
         ];
         let mut hash = redis::cmd("HSET");
         hash.arg(format!("{NAMESPACE}:task:{id}"));
-        fields.iter().for_each(|(name, value)| drop(hash.arg(*name).arg(*value)));
+        for (name, value) in fields {
+            hash.arg(name).arg(value);
+        }
         let () = hash.query(&mut redis).expect("Redis");
         let () = redis::cmd("ZADD").arg(format!("{NAMESPACE}:open")).arg(0).arg(id).query(&mut redis).expect("Redis");
         id

@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use redis::{Client, Cmd, Connection, FromRedisValue};
@@ -33,7 +33,7 @@ impl Redis {
         let folder = tempfile::Builder::new().prefix("llts-redis-").tempdir().expect("a folder");
         let ip = loopback::own_ip();
         let address = TcpListener::bind((ip, 0)).and_then(|free| free.local_addr()).expect("a free port");
-        let server = serve(&folder.path().to_owned(), address, append_only);
+        let server = serve(folder.path(), address, append_only);
         let redis = Self { folder, address, append_only, server };
         redis.wait();
         redis
@@ -50,7 +50,9 @@ impl Redis {
     /// One command, with its words separated by blanks.
     pub(crate) fn ask<T: FromRedisValue>(&self, words: &str) -> T {
         let mut command = Cmd::new();
-        words.split(' ').for_each(|word| drop(command.arg(word)));
+        for word in words.split(' ') {
+            command.arg(word);
+        }
         command.query(&mut self.connection()).unwrap_or_else(|error| panic!("{words}: {error}"))
     }
 
@@ -61,7 +63,7 @@ impl Redis {
     }
 
     pub(crate) fn start_again(&mut self) {
-        self.server = serve(&self.folder.path().to_owned(), self.address, self.append_only);
+        self.server = serve(self.folder.path(), self.address, self.append_only);
         self.wait();
     }
 
@@ -82,7 +84,7 @@ impl Drop for Redis {
     }
 }
 
-fn serve(folder: &PathBuf, address: SocketAddr, append_only: bool) -> Child {
+fn serve(folder: &Path, address: SocketAddr, append_only: bool) -> Child {
     let log = File::create(folder.join("redis.log")).expect("a log");
     let [ip, port] = [address.ip().to_string(), address.port().to_string()];
     let options = ["--bind", &ip, "--port", &port, "--save", "", "--daemonize", "no", "--protected-mode", "no"];

@@ -81,7 +81,7 @@ fn a_program_that_cannot_be_had_is_a_failed_run_that_says_why() {
         assert!(error.starts_with("program './q/run.sh' does not exist! ") && error.contains(why), "{error}");
         assert!(!place.path("q").exists());
     }
-    assert_eq!(names(&place.path(".llts@tdf/programs/fetching")), [String::new(); 0]);
+    assert_eq!(names(&place.path(".llts@tdf/programs/fetching")), Vec::<String>::new());
 }
 
 /// R14 of the findings: an original runs them as commands.

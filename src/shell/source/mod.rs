@@ -236,7 +236,7 @@ impl Programs {
         };
         let unpacked = self.unpack(source, &scratch, means);
         self.note(source, &unpacked, &validators, &digest);
-        self.put_in_place(name, &unpacked?, Record { source: source.as_str().to_owned(), validators, digest })
+        self.put_in_place(name, &unpacked?, &Record { source: source.as_str().to_owned(), validators, digest })
     }
 
     /// Whether there was something new.
@@ -255,7 +255,7 @@ impl Programs {
             return Ok(false);
         }
         let unpacked = self.unpack(&source, &scratch, means)?;
-        self.put_in_place(name, &unpacked, Record { source: record.source, validators, digest })?;
+        self.put_in_place(name, &unpacked, &Record { source: record.source, validators, digest })?;
         Ok(true)
     }
 
@@ -315,9 +315,9 @@ impl Programs {
         Ok(to)
     }
 
-    fn put_in_place(&self, name: &ProgramName, unpacked: &Path, record: Record) -> Result<(), SourceError> {
+    fn put_in_place(&self, name: &ProgramName, unpacked: &Path, record: &Record) -> Result<(), SourceError> {
         install::install(unpacked, &self.folder(name), &self.aside(name))?;
-        self.write_record(name, &record)
+        self.write_record(name, record)
     }
 
     fn write_record(&self, name: &ProgramName, record: &Record) -> Result<(), SourceError> {

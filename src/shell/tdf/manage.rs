@@ -339,6 +339,7 @@ impl Manager {
     }
 }
 
+#[expect(clippy::needless_pass_by_value, reason = "an answer is handed over")]
 fn done(value: Value) -> Option<()> {
     matches!(value, Value::Int(_)).then_some(())
 }

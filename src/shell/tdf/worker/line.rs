@@ -71,7 +71,7 @@ impl Caller {
                 answer(Answer::Recovered(self.ask(|namespace| namespace.own_running(&worker))));
             }
             Call::Claim(number) => {
-                let claimed = self.with_claim(number, |namespace, claim| namespace.claim(claim));
+                let claimed = self.with_claim(number, Namespace::claim);
                 answer(Answer::Claimed(claimed.map(first)));
             }
             Call::Report(finished, None) => {

@@ -125,7 +125,8 @@ type Buffered<'a> = BufReader<Packed<'a>>;
 /// stands behind the last member and is not a member is an error of the decoder.
 enum Decoder<'a> {
     Plain(Buffered<'a>),
-    Gzip(MultiGzDecoder<Buffered<'a>>),
+    // Its state is by far the largest.
+    Gzip(Box<MultiGzDecoder<Buffered<'a>>>),
     Bzip2(MultiBzDecoder<Buffered<'a>>),
 }
 
@@ -219,7 +220,7 @@ impl<'a> Input<'a> {
         let packed = BufReader::with_capacity(CHUNK_BYTES, packed);
         let decoder = match packing {
             Packing::None => Decoder::Plain(packed),
-            Packing::Gzip => Decoder::Gzip(MultiGzDecoder::new(packed)),
+            Packing::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(packed))),
             Packing::Bzip2 => Decoder::Bzip2(MultiBzDecoder::new(packed)),
         };
         let meter = Meter { decoder, budget, watch };
