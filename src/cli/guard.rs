@@ -12,6 +12,7 @@ use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
 use crate::shell::prompt_worker::Runs;
 use crate::shell::supervisor::{self, GuestLock};
+use crate::shell::tdf;
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {
@@ -27,6 +28,9 @@ pub(super) struct GuardArgs {
     /// It works off prompts in this root folder
     #[arg(long, value_name = "DIR", conflicts_with = "guest")]
     prompts: Option<PathBuf>,
+    /// It works for a TDF namespace in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["guest", "prompts"])]
+    tdf: Option<PathBuf>,
 }
 
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
@@ -34,7 +38,9 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let process = ProcessId { pid, start_time: args.start_time };
     // Both are held when the guarded process goes on, and by what this process detaches into.
     let _keeper = args.guest.as_deref().map(GuestLock::join).transpose().map_err(Failure::failed)?;
-    let runs = args.prompts.as_deref().map(Runs::of_this_host).transpose().map_err(Failure::failed)?;
+    let of_prompts = args.prompts.as_deref().map(Runs::of_this_host);
+    let runs = of_prompts.or_else(|| args.tdf.as_deref().map(tdf::worker::runs));
+    let runs = runs.transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next one of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;

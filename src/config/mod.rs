@@ -21,6 +21,7 @@ mod rules;
 mod sections;
 mod sources;
 mod tdf;
+mod tdf_worker;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -43,6 +44,7 @@ pub use tdf::{
     ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
     WorkerConfig,
 };
+pub use tdf_worker::TdfWorkerSection;
 
 use reader::Reader;
 
@@ -86,6 +88,8 @@ pub struct Config {
     pub prompt_worker: PromptWorkerSection,
     /// TDF, whatever its own files say.
     pub tdf: TdfRules,
+    /// `llts tdf worker`.
+    pub tdf_worker: TdfWorkerSection,
 }
 
 impl Config {
@@ -153,6 +157,7 @@ impl Config {
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
             tdf: TdfRules::read(&mut reader)?,
+            tdf_worker: TdfWorkerSection::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;

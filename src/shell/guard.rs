@@ -98,6 +98,13 @@ impl GuardPlan {
         self
     }
 
+    /// The same, for a TDF worker in this folder.
+    #[must_use]
+    pub fn of_tdf(mut self, root: PathBuf) -> Self {
+        self.duty = vec!["--tdf".into(), root.into()];
+        self
+    }
+
     /// Starts the guard and returns when it has detached. Nobody may reap children meanwhile, and orphans must not be
     /// adopted by this process: see [`super::process::without_adoption`].
     ///

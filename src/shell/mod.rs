@@ -27,6 +27,7 @@ mod readable;
 pub mod removal;
 mod rename;
 pub mod signals;
+pub mod source;
 pub mod store;
 pub mod supervised;
 pub mod supervisor;

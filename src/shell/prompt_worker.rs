@@ -32,6 +32,7 @@ use crate::shell::signals::{STOP, Signals};
 use background::Background;
 use connection::{Connection, Dial, start_dial};
 use runner::Runner;
+pub(super) use runs::PromptRun;
 pub use runs::Runs;
 use runs::host;
 

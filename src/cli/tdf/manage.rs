@@ -78,9 +78,7 @@ struct Commands<'a> {
 impl Commands<'_> {
     fn call(&mut self, line: Option<&str>, task: &Task) -> Result<(), CallbackError> {
         let Some(line) = line else { return Ok(()) };
-        let stops = command::run(line, task, self.signals)?;
-        self.is_stopping |= stops;
-        Ok(())
+        command::run(line, task, self.signals, &mut self.is_stopping)
     }
 }
 

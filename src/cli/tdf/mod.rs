@@ -6,6 +6,7 @@ mod open;
 mod server;
 mod show;
 mod stats;
+mod worker;
 mod workers;
 
 use std::path::Path;
@@ -28,6 +29,8 @@ pub(super) struct TdfArgs {
 enum TdfCommand {
     /// Expire, time out and judge the tasks of a namespace
     Server(server::ServerArgs),
+    /// Run the tasks of a namespace, one at a time
+    Worker(worker::WorkerArgs),
     /// Run a command for each task that has ended, and archive it
     Manage(manage::ManageArgs),
     /// Open tasks and print their ids
@@ -45,6 +48,7 @@ enum TdfCommand {
 pub(super) fn run(session: &mut Session, args: TdfArgs) -> Result<u8, Failure> {
     match args.command {
         TdfCommand::Server(args) => server::run(session, &args),
+        TdfCommand::Worker(args) => worker::run(session, &args),
         TdfCommand::Manage(args) => manage::run(session, &args),
         TdfCommand::Open(args) => open::run(session, &args),
         TdfCommand::Stats(args) => stats::run(session, &args),

@@ -5,9 +5,11 @@
 //! | [`moves`] | what one event makes of a task: its hops, counters and rounds |
 //! | [`judge`] | which event the facts of a task are, if any |
 //! | [`watch`] | which entries of a set must be looked at |
+//! | [`worker`] | what a worker does next: claim, run, report |
 //! | [`backoff`] | when a callback that has failed is tried again |
 
 pub mod backoff;
 pub mod judge;
 pub mod moves;
 pub mod watch;
+pub mod worker;

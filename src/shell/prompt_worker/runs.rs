@@ -36,14 +36,14 @@ const UNKEPT: &str = "unkept-";
 
 /// One run of the command, by the name of its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PromptRun(String);
+pub(in crate::shell) struct PromptRun(String);
 
 impl PromptRun {
     /// What the names of all folders begin with, and nothing else that is found beside them.
     const PREFIX: &str = "TASK_";
 
     /// A name that no other run has. It has the form that former versions give it: they read our records as we read theirs.
-    pub(super) fn new(start: Wall) -> Self {
+    pub(in crate::shell) fn new(start: Wall) -> Self {
         let letters: String = (0..5).map(|_| rand::random_range('a'..='z')).collect();
         Self(format!("{}{start}_{letters}", Self::PREFIX))
     }
@@ -63,10 +63,10 @@ impl Subject for PromptRun {
 /// What is known of all runs of this realm below one root.
 #[derive(Debug)]
 pub struct Runs {
-    root: PathBuf,
+    around: PathBuf,
     host: String,
     folder: PathBuf,
-    pub(super) records: RunRecords<PromptRun>,
+    pub(in crate::shell) records: RunRecords<PromptRun>,
     /// `None` where the file system has no locks: then no other realm can tell that we live, and leaves everything alone.
     _lock: Option<File>,
 }
@@ -78,6 +78,14 @@ impl Runs {
     /// When the folders cannot be made.
     pub fn of_this_host(root: &Path) -> Result<Self, PromptWorkerError> {
         Self::open(root, &host())
+    }
+
+    /// As [`Self::of_this_host`], for the runs of another kind of worker, which are kept in this folder.
+    ///
+    /// # Errors
+    /// When the folders cannot be made.
+    pub fn in_folder(around: &Path) -> Result<Self, PromptWorkerError> {
+        Self::open_around(around.to_owned(), &host())
     }
 
     /// Ends the run of a worker that was killed: the duty of its guard.
@@ -94,7 +102,10 @@ impl Runs {
     /// # Errors
     /// When they cannot be made.
     pub(super) fn open(root: &Path, host: &str) -> Result<Self, PromptWorkerError> {
-        let around = root.join(TASKS).join(RUNS);
+        Self::open_around(root.join(TASKS).join(RUNS), host)
+    }
+
+    fn open_around(around: PathBuf, host: &str) -> Result<Self, PromptWorkerError> {
         // The records are for their owner only, what is around them is not.
         let failed = |error| PromptWorkerError::Root { root: around.clone(), error };
         fs::create_dir_all(&around).map_err(failed)?;
@@ -102,7 +113,7 @@ impl Runs {
         let lock = hold(&lock_file(&around, OsStr::new(&realm))).map_err(failed)?;
         let folder = around.join(realm);
         let records = RunRecords::open(&folder)?;
-        Ok(Self { root: root.to_owned(), host: host.to_owned(), folder, records, _lock: lock })
+        Ok(Self { around, host: host.to_owned(), folder, records, _lock: lock })
     }
 
     /// The same; folders that were removed meanwhile are made again.
@@ -110,7 +121,7 @@ impl Runs {
     /// # Errors
     /// As [`Self::open`].
     pub(super) fn reopen(&self) -> Result<Self, PromptWorkerError> {
-        Self::open(&self.root, &self.host)
+        Self::open_around(self.around.clone(), &self.host)
     }
 
     pub(super) fn folder_of(&self, run: &PromptRun) -> PathBuf {
@@ -118,7 +129,7 @@ impl Runs {
     }
 
     /// Ends the runs of workers that were killed together with their guards.
-    pub(super) fn sweep(&self) {
+    pub(in crate::shell) fn sweep(&self) {
         let swept = self.records.sweep(|swept| {
             log::warn!("a worker has died and left a run: {swept:?}");
             remove_folder(&self.folder_of(&swept.subject));
@@ -149,7 +160,7 @@ impl Runs {
     }
 
     /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
-    pub(super) fn remove_strays(&self) {
+    pub(in crate::shell) fn remove_strays(&self) {
         let folders = runs(&self.folder);
         let Ok(records) = self.records.list() else { return };
         for (run, path) in folders {
@@ -161,7 +172,7 @@ impl Runs {
 
     /// Removes what workers of this host have left in other realms: of an earlier boot, or of a container that is gone. Their
     /// processes went with the realm.
-    pub(super) fn remove_dead_realms(&self) {
+    pub(in crate::shell) fn remove_dead_realms(&self) {
         let Some(around) = self.folder.parent() else { return };
         let is_of_host = |folder: &PathBuf| {
             let name = folder.file_name().unwrap_or_default().to_string_lossy();

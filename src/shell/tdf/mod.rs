@@ -16,6 +16,7 @@ mod scripts;
 pub mod server;
 pub mod view;
 mod wake;
+pub mod worker;
 
 pub use error::RedisError;
 pub use manage::{CallbackError, Callbacks, Manager, ManagerError};

@@ -12,6 +12,9 @@
 //!   nothing.
 //! - Layout: either every entry is in one folder named as the tool, or run.sh and the rest stand at the top. With a
 //!   run.sh at the top, a folder named as the tool is a subfolder like any other. `./` in front is ignored.
+//!
+//! A program that is fetched from a source ([`crate::shell::source`]) is unpacked by the same rules, except for the layout: its
+//! run.sh stands at the top. It may come as a plain tar, with gzip or bzip2, or as a zip.
 
 mod error;
 mod header;
@@ -21,6 +24,7 @@ mod members;
 mod path;
 mod seal;
 mod stage;
+mod zipped;
 
 use std::fs::File;
 use std::path::Path;
@@ -70,6 +74,53 @@ impl Limits {
     pub const RATIO_FREE_BYTES: u64 = 16 * 1024 * 1024;
 }
 
+/// How the bytes of a tar are packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Packing {
+    /// Not at all.
+    None,
+    /// gzip, RFC 1952.
+    Gzip,
+    /// bzip2.
+    Bzip2,
+}
+
+/// What kind of archive a program comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// A tar.
+    Tar(Packing),
+    /// A zip with stored or deflated entries.
+    Zip,
+}
+
+/// Where run.sh stands in an archive.
+#[derive(Clone, Copy, Debug)]
+enum Layout<'a> {
+    /// In one folder named as the tool, which holds all, or at the top.
+    Tool(&'a ToolName),
+    /// At the top. The folder that is made has this name.
+    Top(&'a str),
+}
+
+impl<'a> Layout<'a> {
+    /// The name of the folder that is made.
+    fn folder(self) -> &'a str {
+        match self {
+            Self::Tool(tool) => tool.as_str(),
+            Self::Top(name) => name,
+        }
+    }
+
+    /// The folder in the archive that may hold everything.
+    fn wrapper(self) -> Option<&'a str> {
+        match self {
+            Self::Tool(tool) => Some(tool.as_str()),
+            Self::Top(_) => None,
+        }
+    }
+}
+
 /// What was unpacked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
@@ -94,6 +145,33 @@ pub fn unpack(
     unpack_with_inventory(archive, tool, into, limits, stop).map(|(unpacked, ..)| unpacked)
 }
 
+/// Unpacks an archive whose run.sh stands at the top to `into/<name>/`, by the rules of [`unpack`].
+///
+/// # Errors
+/// As [`unpack`].
+pub(in crate::shell) fn unpack_program(
+    archive: &File,
+    format: Format,
+    name: &str,
+    into: &Path,
+    limits: &Limits,
+    stop: &AtomicBool,
+) -> Result<Unpacked, ArchiveError> {
+    let watch = Watch::start(limits.timeout, stop);
+    let mut stage = Stage::create(into, Layout::Top(name), limits)?;
+    match format {
+        Format::Zip => zipped::each_member(archive, limits, watch, |member, content| stage.add(member, content))?,
+        Format::Tar(packing) => {
+            let mut members = Members::new(Input::new(archive, packing, limits, watch)?, limits);
+            while let Some(member) = members.next()? {
+                stage.add(&member, &mut members)?;
+            }
+            members.input.finish()?;
+        }
+    }
+    stage.finish()
+}
+
 /// Like [`unpack`]; also returns what it consists of, and [`Packed::digest`] of exactly the bytes that were unpacked.
 pub(super) fn unpack_with_inventory(
     archive: &File,
@@ -102,9 +180,9 @@ pub(super) fn unpack_with_inventory(
     limits: &Limits,
     stop: &AtomicBool,
 ) -> Result<(Unpacked, Inventory, u64), ArchiveError> {
-    let input = Input::new(archive, limits, Watch::start(limits.timeout, stop))?;
+    let input = Input::new(archive, Packing::Gzip, limits, Watch::start(limits.timeout, stop))?;
     let mut members = Members::new(input, limits);
-    let mut stage = Stage::create(into, tool, limits)?;
+    let mut stage = Stage::create(into, Layout::Tool(tool), limits)?;
     let mut stocktaking = Stocktaking::new(tool, limits);
     while let Some(member) = members.next()? {
         stage.add(&member, &mut members)?;
@@ -122,7 +200,7 @@ pub(super) fn inventory(
     limits: &Limits,
     stop: &AtomicBool,
 ) -> Result<(Inventory, u64), ArchiveError> {
-    let input = Input::new(archive, limits, Watch::start(limits.timeout, stop))?;
+    let input = Input::new(archive, Packing::Gzip, limits, Watch::start(limits.timeout, stop))?;
     let mut members = Members::new(input, limits);
     let mut stocktaking = Stocktaking::new(tool, limits);
     while let Some(member) = members.next()? {
@@ -172,7 +250,7 @@ pub(super) mod tests {
             }
             let file = gzip.finish().unwrap();
             let (limits, stop) = (limits(), AtomicBool::new(false));
-            let input = Input::new(&file, &limits, Watch::start(limits.timeout, &stop)).unwrap();
+            let input = Input::new(&file, Packing::Gzip, &limits, Watch::start(limits.timeout, &stop)).unwrap();
             let mut members = Members::new(input, &limits);
             let error = members.next().unwrap_err();
             assert!(matches!(error, ArchiveError::ExtensionBytes { bytes: 629_145_600, limit: 65_536 }), "{error}");

@@ -12,7 +12,7 @@ mod error;
 pub mod folder;
 mod notice;
 pub mod pack;
-mod scratch;
+pub(in crate::shell) mod scratch;
 mod section;
 pub mod validation;
 

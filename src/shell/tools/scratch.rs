@@ -17,14 +17,14 @@ use crate::shell::removal;
 const ATTEMPTS: usize = 16;
 
 /// The folder. Dropping it removes it with all that it holds.
-pub(super) struct Scratch {
+pub(in crate::shell) struct Scratch {
     path: PathBuf,
     lock: Option<OwnedFd>,
 }
 
 impl Scratch {
     /// Makes `<parent>/<prefix><pid>-<random>`, with mode 0700.
-    pub(super) fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
+    pub(in crate::shell) fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let path = unique(parent, prefix);
             DirBuilder::new().mode(0o700).create(&path)?;
@@ -35,12 +35,12 @@ impl Scratch {
         Err(io::Error::other("a folder that was just made disappears again and again"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::shell) fn path(&self) -> &Path {
         &self.path
     }
 
     /// Gives the folder another name, under which it stays. The lock on it is returned.
-    pub(super) fn rename(mut self, to: &Path) -> io::Result<Option<OwnedFd>> {
+    pub(in crate::shell) fn rename(mut self, to: &Path) -> io::Result<Option<OwnedFd>> {
         fs::rename(&self.path, to)?;
         self.path = PathBuf::new();
         Ok(self.lock.take())
@@ -56,12 +56,12 @@ impl Drop for Scratch {
 }
 
 /// A name that nobody else uses.
-pub(super) fn unique(parent: &Path, prefix: &str) -> PathBuf {
+pub(in crate::shell) fn unique(parent: &Path, prefix: &str) -> PathBuf {
     parent.join(format!("{prefix}{}-{:016x}", std::process::id(), rand::random::<u64>()))
 }
 
 /// Takes the lock on a folder; `None` when it is held or the folder is gone.
-pub(super) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
+pub(in crate::shell) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
         Ok(folder) => folder,
@@ -77,7 +77,7 @@ pub(super) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
 }
 
 /// Removes what makers that are no more left in `parent` under `prefix`.
-pub(super) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
+pub(in crate::shell) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
     for item in fs::read_dir(parent)? {
         let item = item?;
         if item.file_name().as_encoded_bytes().starts_with(prefix.as_bytes())
@@ -90,7 +90,7 @@ pub(super) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
 }
 
 /// Removes a folder, whoever else may be doing the same.
-pub(super) fn remove(path: &Path) {
+pub(in crate::shell) fn remove(path: &Path) {
     if let Err(error) = removal::remove_and_unmount(path) {
         log::warn!("{error}");
     }

@@ -11,11 +11,12 @@ use super::super::super::signals::{Signals, with_clean_mask};
 use super::CallbackError;
 use crate::protocol::tdf::Task;
 
-/// Runs a line of a shell. Says whether a signal has come meanwhile: the first one ends the command politely, the second one at once.
+/// Runs a line of a shell. Notes whether a signal has come meanwhile, however the command ends: the first one ends it politely, the
+/// second one at once.
 ///
 /// # Errors
 /// When it cannot be started, or has not exited with 0.
-pub fn run(line: &str, task: &Task, signals: &mut Signals) -> Result<bool, CallbackError> {
+pub fn run(line: &str, task: &Task, signals: &mut Signals, is_stopping: &mut bool) -> Result<(), CallbackError> {
     let mut command = Command::new("/bin/sh");
     command.args(["-c", line]).stdin(Stdio::piped());
     let mut child = with_clean_mask(|| command.spawn()).map_err(|error| format!("cannot start /bin/sh: {error}"))?;
@@ -30,8 +31,9 @@ pub fn run(line: &str, task: &Task, signals: &mut Signals) -> Result<bool, Callb
             }
         });
         let came = wait(&mut child, signals).map_err(|error| format!("cannot wait for the command: {error}"))?;
+        *is_stopping |= came;
         let status = child.wait().map_err(|error| format!("cannot wait for the command: {error}"))?;
-        if status.success() { Ok(came) } else { Err(format!("{line:?} ended with {status}").into()) }
+        if status.success() { Ok(()) } else { Err(format!("{line:?} ended with {status}").into()) }
     })
 }
 

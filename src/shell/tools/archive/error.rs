@@ -125,6 +125,14 @@ pub enum ArchiveError {
         /// What the decompressor said.
         cause: io::Error,
     },
+    /// Not what its name says, or its checksum does not match.
+    #[error("it is not {format} or is damaged: {cause}")]
+    Damaged {
+        /// What its name says.
+        format: &'static str,
+        /// What the reader said.
+        cause: io::Error,
+    },
     /// It ends too early.
     #[error("it is cut off")]
     Truncated,
@@ -183,6 +191,10 @@ impl ArchiveError {
 
     pub(super) fn write(path: &[u8], cause: impl Into<io::Error>) -> Self {
         Self::Write { path: shown(path), cause: cause.into() }
+    }
+
+    pub(super) fn damaged(format: &'static str, cause: impl Into<io::Error>) -> Self {
+        Self::Damaged { format, cause: cause.into() }
     }
 
     pub(super) fn path(path: &[u8], why: &'static str) -> Self {

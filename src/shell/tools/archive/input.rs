@@ -6,14 +6,15 @@
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, Limits, Packing};
 use crate::shell::clock;
 use crate::types::Mono;
 
@@ -105,36 +106,98 @@ impl Read for Packed<'_> {
     }
 }
 
+/// Seeking moves no cursor but our own. The digest is that of the bytes in the order of reading.
+impl Seek for Packed<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(from) => self.size.checked_add_signed(from),
+            SeekFrom::Current(from) => self.at.checked_add_signed(from),
+        };
+        self.at = at.filter(|at| *at <= self.size).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+type Buffered<'a> = BufReader<Packed<'a>>;
+
+/// The bytes of a tar. Several gzip members are one stream, as RFC 1952 and `gzip -d` have it, and so are several of bzip2. What
+/// stands behind the last member and is not a member is an error of the decoder.
+enum Decoder<'a> {
+    Plain(Buffered<'a>),
+    // Its state is by far the largest.
+    Gzip(Box<MultiGzDecoder<Buffered<'a>>>),
+    Bzip2(MultiBzDecoder<Buffered<'a>>),
+}
+
+impl Read for Decoder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(reader) => reader.read(buffer),
+            Self::Gzip(decoder) => decoder.read(buffer),
+            Self::Bzip2(decoder) => decoder.read(buffer).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    ArchiveError::damaged("bzip2", error).into()
+                }
+                _ => error,
+            }),
+        }
+    }
+}
+
+/// How much an archive has given, against what it may.
+pub(super) struct Budget<'a> {
+    limits: &'a Limits,
+    packed: u64,
+    unpacked: u64,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) const fn of(packed: &Packed<'_>, limits: &'a Limits) -> Self {
+        Self { limits, packed: packed.size, unpacked: 0 }
+    }
+
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), ArchiveError> {
+        let (limits, packed) = (self.limits, self.packed);
+        self.unpacked = self.unpacked.saturating_add(bytes as u64);
+        if self.unpacked > limits.unpacked_bytes {
+            return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes });
+        }
+        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
+        if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
+            return Err(ArchiveError::Ratio { packed, limit: limits.ratio });
+        }
+        Ok(())
+    }
+
+    /// Bytes that may still come.
+    pub(super) const fn left(&self) -> u64 {
+        self.limits.unpacked_bytes.saturating_sub(self.unpacked)
+    }
+}
+
 /// The decompressor, and the count of what it gave.
 struct Meter<'a> {
-    // Several gzip members are one stream, as RFC 1952 and `gzip -d` have it. What stands behind the last member and is
-    // not a member is an error of the decoder.
-    gzip: MultiGzDecoder<BufReader<Packed<'a>>>,
-    limits: &'a Limits,
+    decoder: Decoder<'a>,
+    budget: Budget<'a>,
     watch: Watch<'a>,
-    unpacked: u64,
 }
 
 impl<'a> Meter<'a> {
     fn packed(&self) -> &Packed<'a> {
-        self.gzip.get_ref().get_ref()
+        match &self.decoder {
+            Decoder::Plain(reader) => reader.get_ref(),
+            Decoder::Gzip(decoder) => decoder.get_ref().get_ref(),
+            Decoder::Bzip2(decoder) => decoder.get_ref().get_ref(),
+        }
     }
 }
 
 impl Read for Meter<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.watch.check()?;
-        let n = self.gzip.read(buffer)?;
-        self.unpacked += n as u64;
-        let limits = self.limits;
-        if self.unpacked > limits.unpacked_bytes {
-            return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes }.into());
-        }
-        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
-        let packed = self.packed().size;
-        if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
-            return Err(ArchiveError::Ratio { packed, limit: limits.ratio }.into());
-        }
+        let n = self.decoder.read(buffer)?;
+        self.budget.spend(n)?;
         Ok(n)
     }
 }
@@ -146,9 +209,21 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(file: &'a File, limits: &'a Limits, watch: Watch<'a>) -> Result<Self, ArchiveError> {
-        let packed = BufReader::with_capacity(CHUNK_BYTES, Packed::new(file, limits, watch)?);
-        let meter = Meter { gzip: MultiGzDecoder::new(packed), limits, watch, unpacked: 0 };
+    pub(super) fn new(
+        file: &'a File,
+        packing: Packing,
+        limits: &'a Limits,
+        watch: Watch<'a>,
+    ) -> Result<Self, ArchiveError> {
+        let packed = Packed::new(file, limits, watch)?;
+        let budget = Budget::of(&packed, limits);
+        let packed = BufReader::with_capacity(CHUNK_BYTES, packed);
+        let decoder = match packing {
+            Packing::None => Decoder::Plain(packed),
+            Packing::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(packed))),
+            Packing::Bzip2 => Decoder::Bzip2(MultiBzDecoder::new(packed)),
+        };
+        let meter = Meter { decoder, budget, watch };
         Ok(Self { reader: BufReader::with_capacity(CHUNK_BYTES, meter), offset: 0 })
     }
 
@@ -163,7 +238,7 @@ impl<'a> Input<'a> {
 
     /// Bytes that the decompressor may still give.
     pub(super) fn left(&self) -> u64 {
-        self.reader.get_ref().limits.unpacked_bytes.saturating_sub(self.offset)
+        self.reader.get_ref().budget.limits.unpacked_bytes.saturating_sub(self.offset)
     }
 
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<(), ArchiveError> {
@@ -210,6 +285,6 @@ impl<'a> Input<'a> {
     /// What the decompressor gave so far, including what nobody took yet.
     #[cfg(test)]
     pub(super) fn decompressed(&self) -> u64 {
-        self.reader.get_ref().unpacked
+        self.reader.get_ref().budget.unpacked
     }
 }

@@ -46,6 +46,26 @@ struct Extension {
     pax: bool,
 }
 
+/// Where the content of a file comes from.
+pub(super) trait Content {
+    /// Hands exactly `bytes` bytes to `take`, in chunks.
+    fn content(
+        &mut self,
+        bytes: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError>;
+}
+
+impl Content for Members<'_> {
+    fn content(
+        &mut self,
+        bytes: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        self.content(bytes, take)
+    }
+}
+
 /// Reads members. After a [`Kind::File`] its content must be taken with [`Members::content`].
 pub(super) struct Members<'a> {
     pub(super) input: Input<'a>,

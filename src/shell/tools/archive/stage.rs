@@ -14,12 +14,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, linkat, mkdirat
 use rustix::io::Errno;
 
 use super::error::shown;
-use super::members::{Kind, Member, Members};
+use super::members::{Content, Kind, Member};
 use super::path::{InnerPath, check_symlink, names};
-use super::{ArchiveError, Limits, Unpacked};
+use super::{ArchiveError, Layout, Limits, Unpacked};
 use crate::shell::removal;
 use crate::shell::tools::RUN_SCRIPT;
-use crate::types::ToolName;
 
 /// A tool's name never begins with a dot, so this never meets one.
 const STAGE_NAME: &str = ".unpacking";
@@ -31,7 +30,7 @@ pub(super) struct Stage<'a> {
     into: &'a Path,
     dir: PathBuf,
     root: OwnedFd,
-    tool: &'a ToolName,
+    layout: Layout<'a>,
     limits: &'a Limits,
     /// The folder of the last entry: most often that of the next one too.
     recent: Option<(Vec<u8>, OwnedFd)>,
@@ -42,8 +41,8 @@ pub(super) struct Stage<'a> {
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn create(into: &'a Path, tool: &'a ToolName, limits: &'a Limits) -> Result<Self, ArchiveError> {
-        let target = into.join(tool.as_str());
+    pub(super) fn create(into: &'a Path, layout: Layout<'a>, limits: &'a Limits) -> Result<Self, ArchiveError> {
+        let target = into.join(layout.folder());
         if fs::symlink_metadata(&target).is_ok() {
             return Err(path_error(&target, Errno::EXIST));
         }
@@ -54,7 +53,7 @@ impl<'a> Stage<'a> {
             into,
             dir,
             root,
-            tool,
+            layout,
             limits,
             recent: None,
             symlinks: Vec::new(),
@@ -64,13 +63,13 @@ impl<'a> Stage<'a> {
     }
 
     /// Makes one member, taking its content from `members`.
-    pub(super) fn add(&mut self, member: &Member, members: &mut Members<'_>) -> Result<(), ArchiveError> {
+    pub(super) fn add(&mut self, member: &Member, members: &mut dyn Content) -> Result<(), ArchiveError> {
         let Member { path, kind, mode } = member;
         if path.is_root() {
             return Ok(());
         }
-        let in_folder = path.top() == self.tool.as_str().as_bytes() && (path.depth() > 1 || *kind == Kind::Folder);
-        if !in_folder && self.beside.is_none() {
+        let is_inside = |tool: &str| path.top() == tool.as_bytes() && (path.depth() > 1 || *kind == Kind::Folder);
+        if !self.layout.wrapper().is_some_and(is_inside) && self.beside.is_none() {
             self.beside = Some(path.clone());
         }
         match kind {
@@ -90,10 +89,11 @@ impl<'a> Stage<'a> {
     /// Decides the layout, makes the symbolic links, checks run.sh and gives the folder its name.
     pub(super) fn finish(mut self) -> Result<Unpacked, ArchiveError> {
         self.recent = None;
-        let tool = self.tool.as_str();
+        let name = self.layout.folder();
         // An archive is one folder named as the tool, or the content of that folder. The second holds unless every
         // single entry is in such a folder: a tool may well have a subfolder of its own name beside its run.sh.
-        let wrapped = self.beside.is_none() && statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let is_there = |tool: &str| statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let wrapped = self.beside.is_none() && self.layout.wrapper().is_some_and(is_there);
         let tops = usize::from(wrapped);
         for (path, target) in std::mem::take(&mut self.symlinks) {
             check_symlink(path.as_bytes(), &target, path.depth() - 1 - tops, self.limits)?;
@@ -101,9 +101,9 @@ impl<'a> Stage<'a> {
             let folder = self.folder(parent)?;
             symlinkat(target.as_slice(), folder, name).map_err(|errno| made_error(&path, errno))?;
         }
-        let folder = if wrapped { self.dir.join(tool) } else { self.dir.clone() };
+        let folder = if wrapped { self.dir.join(name) } else { self.dir.clone() };
         self.check_script(&folder, wrapped)?;
-        let target = self.into.join(tool);
+        let target = self.into.join(name);
         fs::rename(&folder, &target).map_err(|cause| path_error(&target, cause))?;
         Ok(self.made)
     }
@@ -124,7 +124,7 @@ impl<'a> Stage<'a> {
         path: &InnerPath,
         mode: u32,
         bytes: u64,
-        members: &mut Members<'_>,
+        members: &mut dyn Content,
     ) -> Result<(), ArchiveError> {
         self.count()?;
         let (parent, name) = path.split();
@@ -132,7 +132,7 @@ impl<'a> Stage<'a> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(folder, name, flags, Mode::from_raw_mode(mode | 0o600));
         let mut file = File::from(file.map_err(|errno| made_error(path, errno))?);
-        members.content(bytes, |chunk| {
+        members.content(bytes, &mut |chunk| {
             file.write_all(chunk).map_err(|cause| ArchiveError::write(path.as_bytes(), cause))
         })?;
         self.made.bytes += bytes;
@@ -203,9 +203,9 @@ impl<'a> Stage<'a> {
     }
 
     fn no_script(&self, wrapped: bool) -> ArchiveError {
-        let tool = self.tool.as_str();
+        let tool = self.layout.wrapper().unwrap_or_default();
         match &self.beside {
-            Some(beside) if !wrapped && self.dir.join(tool).join(RUN_SCRIPT).is_file() => {
+            Some(beside) if !wrapped && !tool.is_empty() && self.dir.join(tool).join(RUN_SCRIPT).is_file() => {
                 ArchiveError::Layout { beside: shown(beside.as_bytes()), tool: tool.to_owned() }
             }
             _ => ArchiveError::NoScript,
