@@ -87,7 +87,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 round,
                 tool: tool.clone(),
                 fields: fields.clone(),
-                slack: Duration::ZERO,
+                batch_delay: Duration::ZERO,
                 lease: None,
             })),
         );

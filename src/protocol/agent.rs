@@ -21,7 +21,7 @@ pub struct Job {
     /// What was submitted.
     pub fields: Fields,
     /// How late all but the end of it may be reported.
-    pub slack: Duration,
+    pub batch_delay: Duration,
     /// The term of its lease, if it must be ended when the controller is not heard.
     pub lease: Option<Duration>,
 }
@@ -221,8 +221,8 @@ pub fn decode(frame: &[u8]) -> Option<ToAgent> {
             let mut submitted = fields.clone();
             submitted.retain(|name, _| !task::is_ours(name));
             let millis = |name| number(&fields, name).map(|millis| Duration::from_millis(millis.into()));
-            let (slack, lease) = (millis(words::SLACK).unwrap_or_default(), millis(words::LEASE));
-            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, slack, lease })))
+            let (batch_delay, lease) = (millis(words::SLACK).unwrap_or_default(), millis(words::LEASE));
+            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, batch_delay, lease })))
         }
         _ => None,
     }

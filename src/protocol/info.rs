@@ -139,7 +139,7 @@ mod tests {
             round: Round(0),
             tool: ToolName::new("test").unwrap(),
             fields,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             lease: None,
         }
     }

@@ -289,7 +289,7 @@ impl State {
             dispatched_at: self.moment(words::DISPATCH_TIME)?,
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
         }))
@@ -370,7 +370,7 @@ mod tests {
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: None,
         })

@@ -308,8 +308,8 @@ fn write_heartbeat(reply: &Reply, writer: &mut ObjectWriter<'_>) {
 
 fn write_job(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     task::write(record, writer);
-    if let Some(slack) = Some(record.slack()).filter(|slack| !slack.is_zero()) {
-        writer.literal(words::SLACK, slack.as_millis());
+    if let Some(batch_delay) = Some(record.batch_delay()).filter(|batch_delay| !batch_delay.is_zero()) {
+        writer.literal(words::SLACK, batch_delay.as_millis());
     }
     if let Some(lease) = record.lease() {
         writer.literal(words::LEASE, lease.term.as_millis());

@@ -134,8 +134,8 @@ impl TaskRecord {
 
     /// How late what is said of its present or last run may be.
     #[must_use]
-    pub fn slack(&self) -> Duration {
-        self.last_run().map(|run| run.slack).unwrap_or_default()
+    pub fn batch_delay(&self) -> Duration {
+        self.last_run().map(|run| run.batch_delay).unwrap_or_default()
     }
 
     /// The result of the run, once there is one.
@@ -197,7 +197,7 @@ pub struct Assignment {
     /// Whether its agent may be told only when that it has the task is stored. It is not stored itself.
     pub after_commit: bool,
     /// How late what is said of it may be, because others wait as well. It is not stored.
-    pub slack: Duration,
+    pub batch_delay: Duration,
     /// What the agent has said of it so far.
     pub times: PhaseTimes,
     /// What holds the run of an exclusive task. Boxed: most have none.

@@ -86,7 +86,7 @@ impl Controller {
                 dispatched_at: now.wall,
                 dispatched: None,
                 after_commit: false,
-                slack: Duration::ZERO,
+                batch_delay: Duration::ZERO,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, id),
             },

@@ -7,7 +7,7 @@ use super::agent::{Agent, Life, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::leases::Remains;
 use super::report::outcome_of;
-use super::slack;
+use super::batch_delay;
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
@@ -237,8 +237,8 @@ impl Controller {
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);
         if let Some(task) = self.task_for(now, id) {
-            let slack = self.tasks.get(task).map(|record| slack::after_queuing(now.wall, record)).unwrap_or_default();
-            return self.assign(now, task, id, slack).into();
+            let batch_delay = self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
+            return self.assign(now, task, id, batch_delay).into();
         }
         match wait {
             None => reply::no_task().into(),
@@ -300,7 +300,7 @@ impl Controller {
         self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
     }
 
-    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
+    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
@@ -315,7 +315,7 @@ impl Controller {
                 dispatched_at: now.wall,
                 dispatched: Some(now.mono),
                 after_commit: self.is_told_after_commit(task, agent),
-                slack,
+                batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
             },

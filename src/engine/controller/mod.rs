@@ -11,7 +11,7 @@
 //! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
 //! slots, with the [`tools`] of each, and [`looks`] for those that none has; [`adopt`] the runs that agents had before this start;
 //! [`leases`] which void runs are waited for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the
-//! [`sequencer`], around the [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The
+//! [`sequencer`], around the [`Controller`], what leaves when, with the [`commit_queue`]; [`batch_delay`] how late it may be said. The
 //! phases of a task stand in
 //! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
 //! time alone in [`calendar`].
@@ -43,7 +43,7 @@ mod restore;
 mod retention;
 mod scan;
 mod sequencer;
-mod slack;
+mod batch_delay;
 mod tasks;
 mod tool_sets;
 mod tools;

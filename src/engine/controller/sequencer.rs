@@ -257,7 +257,7 @@ impl<R: Clone> Sequencer<R> {
                     self.departures.push_back(Departure::Publish(message));
                 }
                 Effect::Push(record) => {
-                    let by = now.mono + record.slack();
+                    let by = now.mono + record.batch_delay();
                     if claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {

@@ -130,8 +130,8 @@ pub enum Timer {
     Hold,
     /// run.sh was busy and may be free by now.
     Respawn,
-    /// The slack of a report is over.
-    Slack,
+    /// The batch delay of a report is over.
+    BatchDelay,
     /// The lease of the run is over.
     Lease,
     /// The controller does not confirm the last result of a stopping agent.
@@ -187,10 +187,10 @@ impl Slot {
         }
         let by = self.report_by?;
         if now.mono < by && !self.run.is_finished() {
-            self.timers.set(Timer::Slack, by);
+            self.timers.set(Timer::BatchDelay, by);
             return None;
         }
-        self.timers.clear(&Timer::Slack);
+        self.timers.clear(&Timer::BatchDelay);
         self.report_by = None;
         if self.link.is_up() { self.report(now).map(Effect::Send) } else { None }
     }
@@ -208,7 +208,7 @@ impl Slot {
                 Timer::Heartbeat => self.heartbeat(now),
                 Timer::Signal | Timer::Hold | Timer::Respawn => self.run_timer(now, timer),
                 // The report is the next effect.
-                Timer::Slack => {}
+                Timer::BatchDelay => {}
                 Timer::Lease => self.end_lease(now),
                 Timer::Patience => self.give_up_results(now),
                 Timer::Farewell => self.effects.push_back(Effect::Exit(Ending::Unheard)),
@@ -370,8 +370,8 @@ impl Slot {
 
     /// There is something to tell of the run, if there is one.
     fn report_soon(&mut self, now: Now) {
-        if let Some(slack) = self.run.slack() {
-            self.report_by.get_or_insert(now.mono + slack);
+        if let Some(batch_delay) = self.run.batch_delay() {
+            self.report_by.get_or_insert(now.mono + batch_delay);
         }
     }
 

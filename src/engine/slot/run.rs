@@ -119,8 +119,8 @@ impl Run {
         self.taken().map(|run| (run.job.task, run.job.round))
     }
 
-    pub(super) fn slack(&self) -> Option<Duration> {
-        self.taken().map(|run| run.job.slack)
+    pub(super) fn batch_delay(&self) -> Option<Duration> {
+        self.taken().map(|run| run.job.batch_delay)
     }
 
     /// Its result will not be reported.
@@ -344,7 +344,7 @@ impl Slot {
     pub(super) fn release(&mut self, now: Now) {
         self.run.clear();
         self.report_by = None;
-        self.timers.clear(&Timer::Slack);
+        self.timers.clear(&Timer::BatchDelay);
         self.apply(now);
         self.leave_if_done(now);
     }

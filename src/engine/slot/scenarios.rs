@@ -145,7 +145,7 @@ fn job(number: u64) -> Job {
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
         fields: Fields::new(),
-        slack: Duration::ZERO,
+        batch_delay: Duration::ZERO,
         lease: None,
     }
 }
@@ -829,10 +829,10 @@ fn the_kill_of_a_round_does_not_end_the_next_one() {
 }
 
 #[test]
-fn a_short_run_with_slack_is_told_in_one_report() {
+fn a_short_run_with_batch_delay_is_told_in_one_report() {
     let mut host = Host::idle();
-    let slack = Duration::from_millis(8);
-    let job = Job { slack, ..job(1) };
+    let batch_delay = Duration::from_millis(8);
+    let job = Job { batch_delay, ..job(1) };
     assert_eq!(host.answer(ToAgent::Job(Box::new(job.clone()))), [Effect::Prepare(Box::new(job.clone()))]);
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(host.settle(), [Effect::Spawn]);
@@ -847,19 +847,19 @@ fn a_short_run_with_slack_is_told_in_one_report() {
     let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
     assert_eq!((report.phase, report.times.run.is_some()), (Phase::Finished, true));
     assert!(report.wait.is_some(), "it asks for the next task");
-    assert!(host.pass(slack * 2).iter().all(is_heartbeat));
+    assert!(host.pass(batch_delay * 2).iter().all(is_heartbeat));
 }
 
 #[test]
-fn a_long_run_is_told_of_when_its_slack_is_over() {
+fn a_long_run_is_told_of_when_its_batch_delay_has_passed() {
     let mut host = Host::idle();
-    let slack = Duration::from_millis(8);
-    host.answer(ToAgent::Job(Box::new(Job { slack, ..job(1) })));
-    host.pass(slack / 2);
+    let batch_delay = Duration::from_millis(8);
+    host.answer(ToAgent::Job(Box::new(Job { batch_delay, ..job(1) })));
+    host.pass(batch_delay / 2);
     host.slot.handle_prepared(host.now, Ok(()));
     host.slot.handle_spawned(host.now, Ok(()));
     assert_eq!(host.settle(), [Effect::Spawn]);
-    let told = host.pass(slack / 2);
+    let told = host.pass(batch_delay / 2);
     let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
     assert_eq!(report.phase, Phase::Running);
 }

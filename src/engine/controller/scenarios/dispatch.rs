@@ -46,23 +46,23 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
 
 /// A service with free agents says everything at once; in a busy one, what is said may share its way.
 #[test]
-fn only_a_task_that_had_to_queue_leaves_slack() {
+fn only_a_task_that_had_to_queue_has_a_batch_delay() {
     let mut world = World::new();
     let ticket = world.park("a");
     let at_once = world.task();
     assert!(matches!(&world.replies[..], [(t, Reply::Assigned(_))] if *t == ticket));
     let (short, long, later) = (world.task(), world.task(), world.task());
-    let slacks = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, slack)| {
+    let batch_delays = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, batch_delay)| {
         world.pass(Duration::from_millis(wait));
         assert_eq!(world.apply("b"), Some((task, Round(0))));
         world.report("b", task, Round(0), Phase::Finished);
-        (world.record(task).slack(), Duration::from_millis(slack))
+        (world.record(task).batch_delay(), Duration::from_millis(batch_delay))
     });
-    assert_eq!(world.record(at_once).slack(), Duration::ZERO);
-    for (slack, expected) in slacks {
-        assert_eq!(slack, expected);
+    assert_eq!(world.record(at_once).batch_delay(), Duration::ZERO);
+    for (batch_delay, expected) in batch_delays {
+        assert_eq!(batch_delay, expected);
     }
-    assert_eq!(world.record(later).slack(), Duration::ZERO, "nothing runs");
+    assert_eq!(world.record(later).batch_delay(), Duration::ZERO, "nothing runs");
 }
 
 /// Promise 1: what is promised comes after the records that it rests on.
