@@ -440,7 +440,7 @@ mod tests {
             retry_delay: Duration::from_nanos(1_234_567_891),
             fail_on_stderr: true,
             priority: -100,
-            needs: crate::types::Needs {
+            needs: crate::types::Requirements {
                 gates: Labels::parse("a,b").unwrap(),
                 tags: Labels::parse("c").unwrap(),
                 exclusive: true,

@@ -6,7 +6,7 @@ use super::{AgentId, Label, Labels, TaskId, Wall};
 
 /// What a start must meet: part of a policy. Tasks with equal needs wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Needs {
+pub struct Requirements {
     /// The gates that each start must pass: `__GATE__`.
     pub gates: Labels,
     /// What an agent must have: `__TAGS__`.
@@ -27,7 +27,7 @@ pub struct Offer {
 impl Offer {
     /// Whether an agent that offers this can run a task with these needs.
     #[must_use]
-    pub fn meets(&self, needs: &Needs) -> bool {
+    pub fn meets(&self, needs: &Requirements) -> bool {
         needs.tags.are_within(&self.tags) && (self.leases || !needs.exclusive)
     }
 }

@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use super::{Labels, Needs, Wall};
+use super::{Labels, Requirements, Wall};
 
 /// The policy of one task. Tasks that demand nothing share the defaults of the configuration.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Policy {
     /// Higher goes first: `__PRIORITY__`, from -100 to 100.
     pub priority: i8,
     /// What a start must meet beside the time: `__GATE__`, `__TAGS__` and `__EXCLUSIVE__`.
-    pub needs: Needs,
+    pub needs: Requirements,
     /// Whether FINISHED is pushed until the receiver confirms it: `__PUSH_ACK__`.
     pub push_ack: bool,
 }

@@ -6,7 +6,7 @@ use llts::protocol::json::{self, FieldLimits};
 use llts::types::{Phase, Scalar, TaskId, TaskRecord, TaskState};
 
 use crate::controller::ReplyTo;
-use crate::demands::{Deed, GATES, GatePlan, gate_name};
+use crate::policy_fields::{Deed, GATES, GatePlan, gate_name};
 use crate::dice::{Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::model::Model;
@@ -106,9 +106,9 @@ impl World {
             body += &format!(r#","__ADDRESS__":"{ADDRESS}""#);
         }
         let (request, now) = (self.clients.requests.len(), self.clock(self.server.clock_offset));
-        body += &task.demands.fields(now, request);
+        body += &task.policy_fields.fields(now, request);
         body += "}";
-        if task.demands.doubled {
+        if task.policy_fields.doubled {
             self.ask(Ask::Submit(plan), body.clone());
         }
         self.ask(Ask::Submit(plan), body);
@@ -232,14 +232,14 @@ impl World {
             (Ask::Submit(_), -1009) => return,
             // The store was in trouble. Some clients leave it at that.
             (Ask::Submit(plan), -1008) => {
-                if attempt > 0 || self.plan.tasks[plan].demands.doubled || self.dice.chance(700) {
+                if attempt > 0 || self.plan.tasks[plan].policy_fields.doubled || self.dice.chance(700) {
                     return;
                 }
                 self.model.refused(&self.clients.requests[request].body);
             }
             (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.
-            (Ask::Submit(plan), -1007) if self.plan.tasks[plan].demands.has_an_end() => {}
+            (Ask::Submit(plan), -1007) if self.plan.tasks[plan].policy_fields.has_an_end() => {}
             (Ask::Submit(plan), 0) => {
                 let task = text("__TASK_ID__").and_then(|id| id.parse().ok()).expect("an accepted task has an id");
                 let duplicate = answer.get("__DUPLICATE__").and_then(Scalar::as_bool).unwrap_or_default();
@@ -270,8 +270,8 @@ impl World {
         if let Some(delay) = kill_after {
             self.order_after(delay, Order::Kill(task));
         }
-        let demands = self.plan.tasks[plan].demands.clone();
-        if let Some((delay, length)) = demands.held {
+        let policy_fields = self.plan.tasks[plan].policy_fields.clone();
+        if let Some((delay, length)) = policy_fields.held {
             self.order_after(delay, Order::Hold(task));
             self.order_after(delay + length, Order::Release(task));
         }
@@ -279,7 +279,7 @@ impl World {
             let delay = self.dice.skewed(0..=4 * SECOND);
             self.order_after(delay, Order::Look(task));
         }
-        for delay in demands.retries {
+        for delay in policy_fields.retries {
             self.order_after(delay, Order::Retry(task));
         }
         let query = format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{task}""#);

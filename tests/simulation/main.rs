@@ -10,7 +10,7 @@
 //! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
 //! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
 //! | [`tools`] | which agent has which tools |
-//! | [`demands`] | what submitters demand, and what operators do |
+//! | [`policy_fields`] | what submitters demand, and what operators do |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
 //! | [`rules`] | the rules of policies, checked with every decision |
@@ -24,7 +24,7 @@ mod agent;
 mod checks;
 mod client;
 mod controller;
-mod demands;
+mod policy_fields;
 mod dice;
 mod event;
 mod faults;

@@ -9,7 +9,7 @@ use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Needs, Now, Offer, Round, TaskId, ToolSet};
+use crate::types::{AgentId, Requirements, Now, Offer, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
@@ -263,14 +263,14 @@ impl Agents {
     }
 
     /// Whether there is an agent that is not lost, may get tasks, meets these needs and has, by `has`, the tool.
-    pub(super) fn any_with(&self, needs: &Needs, has: impl Fn(SetId) -> bool) -> bool {
+    pub(super) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
         self.all_with(needs, has).next().is_some()
     }
 
     /// The agents that are not lost, may get tasks, meet these needs and have, by `has`, the tool.
     pub(super) fn all_with(
         &self,
-        needs: &Needs,
+        needs: &Requirements,
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter().filter(move |(_, agent)| {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use super::LOOK_INTERVAL;
 use crate::engine::gate::Gate;
-use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Needs, Now};
+use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Requirements, Now};
 
 #[derive(Debug, Default)]
 struct Entry {
     gate: Gate,
-    lines: BTreeSet<Arc<Needs>>,
+    lines: BTreeSet<Arc<Requirements>>,
     /// When to look at it again.
     due: Option<Mono>,
 }
@@ -43,7 +43,7 @@ impl Gates {
     }
 
     /// A line is made whose tasks must pass these gates.
-    pub(super) fn join(&mut self, now: Now, needs: &Arc<Needs>) {
+    pub(super) fn join(&mut self, now: Now, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             let entry = self.gates.entry(name.clone()).or_default();
             entry.lines.insert(Arc::clone(needs));
@@ -55,7 +55,7 @@ impl Gates {
     }
 
     /// A line is gone.
-    pub(super) fn part(&mut self, needs: &Arc<Needs>) {
+    pub(super) fn part(&mut self, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.lines.remove(needs);
@@ -72,24 +72,24 @@ impl Gates {
     }
 
     /// The lines that must pass a gate.
-    pub(super) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Needs>> {
+    pub(super) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Requirements>> {
         self.gates.get(name).into_iter().flat_map(|entry| entry.lines.iter().cloned())
     }
 
-    pub(super) fn start(&mut self, at: Mono, needs: &Needs) {
+    pub(super) fn start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.start(at);
         }
     }
 
     /// One that is running started before the controller did.
-    pub(super) fn resume(&mut self, needs: &Needs) {
+    pub(super) fn resume(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.resume();
         }
     }
 
-    pub(super) fn end(&mut self, needs: &Needs) {
+    pub(super) fn end(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.end();
@@ -99,7 +99,7 @@ impl Gates {
     }
 
     /// One that started before the controller did.
-    pub(super) fn note_start(&mut self, at: Mono, needs: &Needs) {
+    pub(super) fn note_start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.note_start(at);
@@ -108,12 +108,12 @@ impl Gates {
     }
 
     /// Whether every gate of these needs lets one more pass.
-    pub(super) fn admit(&self, now: Now, needs: &Needs) -> bool {
+    pub(super) fn admit(&self, now: Now, needs: &Requirements) -> bool {
         needs.gates.is_empty() || self.obstacle(now, needs).is_none()
     }
 
     /// The first gate that lets nobody pass.
-    pub(super) fn obstacle(&self, now: Now, needs: &Needs) -> Option<(Label, GateVerdict)> {
+    pub(super) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
         needs.gates.iter().find_map(|name| {
             let (verdict, _) = self.gates.get(name)?.gate.verdict(now);
             (verdict != GateVerdict::Open).then(|| (name.clone(), verdict))
@@ -175,7 +175,7 @@ impl Gates {
     }
 
     /// Whether a gate is full, or is to be looked at later.
-    pub(super) fn may_be_shut(&self, needs: &Needs) -> bool {
+    pub(super) fn may_be_shut(&self, needs: &Requirements) -> bool {
         needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
             let full = |max| entry.gate.running() >= max;
             entry.due.is_some() || entry.gate.settings().running_max.is_some_and(full)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool_sets::SetId;
-use crate::types::{AgentId, Needs, Offer};
+use crate::types::{AgentId, Requirements, Offer};
 
 /// The agents that wait, longest first: by their tools, then by what they offer. No map or set in it is empty.
 #[derive(Debug, Default)]
@@ -47,7 +47,7 @@ impl Parked {
 
     /// The agent with these tools that a task with these needs gets: of those with the fewest tags, without leases if there are such,
     /// the one that has waited longest, so that special agents stay free for the tasks that need them.
-    pub(super) fn best(&self, set: SetId, needs: &Needs) -> Option<Suited<'_>> {
+    pub(super) fn best(&self, set: SetId, needs: &Requirements) -> Option<Suited<'_>> {
         let suited = self.0.get(&set)?.iter().filter(|(offer, _)| offer.meets(needs));
         let first = suited.filter_map(|(offer, parked)| {
             let (number, id) = parked.first()?;

@@ -22,7 +22,7 @@ use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{
-    AgentId, Holdup, Label, Needs, Now, Offer, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+    AgentId, Holdup, Label, Requirements, Now, Offer, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
 };
 
 /// The tasks with equal needs.
@@ -38,11 +38,11 @@ struct Line {
 }
 
 /// The open lines in the order of their heads, for each set of tools.
-type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Needs>)>>;
+type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Requirements>)>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    lines: BTreeMap<Arc<Needs>, Line>,
+    lines: BTreeMap<Arc<Requirements>, Line>,
     open: OpenLines,
     delayed: BTreeSet<(Wall, TaskId)>,
     pub(super) gates: Gates,
@@ -66,7 +66,7 @@ impl Queue {
     }
 
     /// How many different needs wait, unless these are among them.
-    pub(super) fn other_needs(&self, needs: &Needs) -> usize {
+    pub(super) fn other_needs(&self, needs: &Requirements) -> usize {
         if self.lines.contains_key(needs) { 0 } else { self.lines.len() }
     }
 
@@ -154,21 +154,21 @@ impl Queue {
     }
 
     /// A run of a task begins: it passes its gates.
-    pub(super) fn start(&mut self, now: Now, needs: &Needs) {
+    pub(super) fn start(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.start(now.mono, needs));
     }
 
     /// A run had begun before the controller did; when, is noted apart from it.
-    pub(super) fn resume(&mut self, now: Now, needs: &Needs) {
+    pub(super) fn resume(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.resume(needs));
     }
 
     /// A run is over.
-    pub(super) fn end(&mut self, now: Now, needs: &Needs) {
+    pub(super) fn end(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.end(needs));
     }
 
-    fn pass(&mut self, now: Now, needs: &Needs, change: impl FnOnce(&mut Gates)) {
+    fn pass(&mut self, now: Now, needs: &Requirements, change: impl FnOnce(&mut Gates)) {
         if !needs.gates.is_empty() {
             change(&mut self.gates);
             self.refresh_gated(now, needs.gates.iter());
@@ -189,7 +189,7 @@ impl Queue {
 
     /// Opens or closes a line, and notes its head for the sets that serve the lane of `tool`; for all, where every lane may have
     /// changed.
-    fn refresh(&mut self, now: Now, needs: &Needs, tool: Option<&ToolName>) {
+    fn refresh(&mut self, now: Now, needs: &Requirements, tool: Option<&ToolName>) {
         let is_admitted = self.gates.admit(now, needs);
         let Some((needs, _)) = self.lines.get_key_value(needs) else { return };
         let needs = Arc::clone(needs);
@@ -267,7 +267,7 @@ impl Queue {
     pub(super) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Needs) -> Option<Suited<'a>>,
+        agent_for: impl Fn(SetId, &Requirements) -> Option<Suited<'a>>,
     ) -> Option<(TaskId, &'a AgentId)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
@@ -296,7 +296,7 @@ impl Queue {
             return Holdup::Gate(gate, verdict);
         }
         let needs = &record.policy.needs;
-        if !agents_with(&Needs { exclusive: false, ..needs.clone() }, None) {
+        if !agents_with(&Requirements { exclusive: false, ..needs.clone() }, None) {
             return Holdup::NoSuchAgent;
         }
         if !agents_with(needs, None) {
@@ -370,7 +370,7 @@ impl Queue {
 }
 
 /// Says whether there is an agent that may get tasks and meets these needs, and has this tool.
-pub(super) type AgentsWith<'a> = &'a dyn Fn(&Needs, Option<&ToolName>) -> bool;
+pub(super) type AgentsWith<'a> = &'a dyn Fn(&Requirements, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),

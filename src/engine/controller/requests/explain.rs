@@ -6,7 +6,7 @@ use crate::protocol::Refusal;
 use crate::protocol::reply::Reply;
 use crate::protocol::request;
 use crate::protocol::task::Filter;
-use crate::types::{AgentId, Holdup, Kept, Needs, Now, Phase, TaskId, ToolName};
+use crate::types::{AgentId, Holdup, Kept, Requirements, Now, Phase, TaskId, ToolName};
 
 impl Controller {
     /// Why a task stands where it does.
@@ -19,7 +19,7 @@ impl Controller {
         let found = found.and_then(|task| self.tasks.get(task));
         let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
         let sets = self.tasks.queue().sets();
-        let agents_with = |needs: &Needs, tool: Option<&ToolName>| {
+        let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
             self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
         let waits = record.phase() == Phase::Waiting;

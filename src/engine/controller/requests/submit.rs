@@ -6,7 +6,7 @@ use crate::engine::controller::Controller;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{Parent, Submit};
 use crate::protocol::{Code, Refusal, code, task, words};
-use crate::types::{Acknowledgement, Counts, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Acknowledgement, Counts, Requirements, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
     pub(super) fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
@@ -90,7 +90,7 @@ impl Controller {
     }
 
     /// Whether one more task, of so many bytes, can wait.
-    pub(in crate::engine::controller) fn check_queue(&self, needs: &Needs, bytes: usize) -> Result<(), Refusal> {
+    pub(in crate::engine::controller) fn check_queue(&self, needs: &Requirements, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         let queue = self.tasks.queue();
         if queue.len() >= self.settings.waiting_max {

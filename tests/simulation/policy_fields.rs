@@ -11,7 +11,7 @@ pub(crate) const GATES: usize = 3;
 
 /// The policy of a task, as its submitter sends it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Demands {
+pub(crate) struct PolicyFields {
     timeout: Option<Nanos>,
     fails_max: u32,
     timeouts_max: u32,
@@ -96,46 +96,46 @@ impl Fashion {
         deeds
     }
 
-    pub(crate) fn demands(&self, dice: &mut Dice) -> Demands {
+    pub(crate) fn policy_fields(&self, dice: &mut Dice) -> PolicyFields {
         let small = |dice: &mut Dice| u32::try_from(dice.index(4)).unwrap_or_default();
-        let mut demands = Demands::default();
+        let mut policy_fields = PolicyFields::default();
         if self.rounds {
-            demands.timeout = dice.chance(400).then(|| dice.skewed(5 * MILLI..=2 * SECOND));
-            demands.fails_max = small(dice);
-            demands.timeouts_max = small(dice);
-            demands.defers_max = small(dice);
-            demands.retry_delay = if dice.chance(500) { 0 } else { dice.skewed(MILLI..=SECOND) };
+            policy_fields.timeout = dice.chance(400).then(|| dice.skewed(5 * MILLI..=2 * SECOND));
+            policy_fields.fails_max = small(dice);
+            policy_fields.timeouts_max = small(dice);
+            policy_fields.defers_max = small(dice);
+            policy_fields.retry_delay = if dice.chance(500) { 0 } else { dice.skewed(MILLI..=SECOND) };
             let exit = |dice: &mut Dice| if dice.chance(400) { 0 } else { [1, 75, 75][dice.index(3)] };
-            demands.later_exits = (0..dice.index(4)).map(|_| exit(dice)).collect();
-            demands.defer = dice.chance(600).then(|| (dice.skewed(0..=SECOND), self.gates && dice.chance(300)));
+            policy_fields.later_exits = (0..dice.index(4)).map(|_| exit(dice)).collect();
+            policy_fields.defer = dice.chance(600).then(|| (dice.skewed(0..=SECOND), self.gates && dice.chance(300)));
         }
         if self.times {
-            demands.start_after = dice.chance(300).then(|| dice.skewed(0..=2 * SECOND));
-            let end = demands.start_after.unwrap_or_default() + 50 * MILLI;
-            demands.end_before = dice.chance(300).then(|| end + dice.skewed(0..=4 * SECOND));
+            policy_fields.start_after = dice.chance(300).then(|| dice.skewed(0..=2 * SECOND));
+            let end = policy_fields.start_after.unwrap_or_default() + 50 * MILLI;
+            policy_fields.end_before = dice.chance(300).then(|| end + dice.skewed(0..=4 * SECOND));
         }
         if self.priorities {
-            demands.priority = [-100, -1, 0, 0, 1, 100][dice.index(6)];
+            policy_fields.priority = [-100, -1, 0, 0, 1, 100][dice.index(6)];
         }
         if self.gates {
-            demands.gates = (0..GATES).filter(|_| dice.chance(300)).collect();
+            policy_fields.gates = (0..GATES).filter(|_| dice.chance(300)).collect();
         }
-        demands.special = self.special && dice.chance(300);
-        demands.exclusive = self.exclusive && dice.chance(500);
-        demands.push_ack = self.acknowledgements && dice.chance(500);
-        demands.keyed = self.keys && dice.chance(600);
-        demands.doubled = demands.keyed && dice.chance(300);
+        policy_fields.special = self.special && dice.chance(300);
+        policy_fields.exclusive = self.exclusive && dice.chance(500);
+        policy_fields.push_ack = self.acknowledgements && dice.chance(500);
+        policy_fields.keyed = self.keys && dice.chance(600);
+        policy_fields.doubled = policy_fields.keyed && dice.chance(300);
         if self.holds {
-            demands.held = dice.chance(200).then(|| (dice.skewed(0..=SECOND), dice.skewed(0..=2 * SECOND)));
+            policy_fields.held = dice.chance(200).then(|| (dice.skewed(0..=SECOND), dice.skewed(0..=2 * SECOND)));
         }
         if self.retries {
-            demands.retries = (0..dice.index(3)).map(|_| dice.skewed(0..=4 * SECOND)).collect();
+            policy_fields.retries = (0..dice.index(3)).map(|_| dice.skewed(0..=4 * SECOND)).collect();
         }
-        demands
+        policy_fields
     }
 }
 
-impl Demands {
+impl PolicyFields {
     /// The fields of the submit, at this time of the controller's clock.
     pub(crate) fn fields(&self, now: Now, request: usize) -> String {
         let mut out = String::new();
