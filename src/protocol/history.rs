@@ -9,7 +9,7 @@ use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
-    Assignment, ExitCode, GateVerdict, Holdup, Kept, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, Servers,
+    Assignment, ExitCode, GateVerdict, Holdup, BlockedAgent, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, Servers,
     TaskRecord, TaskState, Wall,
 };
 
@@ -238,20 +238,20 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
             "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows who has what",
             record.tool, needs.tags
         ),
-        Holdup::Agents { before, servers, is_one_idle, kept } => {
+        Holdup::Agents { before, servers, is_one_idle, blocked } => {
             let tool = match servers {
                 Servers::All => String::new(),
                 Servers::Told => format!(" that have its tool {} and", record.tool),
                 Servers::Untold => format!(" that have its tool {}, or do not tell their tools, and", record.tool),
             };
             let busy = if *is_one_idle { "are busy or do not ask for a task" } else { "are busy" };
-            let kept = kept.as_deref().map_or_else(String::new, |Kept { agent, task, reason }| {
+            let blocked = blocked.as_deref().map_or_else(String::new, |BlockedAgent { agent, task, reason }| {
                 format!("; agent {agent} is kept busy by what is left of task {task}: {reason}")
             });
             match before {
-                0 => format!("it is the next one; all agents{tool} that could run it {busy}{kept}"),
-                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{kept}"),
-                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{kept}"),
+                0 => format!("it is the next one; all agents{tool} that could run it {busy}{blocked}"),
+                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{blocked}"),
+                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{blocked}"),
             }
         }
     }

@@ -23,7 +23,7 @@ use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::guard::{Guard, GuardError, GuardPlan};
-use crate::engine::worker::{Effect, End, Kept, Settings, Tally, Worker};
+use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
 use crate::shell::clock;
 use crate::shell::process::{self, Command, CommandError, RecordError};
 use crate::shell::readable;
@@ -124,7 +124,7 @@ struct Ready {
     signals: bool,
     guard: bool,
     dialled: bool,
-    kept: bool,
+    results_stored: bool,
     readable: bool,
     writable: bool,
 }
@@ -147,7 +147,7 @@ impl Loop {
             if ready.dialled {
                 self.connect();
             }
-            if ready.kept {
+            if ready.results_stored {
                 self.finish_keeping();
             }
             if ready.writable {
@@ -186,7 +186,7 @@ impl Loop {
             signals: is(Some(0), readable),
             guard: is(guard, readable),
             dialled: is(dial, readable),
-            kept: is(keeping, readable),
+            results_stored: is(keeping, readable),
             readable: is(connection, readable),
             writable: is(connection, PollFlags::OUT),
         }
@@ -220,21 +220,21 @@ impl Loop {
         }
     }
 
-    fn keep(&mut self, kept: Kept) {
-        match self.runner.keep(kept, &self.name) {
+    fn store_results(&mut self, folder: ResultFolder) {
+        match self.runner.store_results(folder, &self.name) {
             Ok(keeping) => self.keeping = Some(keeping),
-            Err(error) => self.kept(Err(error.to_string())),
+            Err(error) => self.results_stored(Err(error.to_string())),
         }
     }
 
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.kept(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
+        self.results_stored(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
     }
 
-    fn kept(&mut self, outcome: Result<(), String>) {
+    fn results_stored(&mut self, outcome: Result<(), String>) {
         let outcome = self.runner.finish(outcome);
-        self.worker.handle_kept(outcome);
+        self.worker.handle_results_stored(outcome);
     }
 
     fn receive(&mut self) -> Option<End> {
@@ -288,7 +288,7 @@ impl Loop {
                 }
                 Effect::Signal(signal) => self.runner.signal(signal),
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),
-                Effect::Keep(kept) => self.keep(kept),
+                Effect::StoreResults(folder) => self.store_results(folder),
                 Effect::Discard => self.runner.discard(),
                 Effect::Exit(end) => return Some(end),
             }

@@ -115,7 +115,7 @@ pub enum Holdup {
         /// Whether one of them has no task, and does not ask for one.
         is_one_idle: bool,
         /// One of them that has no other reason to be busy than this.
-        kept: Option<Box<Kept>>,
+        blocked: Option<Box<BlockedAgent>>,
     },
 }
 
@@ -132,7 +132,7 @@ pub enum Servers {
 
 /// An agent that takes no task, because of what is left of the last one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
+pub struct BlockedAgent {
     /// Which one.
     pub agent: AgentId,
     /// Its last task.

@@ -97,7 +97,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             let sentence = format!("the command is limited for {} s", pause.as_secs_f64());
             Err(Failure::new(exit::LIMITED, sentence))
         }
-        End::CannotRun(reason) | End::CannotKeep(reason) => {
+        End::CannotRun(reason) | End::CannotStoreResults(reason) => {
             Err(Failure::failed(format!("{reason}; its prompt was given back")))
         }
     }

@@ -15,7 +15,7 @@ impl Controller {
         self.agents.sanity_check();
         self.scans.sanity_check();
         self.tasks.queue().sets().sanity_check(self.agents.tools());
-        self.kept.sanity_check();
+        self.retained.sanity_check();
         self.check_runs();
         self.check_families();
         self.check_waits();
@@ -70,7 +70,7 @@ impl Controller {
             let members = self.families.descendants(root).into_iter().chain([root]);
             assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
         }
-        for root in self.kept.roots() {
+        for root in self.retained.roots() {
             assert!(!self.families.is_open(root) && finished(root), "family of {root} is kept before its end");
         }
         for record in self.tasks.newest_before(None) {

@@ -124,7 +124,7 @@ pub struct Controller {
     tasks: tasks::Tasks,
     agents: agents::Agents,
     families: family::Families,
-    kept: retention::Kept,
+    retained: retention::RetainedFamilies,
     /// The void runs of exclusive tasks whose leases are not over.
     expiring: BTreeMap<TaskId, leases::Expiring>,
     /// The ends that receivers have to confirm.
@@ -163,7 +163,7 @@ impl Controller {
             tasks: tasks::Tasks::default(),
             agents: agents::Agents::default(),
             families: family::Families::default(),
-            kept: retention::Kept::default(),
+            retained: retention::RetainedFamilies::default(),
             expiring: BTreeMap::new(),
             awaited: BTreeMap::new(),
             scans: scan::Scans::default(),

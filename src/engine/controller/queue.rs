@@ -319,7 +319,7 @@ impl Queue {
             _ if servers.iter().all(tells) => Servers::Told,
             _ => Servers::Untold,
         };
-        Holdup::Agents { before, servers, is_one_idle: false, kept: None }
+        Holdup::Agents { before, servers, is_one_idle: false, blocked: None }
     }
 
     /// How many wait that must pass this gate.

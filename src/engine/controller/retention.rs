@@ -15,14 +15,14 @@ const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
 /// The finished families, by the time at which they are to be forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RetainedFamilies {
     until: BTreeSet<(Wall, TaskId)>,
     until_of: BTreeMap<TaskId, Wall>,
     bytes_of: BTreeMap<TaskId, usize>,
     bytes: usize,
 }
 
-impl Kept {
+impl RetainedFamilies {
     pub(super) fn len(&self) -> usize {
         self.until.len()
     }
@@ -48,13 +48,13 @@ impl Controller {
     /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
     pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
         let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
-        self.kept.bytes_of.insert(task, bytes);
-        self.kept.bytes += bytes;
+        self.retained.bytes_of.insert(task, bytes);
+        self.retained.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
             let until = at + self.settings.keep;
-            self.kept.until.insert((until, root));
-            self.kept.until_of.insert(root, until);
-            let over = self.kept.bytes > self.settings.keep_bytes_max;
+            self.retained.until.insert((until, root));
+            self.retained.until_of.insert(root, until);
+            let over = self.retained.bytes > self.settings.keep_bytes_max;
             if over {
                 self.timers.set(Timer::Retention, now.mono);
             } else if !self.timers.is_set(&Timer::Retention) {
@@ -66,28 +66,28 @@ impl Controller {
     /// Forgets what is too old or too much.
     pub(super) fn retain(&mut self, now: Now) {
         for _ in 0..FAMILIES_PER_TURN {
-            let over = self.kept.bytes > self.settings.keep_bytes_max;
-            let Some((until, root)) = self.kept.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
+            let over = self.retained.bytes > self.settings.keep_bytes_max;
+            let Some((until, root)) = self.retained.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
             else {
                 break;
             };
-            self.kept.until.remove(&(until, root));
-            self.kept.until_of.remove(&root);
+            self.retained.until.remove(&(until, root));
+            self.retained.until_of.remove(&root);
             if let Some(later) = self.awaited_until(now, root).filter(|later| !over && until < *later) {
-                self.kept.until.insert((later, root));
-                self.kept.until_of.insert(root, later);
+                self.retained.until.insert((later, root));
+                self.retained.until_of.insert(root, later);
                 continue;
             }
             for member in self.families.remove(root) {
                 self.tasks.remove(now, member);
                 self.stop_pushing_again(member);
-                self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();
+                self.retained.bytes -= self.retained.bytes_of.remove(&member).unwrap_or_default();
             }
         }
-        let due = self.kept.until.first().is_some_and(|(until, _)| *until <= now.wall);
-        if due || self.kept.bytes > self.settings.keep_bytes_max && self.kept.len() > 0 {
+        let due = self.retained.until.first().is_some_and(|(until, _)| *until <= now.wall);
+        if due || self.retained.bytes > self.settings.keep_bytes_max && self.retained.len() > 0 {
             self.timers.set(Timer::Retention, now.mono);
-        } else if self.kept.len() > 0 {
+        } else if self.retained.len() > 0 {
             self.timers.set(Timer::Retention, now.mono + self.next_look());
         }
     }

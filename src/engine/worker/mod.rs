@@ -4,7 +4,7 @@
 //! |---|---|
 //! | the connection is there, or cannot be had, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_closed`] |
 //! | the master says something | [`Worker::handle_message`] |
-//! | an effect has come out, well or badly | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_kept`] |
+//! | an effect has come out, well or badly | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_results_stored`] |
 //! | the command has ended | [`Worker::handle_exited`] |
 //! | the worker is told to stop | [`Worker::handle_stop`] |
 //! | a deadline | [`Worker::handle_timeout`] |
@@ -74,8 +74,8 @@ pub enum Effect {
     Signal(Signal),
     /// Look whether the command has left processes behind; then [`Worker::handle_tree`].
     CheckTree,
-    /// Put the results of the run where they belong, before the master hears of it; then [`Worker::handle_kept`].
-    Keep(Kept),
+    /// Put the results of the run where they belong, before the master hears of it; then [`Worker::handle_results_stored`].
+    StoreResults(ResultFolder),
     /// The run has no results: its prompt waits again, and its next run has some of its own.
     Discard,
     /// The worker is done.
@@ -84,7 +84,7 @@ pub enum Effect {
 
 /// Where the results of a run belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
+pub enum ResultFolder {
     /// Beside what is done.
     Done,
     /// Beside what has failed.
@@ -109,7 +109,7 @@ pub enum End {
     /// The command cannot be started, which no other prompt would change.
     CannotRun(String),
     /// The results of a run cannot be kept: those of the next would be lost as well.
-    CannotKeep(String),
+    CannotStoreResults(String),
 }
 
 /// Why the engine wants to be called.

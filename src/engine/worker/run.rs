@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use super::{Effect, End, Kept, Timer, USAGE_LIMITED, Worker};
+use super::{Effect, End, ResultFolder, Timer, USAGE_LIMITED, Worker};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
 use crate::types::{ExitCode, Mono, Now};
@@ -169,16 +169,16 @@ impl Worker {
         let State::Run(RunMachine { end: Some(verdict), .. }) = run.state else {
             unreachable!("a run is settled before its end")
         };
-        let (kept, report) = match verdict {
-            Verdict::Done => (Kept::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
-            Verdict::Overdue(reason) => (Kept::Overdue, FromWorker::Failed { reason }),
-            Verdict::Failed(reason) => (Kept::Failed, FromWorker::Failed { reason }),
+        let (folder, report) = match verdict {
+            Verdict::Done => (ResultFolder::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
+            Verdict::Overdue(reason) => (ResultFolder::Overdue, FromWorker::Failed { reason }),
+            Verdict::Failed(reason) => (ResultFolder::Failed, FromWorker::Failed { reason }),
             Verdict::Limited(retry_after) => return self.discard(now, Some(retry_after)),
             Verdict::Void => return self.discard(now, None),
         };
         run.state = State::Keeping { report };
         self.run = Run::Taken(run);
-        self.effects.push_back(Effect::Keep(kept));
+        self.effects.push_back(Effect::StoreResults(folder));
     }
 
     /// The prompt waits again; `limited` if that is because the command has met a limit, with what it says of its length.
@@ -193,7 +193,7 @@ impl Worker {
     }
 
     /// The results of the run are in place, or cannot be kept. A master that is gone meanwhile has given the prompt back.
-    pub fn handle_kept(&mut self, outcome: Result<(), String>) {
+    pub fn handle_results_stored(&mut self, outcome: Result<(), String>) {
         let (report, is_overdue) = match std::mem::replace(&mut self.run, Run::Free) {
             Run::Taken(run) => match run.state {
                 State::Keeping { report } => (report, run.ending == Some(Ending::Overdue)),
@@ -203,7 +203,7 @@ impl Worker {
         };
         if let Err(reason) = outcome {
             // The disk is full, or broken: whatever else is worked on would be lost as well.
-            self.exit(End::CannotKeep(reason));
+            self.exit(End::CannotStoreResults(reason));
             return;
         }
         let is_joined = self.link.is_joined();

@@ -98,8 +98,8 @@ impl Story {
         let mut effects = Vec::new();
         while let Some(effect) = self.worker.poll_effect() {
             effects.push(shown(&effect));
-            if self.keeps && matches!(effect, Effect::Keep(_)) {
-                self.worker.handle_kept(Ok(()));
+            if self.keeps && matches!(effect, Effect::StoreResults(_)) {
+                self.worker.handle_results_stored(Ok(()));
             }
         }
         effects
@@ -128,7 +128,7 @@ fn shown(effect: &Effect) -> String {
         Effect::Start(request) => format!("start {}", request.id),
         Effect::Signal(signal) => format!("{signal:?}"),
         Effect::CheckTree => "look at the tree".to_owned(),
-        Effect::Keep(kept) => format!("keep {kept:?}"),
+        Effect::StoreResults(kept) => format!("keep {kept:?}"),
         Effect::Discard => "discard".to_owned(),
         Effect::Exit(end) => format!("{end:?}"),
     }
@@ -344,15 +344,15 @@ fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
     story.worker.handle_stop(story.now);
     story.passes(100 * SECOND);
     story.does(&["CHECK_ACK c"]);
-    story.worker.handle_kept(Ok(()));
+    story.worker.handle_results_stored(Ok(()));
     story.does(&["DONE r1.txt", "LEAVE", "close", "Stopped"]);
 }
 
 #[test]
 fn a_result_that_cannot_be_kept_gives_its_prompt_back_and_ends_the_worker() {
     let mut story = keeping();
-    story.worker.handle_kept(Err("the disk is full".to_owned()));
-    story.does(&["LEAVE", "close", "CannotKeep(\"the disk is full\")"]);
+    story.worker.handle_results_stored(Err("the disk is full".to_owned()));
+    story.does(&["LEAVE", "close", "CannotStoreResults(\"the disk is full\")"]);
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
     story.worker.handle_closed(story.now, "reset");
     story.passes(SECOND);
     story.does(&[]);
-    story.worker.handle_kept(Ok(()));
+    story.worker.handle_results_stored(Ok(()));
     story.does(&["Connect"]);
     assert_eq!(story.worker.tally(), Tally::default(), "it waits again");
 }
@@ -513,7 +513,7 @@ proptest! {
                 8 if time == 0 => story.worker.handle_stop(story.now),
                 9 if keeping => {
                     (keeping, running) = (false, false);
-                    story.worker.handle_kept(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
+                    story.worker.handle_results_stored(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
                 }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }
@@ -529,7 +529,7 @@ proptest! {
                         running = true;
                         story.worker.handle_started(story.now, Ok(()));
                     }
-                    Effect::Keep(_) => { prop_assert!(running && !keeping); keeping = true; }
+                    Effect::StoreResults(_) => { prop_assert!(running && !keeping); keeping = true; }
                     Effect::Discard => { prop_assert!(running && !keeping); running = false; }
                     Effect::Signal(_) | Effect::CheckTree => prop_assert!(running && !keeping),
                     Effect::Exit(_) => { prop_assert!(!running); ended = true; }

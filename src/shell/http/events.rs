@@ -22,14 +22,14 @@ pub(super) struct Event {
 /// The latest changes, within a bound of bytes. The oldest give way.
 #[derive(Debug)]
 pub(super) struct Events {
-    kept: Mutex<Kept>,
+    buffer: Mutex<EventBuffer>,
     bytes_max: usize,
     /// Tells of a new one.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct EventBuffer {
     events: VecDeque<Event>,
     bytes: usize,
     /// The number of the latest change of all.
@@ -47,42 +47,42 @@ pub(super) enum After {
 
 impl Events {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { kept: Mutex::default(), bytes_max, news: Notify::new() }
+        Self { buffer: Mutex::default(), bytes_max, news: Notify::new() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn buffer(&self) -> MutexGuard<'_, EventBuffer> {
         // No code that holds it can panic half-way.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, event: Event) {
-        let mut kept = self.kept();
-        kept.last = event.number;
-        kept.bytes += EVENT_BYTES + event.message.len();
-        kept.events.push_back(event);
-        while kept.bytes > self.bytes_max
-            && let Some(oldest) = kept.events.pop_front()
+        let mut buffer = self.buffer();
+        buffer.last = event.number;
+        buffer.bytes += EVENT_BYTES + event.message.len();
+        buffer.events.push_back(event);
+        while buffer.bytes > self.bytes_max
+            && let Some(oldest) = buffer.events.pop_front()
         {
-            kept.bytes -= EVENT_BYTES + oldest.message.len();
+            buffer.bytes -= EVENT_BYTES + oldest.message.len();
         }
-        drop(kept);
+        drop(buffer);
         self.news.notify_waiters();
     }
 
     /// The number of the latest change; 0 before the first.
     pub(super) fn last(&self) -> u64 {
-        self.kept().last
+        self.buffer().last
     }
 
     /// At most `max` of the changes after this number.
     pub(super) fn after(&self, number: u64, max: usize) -> After {
-        let kept = self.kept();
-        let first = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        let buffer = self.buffer();
+        let first = buffer.events.front().map_or(buffer.last + 1, |event| event.number);
         if number + 1 < first {
             return After::Gap(first);
         }
         let skipped = usize::try_from(number + 1 - first).unwrap_or(usize::MAX);
-        After::Events(kept.events.iter().skip(skipped).take(max).cloned().collect())
+        After::Events(buffer.events.iter().skip(skipped).take(max).cloned().collect())
     }
 
     /// Waits until there is a change after this number.

@@ -12,7 +12,7 @@ use super::PromptWorkerError;
 use super::background::Background;
 use super::results::{Results, file_name};
 use super::runs::{PromptRun, Runs};
-use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
+use crate::engine::worker::{ResultFolder, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
@@ -174,19 +174,19 @@ impl Runner {
     }
 
     /// Begins to put the results in place; [`Self::finish`] follows.
-    pub(super) fn keep(&self, kept: Kept, worker: &str) -> io::Result<Background<Result<(), String>>> {
+    pub(super) fn store_results(&self, folder: ResultFolder, worker: &str) -> io::Result<Background<Result<(), String>>> {
         let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
-        let outcome = match kept {
-            Kept::Done => "done",
-            Kept::Failed | Kept::Overdue => "failed",
+        let outcome = match folder {
+            ResultFolder::Done => "done",
+            ResultFolder::Failed | ResultFolder::Overdue => "failed",
         };
         log::info!("{}: {outcome} after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         let results = Results {
             name: run.name.clone(),
             said: run.said.clone(),
             outcome,
-            may_be_late: kept == Kept::Overdue,
+            may_be_late: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
             worker: worker.to_owned(),
             command: self.command.words(),

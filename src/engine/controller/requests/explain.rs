@@ -6,7 +6,7 @@ use crate::protocol::Refusal;
 use crate::protocol::reply::Reply;
 use crate::protocol::request;
 use crate::protocol::task::Filter;
-use crate::types::{AgentId, Holdup, Kept, Requirements, Now, Phase, TaskId, ToolName};
+use crate::types::{AgentId, Holdup, BlockedAgent, Requirements, Now, Phase, TaskId, ToolName};
 
 impl Controller {
     /// Why a task stands where it does.
@@ -31,10 +31,10 @@ impl Controller {
                     *found = Holdup::Look(agent.clone());
                 }
             }
-            Some(Holdup::Agents { is_one_idle, kept, .. }) => {
+            Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let servers = || self.agents.all_with(&record.policy.needs, |set| sets.has(set, &record.tool));
                 *is_one_idle = servers().any(|(_, agent)| agent.slot == Slot::Free);
-                *kept = servers().find_map(|(id, agent)| self.kept(id, agent)).map(Box::new);
+                *blocked = servers().find_map(|(id, agent)| self.blocked_agent(id, agent)).map(Box::new);
             }
             Some(_) | None => {}
         }
@@ -42,7 +42,7 @@ impl Controller {
     }
 
     /// What keeps an agent busy whose run has ended, as far as it has said so.
-    fn kept(&self, id: &AgentId, agent: &Agent) -> Option<Kept> {
+    fn blocked_agent(&self, id: &AgentId, agent: &Agent) -> Option<BlockedAgent> {
         let (task, reason) = match (agent.slot, &agent.left) {
             (Slot::Busy(task), _) => {
                 let record = self.tasks.get(task).filter(|record| record.phase() == Phase::Ended)?;
@@ -51,6 +51,6 @@ impl Controller {
             (Slot::Stray, Some((task, reason))) => (*task, reason),
             (Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost, _) => return None,
         };
-        (!reason.is_empty()).then(|| Kept { agent: id.clone(), task, reason: reason.clone() })
+        (!reason.is_empty()).then(|| BlockedAgent { agent: id.clone(), task, reason: reason.clone() })
     }
 }

@@ -35,7 +35,7 @@ impl Controller {
     /// A finished task lives again: its family is open again, and not to be forgotten.
     fn unkeep(&mut self, task: TaskId) {
         let root = self.families.root(task);
-        self.kept.reopened(task, root);
+        self.retained.reopened(task, root);
         self.families.reopened(task);
     }
 }
