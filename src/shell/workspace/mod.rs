@@ -11,8 +11,8 @@
 //! A tool owns its folder and may have turned any name in it into anything. So everything is reached by the descriptor of the
 //! folder, no link is followed, and nothing is opened that could block.
 
-mod held;
-mod nest;
+mod pinned_file;
+mod reusable_dir;
 mod own;
 mod remover;
 mod spares;
@@ -34,8 +34,8 @@ pub use spares::Spares;
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 
-use held::{Held, Soiled};
-use nest::{Nest, OwnFile};
+use pinned_file::{PinnedFile, NotReusable};
+use reusable_dir::{ReusableDir, OwnFile};
 use own::{move_to_trash, restore_mode};
 
 use crate::shell::removal::{self, Progress};
@@ -74,7 +74,7 @@ pub struct TaskDir {
     /// Those that we made.
     files: Vec<OwnFile>,
     /// The copy of the tool, if the folder can become a spare one.
-    nest: Option<Nest>,
+    reusable: Option<ReusableDir>,
 }
 
 /// The folder of a tool, open.
@@ -153,7 +153,7 @@ impl Workspace {
             Err(error) => return Err(failed(error)),
         }
         let folder = removal::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
-        Ok((TaskDir { name, path, folder, files: Vec::new(), nest: None }, leftover))
+        Ok((TaskDir { name, path, folder, files: Vec::new(), reusable: None }, leftover))
     }
 
     /// Moves to the trash what a dead agent left of a run; `None` if there is nothing. Not for a task whose next round runs
@@ -286,7 +286,7 @@ impl TaskDir {
     /// # Errors
     /// When it cannot be opened.
     pub fn tool_folder(&self, tool: &ToolName) -> Result<ToolFolder<'_>, WorkspaceError> {
-        if let Some(folder) = self.nest.as_ref().and_then(Nest::tool_folder) {
+        if let Some(folder) = self.reusable.as_ref().and_then(ReusableDir::tool_folder) {
             return Ok(ToolFolder::Kept(folder));
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -303,37 +303,37 @@ impl TaskDir {
     /// Notes that the folder has a copy of this tool, so that it can be given to another task later. Call it when nothing
     /// more is made in it. That it cannot be noted only costs the next task a fresh folder.
     pub fn keep_for(&mut self, tool: &Arc<Pristine>) {
-        match Nest::new(self.folder.as_fd(), &mut self.files, tool) {
-            Ok(nest) => self.nest = Some(nest),
+        match ReusableDir::new(self.folder.as_fd(), &mut self.files, tool) {
+            Ok(reusable) => self.reusable = Some(reusable),
             Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
         }
     }
 
     fn holds(&self, tool: &Pristine) -> bool {
-        self.nest.as_ref().is_some_and(|nest| nest.content() == tool.content())
+        self.reusable.as_ref().is_some_and(|reusable| reusable.content() == tool.content())
     }
 
     #[cfg(test)]
     fn is_settled(&self) -> bool {
-        self.nest.as_ref().is_some_and(Nest::is_settled)
+        self.reusable.as_ref().is_some_and(ReusableDir::is_settled)
     }
 
     const fn can_be_spare(&self) -> bool {
-        self.nest.is_some()
+        self.reusable.is_some()
     }
 
     /// Whether it is as it was after [`Self::restore`].
     fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
         let name = CString::new(self.name.as_str());
-        let nest = self.nest.as_ref().zip(name.ok());
-        nest.is_some_and(|(nest, name)| nest.is_as_left(parent, &name, &self.files))
+        let reusable = self.reusable.as_ref().zip(name.ok());
+        reusable.is_some_and(|(reusable, name)| reusable.is_as_left(parent, &name, &self.files))
     }
 
     /// Makes it what it was before the run, as a folder in `parent`.
-    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), Soiled> {
+    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), NotReusable> {
         let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
-        match &mut self.nest {
-            Some(nest) => nest.restore(parent, &name, &mut self.files, settled_before),
+        match &mut self.reusable {
+            Some(reusable) => reusable.restore(parent, &name, &mut self.files, settled_before),
             None => Err(Errno::INVAL.into()),
         }
     }
@@ -365,7 +365,7 @@ impl TaskDir {
         let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
         let is_output = access.contains(OFlags::APPEND);
-        Ok(OwnFile::new(CString::new(name).map_err(|_| Errno::INVAL)?, Held::new(descriptor), is_output))
+        Ok(OwnFile::new(CString::new(name).map_err(|_| Errno::INVAL)?, PinnedFile::new(descriptor), is_output))
     }
 
     fn failed(&self, action: &'static str, name: &str, error: io::Error) -> WorkspaceError {

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::super::nest::tells_changes;
+use super::super::reusable_dir::tells_changes;
 use super::*;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
@@ -495,7 +495,7 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
     }
     assert!(!site.task().1);
-    let kept: Vec<_> = site.spares.kept.iter().map(|spare| spare.nest.as_ref().unwrap().content().to_owned()).collect();
+    let kept: Vec<_> = site.spares.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
     assert_eq!((kept[0].as_str(), kept.len()), ("tool-1", SPARES_MAX));
 }
 

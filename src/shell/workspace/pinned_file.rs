@@ -1,7 +1,7 @@
 //! A file or folder of ours that a tool can reach, held open, and what it must look like to be given to the next task.
 //!
 //! Nothing rests on what a name leads to: the descriptor is that of the very file that we made, and everything that a tool can
-//! change on it, but for its content, is looked at. Content is the concern of [`super::nest`].
+//! change on it, but for its content, is looked at. Content is the concern of [`super::reusable_dir`].
 //!
 //! Of all time stamps only that of the last change (`st_ctime`) is believed, which every change of content, mode, flags,
 //! attributes or entries moves and no call can set. The clock behind it may stand still for some milliseconds, so that two
@@ -20,7 +20,7 @@ use crate::types::Wall;
 
 /// Why a folder is not used again.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Soiled {
+pub(super) enum NotReusable {
     /// Something is not as we made it.
     #[error("{name:?} {what}")]
     Changed {
@@ -39,7 +39,7 @@ pub(super) enum Soiled {
 
 /// A file or folder, open.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PinnedFile {
     descriptor: OwnedFd,
     made: Option<Facts>,
     /// When it was last changed, if it is settled.
@@ -84,7 +84,7 @@ impl Facts {
     }
 }
 
-impl Held {
+impl PinnedFile {
     /// Takes charge of something that was just made.
     pub(super) const fn new(descriptor: OwnedFd) -> Self {
         Self { descriptor, made: None, settled: None, left: None }
@@ -95,7 +95,7 @@ impl Held {
     /// # Errors
     /// When it has extended attributes already, those of an access control list or a security module: who has changed them
     /// could not be told.
-    pub(super) fn note(&mut self) -> Result<Stat, Soiled> {
+    pub(super) fn note(&mut self) -> Result<Stat, NotReusable> {
         let stat = rustix::fs::fstat(&self.descriptor)?;
         self.has_no_attributes().then_some(()).ok_or(Errno::OPNOTSUPP)?;
         self.made = Some(Facts::new(&stat, self.descriptor.as_fd()));
@@ -109,8 +109,8 @@ impl Held {
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, Soiled> {
-        let changed = |what| Soiled::Changed { name: path.to_owned(), what };
+    ) -> Result<Looked, NotReusable> {
+        let changed = |what| NotReusable::Changed { name: path.to_owned(), what };
         let stat = match rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(changed("is gone")),
@@ -137,9 +137,9 @@ impl Held {
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, Soiled> {
+    ) -> Result<Looked, NotReusable> {
         if !sys::is_open_here_only(self.descriptor.as_fd())? {
-            return Err(Soiled::Changed { name: path.to_owned(), what: "is open in another process" });
+            return Err(NotReusable::Changed { name: path.to_owned(), what: "is open in another process" });
         }
         self.check(folder, path, settled_before)
     }
@@ -181,7 +181,7 @@ impl Held {
     }
 
     /// Compares the present content with what was there at first.
-    pub(super) fn check_content(&self, path: &CStr, bytes: &[u8]) -> Result<(), Soiled> {
+    pub(super) fn check_content(&self, path: &CStr, bytes: &[u8]) -> Result<(), NotReusable> {
         let mut buffer = vec![0; bytes.len()];
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -195,7 +195,7 @@ impl Held {
         if buffer == bytes && filled == bytes.len() {
             return Ok(());
         }
-        Err(Soiled::Changed { name: path.to_owned(), what: "has another content" })
+        Err(NotReusable::Changed { name: path.to_owned(), what: "has another content" })
     }
 
     fn has_no_attributes(&self) -> bool {
@@ -203,7 +203,7 @@ impl Held {
     }
 }
 
-impl AsFd for Held {
+impl AsFd for PinnedFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

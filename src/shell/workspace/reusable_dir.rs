@@ -4,10 +4,10 @@
 //! no file that is made or removed. That is worth a lot: ext4 looks through all inodes that were deleted lately for each new
 //! one, so that a service that makes and removes files becomes slower the more it does.
 //!
-//! [`Nest::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
+//! [`ReusableDir::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
 //! rest. It never opens anything by a name that the tool could have turned into something else. What it finds changed, it does
 //! not mend: the folder is given up, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its
-//! folder: [`Nest::is_as_left`] looks at it once more before it is used.
+//! folder: [`ReusableDir::is_as_left`] looks at it once more before it is used.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use super::held::{Held, Soiled};
+use super::pinned_file::{PinnedFile, NotReusable};
 use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{Pristine, RUN_SCRIPT};
 use crate::types::Wall;
@@ -33,7 +33,7 @@ const CUT_BYTES_MAX: i64 = 1 << 20;
 #[derive(Debug)]
 pub(super) struct OwnFile {
     name: CString,
-    held: Held,
+    pinned: PinnedFile,
     /// Emptied after each run, because nobody writes it before the next one.
     is_output: bool,
     /// Bytes of an earlier run that are still in it.
@@ -43,8 +43,8 @@ pub(super) struct OwnFile {
 }
 
 impl OwnFile {
-    pub(super) const fn new(name: CString, held: Held, is_output: bool) -> Self {
-        Self { name, held, is_output, stale: 0, in_use: true }
+    pub(super) const fn new(name: CString, pinned: PinnedFile, is_output: bool) -> Self {
+        Self { name, pinned, is_output, stale: 0, in_use: true }
     }
 
     pub(super) fn is_called(&self, name: &str) -> bool {
@@ -60,7 +60,7 @@ impl OwnFile {
         let size = bytes.len() as u64;
         let mut at = 0;
         while !bytes.is_empty() {
-            match rustix::io::pwrite(&self.held, bytes, at) {
+            match rustix::io::pwrite(&self.pinned, bytes, at) {
                 Ok(0) => return Err(Errno::IO),
                 Ok(n) => {
                     at += n as u64;
@@ -71,13 +71,13 @@ impl OwnFile {
             }
         }
         // Not O_TRUNC before: ext4 writes a file that was cut to nothing to the disk when it is closed.
-        if self.stale > size { rustix::fs::ftruncate(&self.held, size) } else { Ok(()) }
+        if self.stale > size { rustix::fs::ftruncate(&self.pinned, size) } else { Ok(()) }
     }
 
-    fn restore(&mut self, folder: BorrowedFd<'_>, settled_before: Option<Wall>) -> Result<(), Soiled> {
-        let size = self.held.check_file(folder, &self.name, settled_before)?.stat.st_size;
+    fn restore(&mut self, folder: BorrowedFd<'_>, settled_before: Option<Wall>) -> Result<(), NotReusable> {
+        let size = self.pinned.check_file(folder, &self.name, settled_before)?.stat.st_size;
         if size > CUT_BYTES_MAX {
-            return Err(Soiled::TooMuch);
+            return Err(NotReusable::TooMuch);
         }
         self.stale = u64::try_from(size).unwrap_or_default();
         self.in_use = false;
@@ -85,15 +85,15 @@ impl OwnFile {
     }
 
     /// Empties it.
-    fn cut(&mut self, folder: BorrowedFd<'_>) -> Result<(), Soiled> {
+    fn cut(&mut self, folder: BorrowedFd<'_>) -> Result<(), NotReusable> {
         if self.stale > 0 {
-            rustix::fs::ftruncate(&self.held, 0)?;
+            rustix::fs::ftruncate(&self.pinned, 0)?;
             self.stale = 0;
             // The same as above, and the next to close it is the next run, when it is full: a close while it is empty costs
             // nothing, and ext4 forgets that it was cut.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
-            self.held.changed_by_us()?;
+            self.pinned.changed_by_us()?;
         }
         Ok(())
     }
@@ -101,43 +101,43 @@ impl OwnFile {
 
 impl AsFd for OwnFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.held.as_fd()
+        self.pinned.as_fd()
     }
 }
 
 /// The tool's folder in the folder of a task, as the first task got it.
 #[derive(Debug)]
-pub(super) struct Nest {
+pub(super) struct ReusableDir {
     pristine: Arc<Pristine>,
     name: CString,
     /// The task's folder.
-    top: HeldFolder,
+    top: PinnedFolder,
     /// As in the pristine tool.
-    folders: Vec<HeldFolder>,
-    files: Vec<HeldFile>,
+    folders: Vec<PinnedFolder>,
+    files: Vec<PinnedToolFile>,
     /// Whether the file system tells of every change when it was.
     tells_changes: bool,
 }
 
 #[derive(Debug)]
-struct HeldFolder {
-    held: Held,
+struct PinnedFolder {
+    pinned: PinnedFile,
     /// Some file systems never make a folder smaller, and one that was large once stays slow.
     size: i64,
 }
 
 #[derive(Debug)]
-struct HeldFile {
-    held: Held,
+struct PinnedToolFile {
+    pinned: PinnedFile,
     /// When its content was written: build tools look at this.
     modified: (i64, i64),
 }
 
-impl HeldFolder {
-    fn new(descriptor: OwnedFd) -> Result<Self, Soiled> {
-        let mut held = Held::new(descriptor);
-        let size = held.note()?.st_size;
-        Ok(Self { held, size })
+impl PinnedFolder {
+    fn new(descriptor: OwnedFd) -> Result<Self, NotReusable> {
+        let mut pinned = PinnedFile::new(descriptor);
+        let size = pinned.note()?.st_size;
+        Ok(Self { pinned, size })
     }
 
     /// Removes what does not belong there, and looks at the folder itself, which is `path` of `parent`.
@@ -147,29 +147,29 @@ impl HeldFolder {
         belongs: impl Fn(&CStr) -> bool,
         budget: &mut Budget<'_>,
         settled_before: Option<Wall>,
-    ) -> Result<(), Soiled> {
-        if self.held.is_untouched(parent, path) {
+    ) -> Result<(), NotReusable> {
+        if self.pinned.is_untouched(parent, path) {
             return Ok(());
         }
-        for extra in extras(self.held.as_fd(), belongs)? {
-            remove_extra(self.held.as_fd(), &extra, budget)?;
+        for extra in extras(self.pinned.as_fd(), belongs)? {
+            remove_extra(self.pinned.as_fd(), &extra, budget)?;
         }
-        let stat = self.held.check(parent, path, settled_before)?.stat;
+        let stat = self.pinned.check(parent, path, settled_before)?.stat;
         if stat.st_size != self.size {
-            return Err(Soiled::TooMuch);
+            return Err(NotReusable::TooMuch);
         }
         Ok(())
     }
 }
 
-impl Nest {
+impl ReusableDir {
     /// Takes charge of a copy of a tool that was just made in the folder of a task, beside our own files.
     ///
     /// # Errors
-    /// [`Soiled`], when this folder cannot be used twice; it is good for one run all the same.
-    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], pristine: &Arc<Pristine>) -> Result<Self, Soiled> {
+    /// [`NotReusable`], when this folder cannot be used twice; it is good for one run all the same.
+    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], pristine: &Arc<Pristine>) -> Result<Self, NotReusable> {
         for file in own {
-            file.held.note()?;
+            file.pinned.note()?;
         }
         let tool = removal::open_folder(folder, Path::new(pristine.tool().as_str()))?;
         let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
@@ -177,27 +177,27 @@ impl Nest {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
             make_ready(opened.as_fd(), file.path())?;
-            let mut held = Held::new(opened);
-            let modified = modified(&held.note()?);
-            Ok(HeldFile { held, modified })
+            let mut pinned = PinnedFile::new(opened);
+            let modified = modified(&pinned.note()?);
+            Ok(PinnedToolFile { pinned, modified })
         });
-        let files = files.collect::<Result<_, Soiled>>()?;
-        let folders = pristine.folders().iter().map(|folder| HeldFolder::new(open(folder.path())?));
+        let files = files.collect::<Result<_, NotReusable>>()?;
+        let folders = pristine.folders().iter().map(|folder| PinnedFolder::new(open(folder.path())?));
         Ok(Self {
             tells_changes: tells_changes(folder)?,
-            folders: folders.collect::<Result<_, Soiled>>()?,
+            folders: folders.collect::<Result<_, NotReusable>>()?,
             files,
-            top: HeldFolder::new(removal::open_folder(folder, Path::new("."))?)?,
+            top: PinnedFolder::new(removal::open_folder(folder, Path::new("."))?)?,
             name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
             pristine: Arc::clone(pristine),
         })
     }
 
-    /// Whether all of the tool is settled: see [`super::held`].
+    /// Whether all of the tool is settled: see [`super::pinned_file`].
     #[cfg(test)]
     pub(super) fn is_settled(&self) -> bool {
-        let folders = self.folders.iter().map(|folder| &folder.held);
-        folders.chain(self.files.iter().map(|file| &file.held)).all(Held::has_settled)
+        let folders = self.folders.iter().map(|folder| &folder.pinned);
+        folders.chain(self.files.iter().map(|file| &file.pinned)).all(PinnedFile::has_settled)
     }
 
     /// Stands for the content of the tool.
@@ -207,66 +207,66 @@ impl Nest {
 
     /// The tool's folder.
     pub(super) fn tool_folder(&self) -> Option<BorrowedFd<'_>> {
-        self.folders.first().map(|tool| tool.held.as_fd())
+        self.folders.first().map(|tool| tool.pinned.as_fd())
     }
 
     /// Makes everything what it was before the run, or finds out that it is not. `parent` and `name` are where the folder is.
     /// The outputs are emptied; the other files of ours wait to be written. What was not changed since `settled_before` settles:
-    /// see [`super::held`].
+    /// see [`super::pinned_file`].
     ///
     /// # Errors
-    /// [`Soiled`]: no task may get this folder.
+    /// [`NotReusable`]: no task may get this folder.
     pub(super) fn restore(
         &mut self,
         parent: BorrowedFd<'_>,
         name: &CStr,
         own: &mut [OwnFile],
         settled_before: Wall,
-    ) -> Result<(), Soiled> {
+    ) -> Result<(), NotReusable> {
         let settled_before = self.tells_changes.then_some(settled_before);
         let mut budget = Budget::of(EXTRA_ENTRIES_MAX);
         let is_own = |name: &CStr| name == self.name.as_c_str() || own.iter().any(|file| file.name.as_c_str() == name);
         self.top.restore((parent, name), is_own, &mut budget, settled_before)?;
-        let top = self.top.held.as_fd();
+        let top = self.top.pinned.as_fd();
         for file in &mut *own {
             file.restore(top, settled_before)?;
         }
         // The tool's own folder comes first; everything else is reached from there.
         let folders = (self.folders.split_first_mut(), self.pristine.folders().split_first());
-        let (Some((tool, inner)), Some((own, folders))) = folders else { return Err(Soiled::TooMuch) };
+        let (Some((tool, inner)), Some((own, folders))) = folders else { return Err(NotReusable::TooMuch) };
         tool.restore((top, &self.name), |name| own.holds(name), &mut budget, settled_before)?;
-        let tool = tool.held.as_fd();
-        for (held, folder) in inner.iter_mut().zip(folders) {
-            held.restore((tool, folder.path()), |name| folder.holds(name), &mut budget, settled_before)?;
+        let tool = tool.pinned.as_fd();
+        for (pinned, folder) in inner.iter_mut().zip(folders) {
+            pinned.restore((tool, folder.path()), |name| folder.holds(name), &mut budget, settled_before)?;
         }
         for (file, pristine) in self.files.iter_mut().zip(self.pristine.files()) {
-            let looked = file.held.check_file(tool, pristine.path(), settled_before)?;
+            let looked = file.pinned.check_file(tool, pristine.path(), settled_before)?;
             if looked.is_settled {
                 continue;
             }
             let stat = looked.stat;
             let size = u64::try_from(stat.st_size).unwrap_or_default();
             if size != pristine.bytes().len() as u64 || modified(&stat) != file.modified {
-                return Err(Soiled::Changed { name: pristine.path().to_owned(), what: "was written" });
+                return Err(NotReusable::Changed { name: pristine.path().to_owned(), what: "was written" });
             }
-            file.held.check_content(pristine.path(), pristine.bytes())?;
+            file.pinned.check_content(pristine.path(), pristine.bytes())?;
         }
         Ok(())
     }
 }
 
-impl Nest {
+impl ReusableDir {
     /// Whether everything is as [`Self::restore`] has left it. Its files may be rewritten only after this.
     pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
-        let top = self.top.held.as_fd();
+        let top = self.top.pinned.as_fd();
         let Some(tool) = self.tool_folder() else { return false };
         let mut folders = self.folders.iter().zip(self.pristine.folders()).skip(1);
         let mut files = self.files.iter().zip(self.pristine.files());
-        self.top.held.is_as_left(parent, name)
-            && own.iter().all(|file| file.held.is_as_left(top, &file.name))
-            && self.folders.first().is_some_and(|folder| folder.held.is_as_left(top, &self.name))
-            && folders.all(|(folder, pristine)| folder.held.is_as_left(tool, pristine.path()))
-            && files.all(|(file, pristine)| file.held.is_as_left(tool, pristine.path()))
+        self.top.pinned.is_as_left(parent, name)
+            && own.iter().all(|file| file.pinned.is_as_left(top, &file.name))
+            && self.folders.first().is_some_and(|folder| folder.pinned.is_as_left(top, &self.name))
+            && folders.all(|(folder, pristine)| folder.pinned.is_as_left(tool, pristine.path()))
+            && files.all(|(file, pristine)| file.pinned.is_as_left(tool, pristine.path()))
     }
 }
 
@@ -299,7 +299,7 @@ fn modified(stat: &rustix::fs::Stat) -> (i64, i64) {
 }
 
 /// The names in a folder that do not belong there.
-fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, Soiled> {
+fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, NotReusable> {
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
     let mut buffer = [MaybeUninit::uninit(); 2048];
     let mut entries = RawDir::new(folder, &mut buffer);
@@ -309,7 +309,7 @@ fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec
         let name = entry.file_name();
         if name != c"." && name != c".." && !belongs(name) {
             if extras.len() >= EXTRA_ENTRIES_MAX as usize {
-                return Err(Soiled::TooMuch);
+                return Err(NotReusable::TooMuch);
             }
             extras.push(name.to_owned());
         }
@@ -317,15 +317,15 @@ fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec
     Ok(extras)
 }
 
-fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Result<(), Soiled> {
+fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Result<(), NotReusable> {
     let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
     if stat.st_size > CUT_BYTES_MAX && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
-        return Err(Soiled::TooMuch);
+        return Err(NotReusable::TooMuch);
     }
-    budget.take().ok_or(Soiled::TooMuch)?;
+    budget.take().ok_or(NotReusable::TooMuch)?;
     match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
         Err(Errno::ISDIR) if removal::remove_tree(folder, name, budget).is_gone() => Ok(()),
-        Err(Errno::ISDIR) => Err(Soiled::TooMuch),
+        Err(Errno::ISDIR) => Err(NotReusable::TooMuch),
         other => Ok(other?),
     }
 }
