@@ -18,6 +18,6 @@ mod load;
 mod place;
 mod runs;
 mod service;
-mod spares;
+mod dir_pool;
 mod storm;
 mod verdict;

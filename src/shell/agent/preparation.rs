@@ -14,7 +14,7 @@ use crate::protocol::agent::Job;
 use crate::protocol::info;
 use crate::shell::background::Background;
 use crate::shell::tools::{ToolCache, ToolError};
-use crate::shell::workspace::{Remover, Spares, TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::shell::workspace::{Remover, DirPool, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
 
 /// What is copied on the loop at the most: less than a millisecond's worth.
@@ -47,9 +47,9 @@ impl Preparation {
     }
 
     /// The folder of an earlier run of this tool, for this one; `None` if there is none.
-    fn reuse(&self, job: &Job, spares: &mut Spares, remover: &Remover) -> Option<Outcome> {
+    fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
         let tool = self.cache.pristine(&job.tool)?;
-        let (mut dir, rest) = spares.take(&tool, job.task, remover)?;
+        let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
         let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
         Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
     }
@@ -119,10 +119,10 @@ impl Preparer {
         &self,
         job: &Job,
         stop: &Arc<AtomicBool>,
-        spares: Option<(&mut Spares, &Remover)>,
+        dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
         stop.store(false, Ordering::Relaxed);
-        if let Some(outcome) = spares.and_then(|(spares, remover)| self.preparation.reuse(job, spares, remover)) {
+        if let Some(outcome) = dir_pool.and_then(|(dir_pool, remover)| self.preparation.reuse(job, dir_pool, remover)) {
             return Some(outcome);
         }
         if self.preparation.is_quick(job) {

@@ -24,7 +24,7 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
-use crate::shell::workspace::{Removed, Remover, Spares, Workspace};
+use crate::shell::workspace::{Removed, Remover, DirPool, Workspace};
 use crate::types::{ExitCode, Now, Session, ToolName};
 
 /// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
@@ -38,7 +38,7 @@ pub(super) struct Runner {
     config: AgentSection,
     workspace: Arc<Workspace>,
     /// `None` where none can be kept.
-    spares: Option<Spares>,
+    dir_pool: Option<DirPool>,
     remover: Remover,
     record: RecordFile,
     preparer: Preparer,
@@ -82,7 +82,7 @@ impl Runner {
             config.agent.tool_cache_bytes_max,
         )?;
         let controller = transport::tool_endpoint(config, ip)?;
-        let spares = Spares::open(Arc::clone(&workspace))
+        let dir_pool = DirPool::open(Arc::clone(&workspace))
             .inspect_err(|error| log::warn!("{error}; each task gets a folder that is made for it"))
             .ok();
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
@@ -102,7 +102,7 @@ impl Runner {
         Ok(Self {
             config,
             workspace,
-            spares,
+            dir_pool,
             remover,
             record,
             preparer,
@@ -179,7 +179,7 @@ impl Runner {
         let record = self.record_of(&job, None);
         let recorded = self.record.write(&record);
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &stop, self.spares.as_mut().map(|spares| (spares, &self.remover))),
+            Ok(()) => self.preparer.begin(&job, &stop, self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover))),
             Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
         };
         self.run = Some(Run { job, stop, folder: None });
@@ -283,8 +283,8 @@ impl Runner {
 
     /// Does what can wait until nothing else is to be done.
     pub(super) fn tidy(&mut self) {
-        if let Some(spares) = &mut self.spares {
-            spares.tidy(&self.remover);
+        if let Some(dir_pool) = &mut self.dir_pool {
+            dir_pool.tidy(&self.remover);
         }
     }
 
@@ -296,8 +296,8 @@ impl Runner {
             if let Some(rest) = rest {
                 self.remover.take(rest);
             }
-            let dir = match &mut self.spares {
-                Some(spares) => spares.put_aside(dir, &self.remover),
+            let dir = match &mut self.dir_pool {
+                Some(dir_pool) => dir_pool.put_aside(dir, &self.remover),
                 None => Some(dir),
             };
             match dir.map(|dir| self.workspace.remove(dir, INLINE_REMOVALS)) {

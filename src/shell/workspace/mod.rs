@@ -5,7 +5,7 @@
 //! ```text
 //! <TASK_ID>/            one run; 0700; task.info, stdout, stderr, and the tool's folder
 //! .trash/<TASK_ID>-*/   what is being removed
-//! .spare/*/             what the next task of the same tool may get: see [`spares`]
+//! .spare/*/             what the next task of the same tool may get: see [`dir_pool`]
 //! ```
 //!
 //! A tool owns its folder and may have turned any name in it into anything. So everything is reached by the descriptor of the
@@ -15,7 +15,7 @@ mod pinned_file;
 mod reusable_dir;
 mod own;
 mod remover;
-mod spares;
+mod dir_pool;
 mod sys;
 mod tail;
 
@@ -30,7 +30,7 @@ use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
 pub use remover::{Remover, TrashRemainder};
-pub use spares::Spares;
+pub use dir_pool::DirPool;
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 

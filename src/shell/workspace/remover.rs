@@ -14,7 +14,7 @@ use nix::sys::signal::SigSet;
 use rustix::fs::Dir;
 
 use super::Workspace;
-use super::spares;
+use super::dir_pool;
 use crate::shell::removal::{Budget, Progress, is_mount_at_or_below, remove_tree_and_unmount};
 
 /// Remainders that wait. One more is not lost: it makes the thread look through the whole trash.
@@ -156,7 +156,7 @@ impl Worker {
 
     /// Removes all that is in the trash, also what other agents of this host are removing: both get along.
     fn look_through(&mut self) {
-        if let Err(error) = spares::discard_abandoned(self.work.as_fd(), self.trash.as_fd()) {
+        if let Err(error) = dir_pool::discard_abandoned(self.work.as_fd(), self.trash.as_fd()) {
             log::error!("cannot discard the spare folders of dead agents: {error}");
         }
         let listed = Dir::read_from(self.trash.as_fd()).and_then(|entries| {

@@ -39,7 +39,7 @@ const REMOVALS_MAX: u32 = 256;
 
 /// The spare folders of one agent. Dropping it removes them.
 #[derive(Debug)]
-pub struct Spares {
+pub struct DirPool {
     workspace: Arc<Workspace>,
     /// The folder that holds them; the lock is on it.
     folder: OwnedFd,
@@ -52,7 +52,7 @@ pub struct Spares {
     settling: Duration,
 }
 
-impl Spares {
+impl DirPool {
     /// Makes the folder for the spares of this agent.
     ///
     /// # Errors
@@ -160,7 +160,7 @@ impl Spares {
         }
     }
 
-    /// As [`Workspace::accessible`], with the folder of the spares.
+    /// As [`Workspace::accessible`], with the folder of the dir_pool.
     fn accessible<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
         match self.workspace.accessible(&call) {
             Err(Errno::ACCESS) if restore_mode(self.folder.as_fd(), OWNER_ONLY, &self.workspace.path.join(SPARE))? => {
@@ -181,7 +181,7 @@ impl Spares {
     }
 }
 
-impl Drop for Spares {
+impl Drop for DirPool {
     fn drop(&mut self) {
         let Ok(spare) = open_spare(self.workspace.folder.as_fd()) else { return };
         match self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
@@ -193,7 +193,7 @@ impl Drop for Spares {
             }
             Removed::Done | Removed::Rest(_) => {}
         }
-        // Not if another agent has spares.
+        // Not if another agent has dir_pool.
         let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
     }
 }

@@ -20,7 +20,7 @@ struct Site {
     folder: tempfile::TempDir,
     workspace: Arc<Workspace>,
     remover: Remover,
-    spares: Spares,
+    dir_pool: DirPool,
     tool: Arc<Pristine>,
     tasks: u64,
     /// Whether all that can settle has, before a run begins that changes something.
@@ -45,7 +45,7 @@ impl Site {
         let tool = Pristine::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
         Self {
             remover: Remover::start(&workspace).unwrap(),
-            spares: Spares::open(Arc::clone(&workspace)).unwrap(),
+            dir_pool: DirPool::open(Arc::clone(&workspace)).unwrap(),
             tool: Arc::new(tool),
             tasks: 0,
             is_settled: false,
@@ -59,14 +59,14 @@ impl Site {
         let mut long_used = Self::new();
         long_used.is_settled = tells_changes(long_used.workspace.folder.as_fd()).unwrap();
         // Longer than the clock of any kernel stands still.
-        long_used.spares.settling = Duration::from_millis(20);
+        long_used.dir_pool.settling = Duration::from_millis(20);
         [Self::new(), long_used]
     }
 
     /// Has the folder of the next task settle.
     fn settle(&mut self) {
         let end = clock::now().mono + Duration::from_secs(20);
-        while self.is_settled && !self.spares.kept.last().is_some_and(TaskDir::is_settled) {
+        while self.is_settled && !self.dir_pool.kept.last().is_some_and(TaskDir::is_settled) {
             assert!(clock::now().mono < end, "it never settles");
             let (dir, _) = self.task();
             self.put_aside(dir);
@@ -89,7 +89,7 @@ impl Site {
     fn task(&mut self) -> (TaskDir, bool) {
         self.tasks += 1;
         let id = TaskId::new(Wall::from_micros(self.tasks), [0; 5]);
-        let taken = self.spares.take(&self.tool, id, &self.remover);
+        let taken = self.dir_pool.take(&self.tool, id, &self.remover);
         let reused = taken.is_some();
         let (mut dir, rest) = taken.unwrap_or_else(|| self.workspace.create(id).unwrap());
         assert_eq!(rest, None);
@@ -141,9 +141,9 @@ impl Site {
 
     fn put_aside(&mut self, dir: TaskDir) {
         let path = dir.path().to_owned();
-        assert!(self.spares.put_aside(dir, &self.remover).is_none());
+        assert!(self.dir_pool.put_aside(dir, &self.remover).is_none());
         assert!(fs::symlink_metadata(&path).is_err(), "nothing of the name is left");
-        self.spares.tidy(&self.remover);
+        self.dir_pool.tidy(&self.remover);
     }
 
     /// Whether the folder of a run is used again; what the next task finds is as fresh in any case.
@@ -169,7 +169,7 @@ impl Site {
     }
 
     fn around_spares(&self) -> PathBuf {
-        self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap())
+        self.folder.path().join("work").join(SPARE).join(self.dir_pool.name.to_str().unwrap())
     }
 }
 
@@ -340,11 +340,11 @@ fn folders_of_ours_are_made_accessible_again() {
         let work = site.folder.path().join("work");
         fs::set_permissions(&work, Permissions::from_mode(0o750)).unwrap();
         site.workspace = Arc::new(Workspace::open(&work).unwrap());
-        site.spares = Spares::open(Arc::clone(&site.workspace)).unwrap();
+        site.dir_pool = DirPool::open(Arc::clone(&site.workspace)).unwrap();
         let (dir, _) = site.task();
         let shell = Command::new("sh").arg("-c").arg(script).current_dir(dir.path().join("tool")).status().unwrap();
         assert!(shell.success() || script.contains("-R"), "{script}");
-        if let Some(useless) = site.spares.put_aside(dir, &site.remover) {
+        if let Some(useless) = site.dir_pool.put_aside(dir, &site.remover) {
             assert!(!matches!(site.workspace.remove(useless, REMOVALS_MAX), Removed::Left(_)), "{script}");
         }
         for _ in 0..2 {
@@ -371,7 +371,7 @@ fn what_a_run_has_mounted_stays_as_it_is() {
                 let precious = Precious::new();
                 mount(&dir.path().join(folder), &precious);
                 let path = dir.path().to_owned();
-                if let Some(useless) = site.spares.put_aside(dir, &site.remover)
+                if let Some(useless) = site.dir_pool.put_aside(dir, &site.remover)
                     && let Removed::Rest(rest) = site.workspace.remove(useless, REMOVALS_MAX)
                 {
                     site.remover.take(rest);
@@ -380,8 +380,8 @@ fn what_a_run_has_mounted_stays_as_it_is() {
                 let (next, _) = site.task();
                 assert_eq!(found(next.path()), site.expected(), "{way} in {folder:?}");
                 site.put_aside(next);
-                let Site { spares, remover, folder: around, .. } = site;
-                drop(spares);
+                let Site { dir_pool, remover, folder: around, .. } = site;
+                drop(dir_pool);
                 remover.finish();
                 assert_eq!(fs::read_dir(around.path().join("work/.trash")).unwrap().count(), 0, "{way} in {folder:?}");
                 precious.is_untouched();
@@ -403,9 +403,9 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
                 bind(precious.path(), &around.path().join(name).join(place));
             }
             let workspace = Arc::new(Workspace::open(around.path()).unwrap());
-            let spares = Spares::open(Arc::clone(&workspace)).unwrap();
+            let dir_pool = DirPool::open(Arc::clone(&workspace)).unwrap();
             Remover::start(&workspace).unwrap().finish();
-            drop(spares);
+            drop(dir_pool);
             precious.is_untouched();
         }
     });
@@ -424,7 +424,7 @@ fn what_stays_mounted_over_our_own_folders_is_named() {
         let mut present = capabilities(None).unwrap();
         present.effective.remove(CapabilitySet::SYS_ADMIN);
         set_capabilities(None, present).unwrap();
-        let refused = [Workspace::open(around.path()).map(drop), Spares::open(workspace).map(drop)];
+        let refused = [Workspace::open(around.path()).map(drop), DirPool::open(workspace).map(drop)];
         for (name, refused) in [".trash", SPARE].into_iter().zip(refused) {
             let (said, place) = (refused.unwrap_err().to_string(), around.path().join(name));
             assert!(said.contains(&format!("something is mounted there; say `umount {}`", place.display())), "{said}");
@@ -467,7 +467,7 @@ fn the_folder_of_another_run_of_the_name_is_left_alone() {
     let (mut next_round, leftover) = site.workspace.create(id).unwrap();
     assert!(leftover.is_some());
     next_round.write_file("mine", b"").unwrap();
-    assert!(site.spares.put_aside(dir, &site.remover).is_none());
+    assert!(site.dir_pool.put_aside(dir, &site.remover).is_none());
     assert!(next_round.path().join("mine").exists());
 }
 
@@ -478,7 +478,7 @@ fn what_is_in_the_way_of_a_spare_goes_to_the_trash() {
     site.put_aside(dir);
     let id = TaskId::new(Wall::from_micros(99), [0; 5]);
     fs::create_dir_all(site.folder.path().join(format!("work/{id}/a/b"))).unwrap();
-    let (dir, leftover) = site.spares.take(&site.tool, id, &site.remover).unwrap();
+    let (dir, leftover) = site.dir_pool.take(&site.tool, id, &site.remover).unwrap();
     assert!(leftover.is_some() && !dir.path().join("a").exists() && dir.path().join("tool/run.sh").exists());
 }
 
@@ -495,7 +495,7 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
     }
     assert!(!site.task().1);
-    let kept: Vec<_> = site.spares.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
+    let kept: Vec<_> = site.dir_pool.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
     assert_eq!((kept[0].as_str(), kept.len()), ("tool-1", SPARES_MAX));
 }
 
@@ -503,7 +503,7 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
 fn what_has_no_copy_of_a_small_tool_is_no_spare() {
     let mut site = Site::new();
     let (task, _) = site.workspace.create(TaskId::new(Wall::from_micros(7), [0; 5])).unwrap();
-    assert!(site.spares.put_aside(task, &site.remover).is_some());
+    assert!(site.dir_pool.put_aside(task, &site.remover).is_some());
 
     let template = site.folder.path().join("template");
     let tool = |folder: &Path| Pristine::of_folder(&ToolName::new("tool").unwrap(), folder);
@@ -520,7 +520,7 @@ fn what_has_no_copy_of_a_small_tool_is_no_spare() {
 
 #[test]
 fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
-    let Site { spares, remover, workspace, folder, .. } = Site::new();
+    let Site { dir_pool, remover, workspace, folder, .. } = Site::new();
     // Its first look comes at any time.
     remover.finish();
     let work = folder.path().join("work");
@@ -529,7 +529,7 @@ fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
     drop(dead);
     discard_abandoned(workspace.folder.as_fd(), workspace.trash.as_fd()).unwrap();
     assert_eq!((count(SPARE), count(".trash")), (1, 1), "that of the living one stays");
-    drop(spares);
+    drop(dir_pool);
     assert!(!work.join(SPARE).exists());
 
     // The next agent's remover does it by itself.
