@@ -48,7 +48,7 @@ impl Preparation {
 
     /// The folder of an earlier run of this tool, for this one; `None` if there is none.
     fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
-        let tool = self.cache.pristine(&job.tool)?;
+        let tool = self.cache.snapshot(&job.tool)?;
         let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
         let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
         Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
@@ -69,7 +69,7 @@ impl Preparation {
         if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
             return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
         }
-        if let Some(tool) = self.cache.pristine(&job.tool) {
+        if let Some(tool) = self.cache.snapshot(&job.tool) {
             dir.keep_for(&tool);
         }
         Ok(())

@@ -15,7 +15,7 @@
 
 mod copy;
 mod manifest;
-mod pristine;
+mod snapshot;
 mod source;
 mod store;
 
@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use copy::{Copier, CopyError};
-pub use pristine::{Pristine, PristineFile, PristineFolder};
+pub use snapshot::{ToolSnapshot, SnapshotFile, SnapshotFolder};
 use source::Source;
 use store::{Entry, Store};
 
@@ -170,8 +170,8 @@ impl ToolCache {
 
     /// The whole of a tool, if it is small and certain to be what its archive holds at this moment. Costs one `stat`.
     #[must_use]
-    pub fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
-        self.current(tool)?.pristine(tool)
+    pub fn snapshot(&self, tool: &ToolName) -> Option<Arc<ToolSnapshot>> {
+        self.current(tool)?.snapshot(tool)
     }
 
     fn identity(&self, tool: &ToolName) -> Option<FileStamp> {

@@ -20,7 +20,7 @@ use super::{
 };
 use crate::shell::clock;
 use crate::shell::removal;
-use crate::shell::tools::Pristine;
+use crate::shell::tools::ToolSnapshot;
 use crate::types::TaskId;
 
 pub(super) const SPARE: &str = ".spare";
@@ -73,7 +73,7 @@ impl DirPool {
     /// Its files are to be written as in a new one. As with [`Workspace::create`], what was in the way comes back.
     pub fn take(
         &mut self,
-        tool: &Pristine,
+        tool: &ToolSnapshot,
         task: TaskId,
         remover: &Remover,
     ) -> Option<(TaskDir, Option<TrashRemainder>)> {

@@ -39,7 +39,7 @@ use reusable_dir::{ReusableDir, OwnFile};
 use own::{move_to_trash, restore_mode};
 
 use crate::shell::removal::{self, Progress};
-use crate::shell::tools::Pristine;
+use crate::shell::tools::ToolSnapshot;
 use crate::types::{TaskId, ToolName, Wall};
 
 const TRASH: &str = ".trash";
@@ -302,14 +302,14 @@ impl TaskDir {
 
     /// Notes that the folder has a copy of this tool, so that it can be given to another task later. Call it when nothing
     /// more is made in it. That it cannot be noted only costs the next task a fresh folder.
-    pub fn keep_for(&mut self, tool: &Arc<Pristine>) {
+    pub fn keep_for(&mut self, tool: &Arc<ToolSnapshot>) {
         match ReusableDir::new(self.folder.as_fd(), &mut self.files, tool) {
             Ok(reusable) => self.reusable = Some(reusable),
             Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
         }
     }
 
-    fn holds(&self, tool: &Pristine) -> bool {
+    fn holds(&self, tool: &ToolSnapshot) -> bool {
         self.reusable.as_ref().is_some_and(|reusable| reusable.content() == tool.content())
     }
 

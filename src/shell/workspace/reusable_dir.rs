@@ -20,7 +20,7 @@ use rustix::io::Errno;
 
 use super::pinned_file::{PinnedFile, NotReusable};
 use crate::shell::removal::{self, Budget};
-use crate::shell::tools::{Pristine, RUN_SCRIPT};
+use crate::shell::tools::{ToolSnapshot, RUN_SCRIPT};
 use crate::types::Wall;
 
 /// Entries that are removed to make a folder fit for the next task. A tool that leaves more is worth a fresh one.
@@ -108,7 +108,7 @@ impl AsFd for OwnFile {
 /// The tool's folder in the folder of a task, as the first task got it.
 #[derive(Debug)]
 pub(super) struct ReusableDir {
-    pristine: Arc<Pristine>,
+    snapshot: Arc<ToolSnapshot>,
     name: CString,
     /// The task's folder.
     top: PinnedFolder,
@@ -167,13 +167,13 @@ impl ReusableDir {
     ///
     /// # Errors
     /// [`NotReusable`], when this folder cannot be used twice; it is good for one run all the same.
-    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], pristine: &Arc<Pristine>) -> Result<Self, NotReusable> {
+    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], snapshot: &Arc<ToolSnapshot>) -> Result<Self, NotReusable> {
         for file in own {
             file.pinned.note()?;
         }
-        let tool = removal::open_folder(folder, Path::new(pristine.tool().as_str()))?;
+        let tool = removal::open_folder(folder, Path::new(snapshot.tool().as_str()))?;
         let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
-        let files = pristine.files().iter().map(|file| {
+        let files = snapshot.files().iter().map(|file| {
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
             make_ready(opened.as_fd(), file.path())?;
@@ -182,14 +182,14 @@ impl ReusableDir {
             Ok(PinnedToolFile { pinned, modified })
         });
         let files = files.collect::<Result<_, NotReusable>>()?;
-        let folders = pristine.folders().iter().map(|folder| PinnedFolder::new(open(folder.path())?));
+        let folders = snapshot.folders().iter().map(|folder| PinnedFolder::new(open(folder.path())?));
         Ok(Self {
             tells_changes: tells_changes(folder)?,
             folders: folders.collect::<Result<_, NotReusable>>()?,
             files,
             top: PinnedFolder::new(removal::open_folder(folder, Path::new("."))?)?,
-            name: CString::new(pristine.tool().as_str()).map_err(|_| Errno::INVAL)?,
-            pristine: Arc::clone(pristine),
+            name: CString::new(snapshot.tool().as_str()).map_err(|_| Errno::INVAL)?,
+            snapshot: Arc::clone(snapshot),
         })
     }
 
@@ -202,7 +202,7 @@ impl ReusableDir {
 
     /// Stands for the content of the tool.
     pub(super) fn content(&self) -> &str {
-        self.pristine.content()
+        self.snapshot.content()
     }
 
     /// The tool's folder.
@@ -232,24 +232,24 @@ impl ReusableDir {
             file.restore(top, settled_before)?;
         }
         // The tool's own folder comes first; everything else is reached from there.
-        let folders = (self.folders.split_first_mut(), self.pristine.folders().split_first());
+        let folders = (self.folders.split_first_mut(), self.snapshot.folders().split_first());
         let (Some((tool, inner)), Some((own, folders))) = folders else { return Err(NotReusable::TooMuch) };
         tool.restore((top, &self.name), |name| own.holds(name), &mut budget, settled_before)?;
         let tool = tool.pinned.as_fd();
         for (pinned, folder) in inner.iter_mut().zip(folders) {
             pinned.restore((tool, folder.path()), |name| folder.holds(name), &mut budget, settled_before)?;
         }
-        for (file, pristine) in self.files.iter_mut().zip(self.pristine.files()) {
-            let looked = file.pinned.check_file(tool, pristine.path(), settled_before)?;
+        for (file, snapshot) in self.files.iter_mut().zip(self.snapshot.files()) {
+            let looked = file.pinned.check_file(tool, snapshot.path(), settled_before)?;
             if looked.is_settled {
                 continue;
             }
             let stat = looked.stat;
             let size = u64::try_from(stat.st_size).unwrap_or_default();
-            if size != pristine.bytes().len() as u64 || modified(&stat) != file.modified {
-                return Err(NotReusable::Changed { name: pristine.path().to_owned(), what: "was written" });
+            if size != snapshot.bytes().len() as u64 || modified(&stat) != file.modified {
+                return Err(NotReusable::Changed { name: snapshot.path().to_owned(), what: "was written" });
             }
-            file.pinned.check_content(pristine.path(), pristine.bytes())?;
+            file.pinned.check_content(snapshot.path(), snapshot.bytes())?;
         }
         Ok(())
     }
@@ -260,13 +260,13 @@ impl ReusableDir {
     pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
         let top = self.top.pinned.as_fd();
         let Some(tool) = self.tool_folder() else { return false };
-        let mut folders = self.folders.iter().zip(self.pristine.folders()).skip(1);
-        let mut files = self.files.iter().zip(self.pristine.files());
+        let mut folders = self.folders.iter().zip(self.snapshot.folders()).skip(1);
+        let mut files = self.files.iter().zip(self.snapshot.files());
         self.top.pinned.is_as_left(parent, name)
             && own.iter().all(|file| file.pinned.is_as_left(top, &file.name))
             && self.folders.first().is_some_and(|folder| folder.pinned.is_as_left(top, &self.name))
-            && folders.all(|(folder, pristine)| folder.pinned.is_as_left(tool, pristine.path()))
-            && files.all(|(file, pristine)| file.pinned.is_as_left(tool, pristine.path()))
+            && folders.all(|(folder, snapshot)| folder.pinned.is_as_left(tool, snapshot.path()))
+            && files.all(|(file, snapshot)| file.pinned.is_as_left(tool, snapshot.path()))
     }
 }
 

@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fs
 use rustix::io::Errno;
 
 use super::manifest::Manifest;
-use super::pristine::Pristine;
+use super::snapshot::ToolSnapshot;
 use super::{CacheError, Size};
 use crate::shell::clock;
 use crate::shell::removal;
@@ -47,7 +47,7 @@ pub(super) struct Entry {
     pub(super) manifest: Manifest,
     /// Whether all contents were found right when their last changes were long ago: another one is sure to show then.
     sealed: AtomicBool,
-    pristine: OnceLock<Option<Arc<Pristine>>>,
+    snapshot: OnceLock<Option<Arc<ToolSnapshot>>>,
 }
 
 /// How long the last change of a file is over when the next one is sure to have another time: far longer than the clock of a
@@ -56,7 +56,7 @@ const SETTLING_SECONDS: i64 = 3;
 
 impl Entry {
     fn new(name: &str, root: OwnedFd, manifest: Manifest) -> Self {
-        Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), pristine: OnceLock::new() }
+        Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), snapshot: OnceLock::new() }
     }
 
     /// Whether its contents are those of the archive, as far as the times of its files do not tell that at the copy.
@@ -81,16 +81,16 @@ impl Entry {
     }
 
     /// All of it, read once per process, if it is small.
-    pub(super) fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
-        let read = || match Pristine::read(tool, &self.name, self.root.as_fd(), &self.manifest) {
-            Ok(pristine) => pristine.map(Arc::new),
+    pub(super) fn snapshot(&self, tool: &ToolName) -> Option<Arc<ToolSnapshot>> {
+        let read = || match ToolSnapshot::read(tool, &self.name, self.root.as_fd(), &self.manifest) {
+            Ok(snapshot) => snapshot.map(Arc::new),
             Err(error) => {
                 // The next copy of it notices what is wrong.
                 log::warn!("cannot read the unpacked tool {}: {error}", self.name);
                 None
             }
         };
-        self.pristine.get_or_init(read).clone()
+        self.snapshot.get_or_init(read).clone()
     }
 }
 

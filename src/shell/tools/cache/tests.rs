@@ -221,12 +221,12 @@ fn what_a_tool_has_changed_is_not_run_by_another_one() {
             fs::create_dir(entry.join("run.sh")).unwrap();
         },
     ];
-    let pristine = host.path("pristine");
+    let snapshot = host.path("pristine");
     host.place(&cache, &tool).unwrap();
-    fs::rename(host.path("task/hello"), &pristine).unwrap();
+    fs::rename(host.path("task/hello"), &snapshot).unwrap();
     let copied = |cache: &ToolCache| {
         let placed = host.place(cache, &tool).unwrap_or_else(|error| panic!("{error}"));
-        let same = std::process::Command::new("diff").arg("-r").arg(&pristine).arg(host.path("task/hello")).status();
+        let same = std::process::Command::new("diff").arg("-r").arg(&snapshot).arg(host.path("task/hello")).status();
         let mode = fs::metadata(host.path("task/hello/run.sh")).unwrap().permissions().mode() & 0o7700;
         fs::remove_dir_all(host.path("task/hello")).unwrap();
         (same.unwrap().success(), mode, placed.unpacked)
@@ -268,7 +268,7 @@ fn what_a_tool_has_changed_is_not_kept_in_memory() {
     cache.known().get_mut(&tool).unwrap().settled = true;
     let [entry] = host.cached().try_into().unwrap();
     fs::write(host.path("cache").join(entry).join("hello/run.sh"), "#!/bin/x!\n").unwrap();
-    assert!(cache.pristine(&tool).is_none());
+    assert!(cache.snapshot(&tool).is_none());
 }
 
 #[test]

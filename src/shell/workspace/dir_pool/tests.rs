@@ -21,7 +21,7 @@ struct Site {
     workspace: Arc<Workspace>,
     remover: Remover,
     dir_pool: DirPool,
-    tool: Arc<Pristine>,
+    tool: Arc<ToolSnapshot>,
     tasks: u64,
     /// Whether all that can settle has, before a run begins that changes something.
     is_settled: bool,
@@ -42,7 +42,7 @@ impl Site {
             fs::write(template.join(path), content).unwrap();
             fs::set_permissions(template.join(path), Permissions::from_mode(mode)).unwrap();
         }
-        let tool = Pristine::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
+        let tool = ToolSnapshot::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
         Self {
             remover: Remover::start(&workspace).unwrap(),
             dir_pool: DirPool::open(Arc::clone(&workspace)).unwrap(),
@@ -489,7 +489,7 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         let name = ToolName::new(&format!("tool-{n}")).unwrap();
         let (mut dir, _) = site.workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
         site.copy(name.as_str(), dir.path());
-        let tool = Pristine::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
+        let tool = ToolSnapshot::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
         dir.keep_for(&Arc::new(tool));
         site.put_aside(dir);
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
@@ -506,7 +506,7 @@ fn what_has_no_copy_of_a_small_tool_is_no_spare() {
     assert!(site.dir_pool.put_aside(task, &site.remover).is_some());
 
     let template = site.folder.path().join("template");
-    let tool = |folder: &Path| Pristine::of_folder(&ToolName::new("tool").unwrap(), folder);
+    let tool = |folder: &Path| ToolSnapshot::of_folder(&ToolName::new("tool").unwrap(), folder);
     std::os::unix::fs::symlink("run.sh", template.join("link")).unwrap();
     assert!(tool(&template).is_none(), "a link");
     fs::remove_file(template.join("link")).unwrap();

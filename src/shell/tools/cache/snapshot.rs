@@ -17,28 +17,28 @@ const BYTES_MAX: u64 = 64 * 1024;
 
 /// The folders and files of a tool. Paths are relative to the tool's folder, whose own path is ".".
 #[derive(Debug)]
-pub struct Pristine {
+pub struct ToolSnapshot {
     tool: ToolName,
     content: String,
-    folders: Vec<PristineFolder>,
-    files: Vec<PristineFile>,
+    folders: Vec<SnapshotFolder>,
+    files: Vec<SnapshotFile>,
 }
 
 /// A folder, and the names of what it holds.
 #[derive(Debug)]
-pub struct PristineFolder {
+pub struct SnapshotFolder {
     path: CString,
     names: Vec<CString>,
 }
 
 /// A file, and all of its bytes.
 #[derive(Debug)]
-pub struct PristineFile {
+pub struct SnapshotFile {
     path: CString,
     bytes: Vec<u8>,
 }
 
-impl Pristine {
+impl ToolSnapshot {
     /// Reads an unpacked tool; `None` when it is not small, or holds a link: who has changed the attributes of a link cannot
     /// be told by a descriptor of it.
     pub(super) fn read(
@@ -50,25 +50,25 @@ impl Pristine {
         if manifest.size.entries > ENTRIES_MAX || manifest.size.bytes > BYTES_MAX {
             return Ok(None);
         }
-        let own = PristineFolder { path: c".".into(), names: Vec::new() };
-        let mut pristine =
+        let own = SnapshotFolder { path: c".".into(), names: Vec::new() };
+        let mut snapshot =
             Self { tool: tool.clone(), content: content.to_owned(), folders: vec![own], files: Vec::new() };
         for item in &manifest.items {
             let path = match item {
                 Item::Symlink { .. } => return Ok(None),
                 Item::Folder { path, .. } => {
-                    pristine.folders.push(PristineFolder { path: path.clone(), names: Vec::new() });
+                    snapshot.folders.push(SnapshotFolder { path: path.clone(), names: Vec::new() });
                     path
                 }
                 Item::File { path, bytes, seal, .. } => {
                     let bytes = read_file(root, path, *bytes, *seal)?;
-                    pristine.files.push(PristineFile { path: path.clone(), bytes });
+                    snapshot.files.push(SnapshotFile { path: path.clone(), bytes });
                     path
                 }
             };
-            pristine.name(path);
+            snapshot.name(path);
         }
-        Ok(Some(pristine))
+        Ok(Some(snapshot))
     }
 
     /// What a test has put into a folder.
@@ -107,18 +107,18 @@ impl Pristine {
 
     /// Its folders, the tool's own first, and each before what it holds.
     #[must_use]
-    pub fn folders(&self) -> &[PristineFolder] {
+    pub fn folders(&self) -> &[SnapshotFolder] {
         &self.folders
     }
 
     /// Its files.
     #[must_use]
-    pub fn files(&self) -> &[PristineFile] {
+    pub fn files(&self) -> &[SnapshotFile] {
         &self.files
     }
 }
 
-impl PristineFolder {
+impl SnapshotFolder {
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &CStr {
@@ -132,7 +132,7 @@ impl PristineFolder {
     }
 }
 
-impl PristineFile {
+impl SnapshotFile {
     /// Where it is.
     #[must_use]
     pub fn path(&self) -> &CStr {
