@@ -133,9 +133,9 @@ fn nothing_but_the_remover_removes_a_folder() {
     for code in
         ["fn f() { std::fs::remove_dir_all(x); }", "fn f() { fs::remove_dir_all(x); }", "use std::fs::remove_dir_all;"]
     {
-        refuses("src/shell/hosted.rs", code, "use shell::removal");
+        refuses("src/shell/ephemeral.rs", code, "use shell::removal");
     }
-    accepts("src/shell/hosted.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
+    accepts("src/shell/ephemeral.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
 }
 
 #[test]

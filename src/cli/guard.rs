@@ -11,7 +11,7 @@ use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
 use crate::shell::prompt_worker::Runs;
-use crate::shell::supervisor::{self, GuestLock};
+use crate::shell::supervisor::{self, KeeperLock};
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {
@@ -33,7 +33,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is no process", args.pid)))?;
     let process = ProcessId { pid, start_time: args.start_time };
     // Both are held when the guarded process goes on, and by what this process detaches into.
-    let _keeper = args.guest.as_deref().map(GuestLock::join).transpose().map_err(Failure::failed)?;
+    let _keeper = args.guest.as_deref().map(KeeperLock::join).transpose().map_err(Failure::failed)?;
     let runs = args.prompts.as_deref().map(Runs::of_this_host).transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
     // The log file of an agent belongs to the next one of its name.

@@ -15,7 +15,7 @@ use crate::client::{Client, Waited};
 use crate::config::Transport;
 use crate::config::nearest::nearest;
 use crate::protocol::client::{AgentRow, Selector, Submission, TaskView};
-use crate::shell::hosted::{Host, HostLeft, HostPlan, Way};
+use crate::shell::ephemeral::{EphemeralService, EphemeralLeftover, EphemeralPlan, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
 use crate::types::{ExitCode, ToolName, ToolSet};
@@ -45,7 +45,7 @@ pub(super) fn run(session: &mut Session, args: &RunArgs) -> Result<u8, Failure> 
             if !matches!(&result, Err(failure) if failure.exit == exit::INTERRUPTED) {
                 match host.end(&mut signals) {
                     Ok(()) => {}
-                    Err(HostLeft::Keepers(_)) => session.end_abandoned(),
+                    Err(EphemeralLeftover::Keepers(_)) => session.end_abandoned(),
                     Err(error) => note(&error.to_string()),
                 }
             }
@@ -67,7 +67,7 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
     Ok((!nobody).then_some(endpoint))
 }
 
-fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
+fn host(session: &Session, signals: &mut Signals) -> Result<EphemeralService, Failure> {
     session.check_start()?;
     session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
@@ -76,7 +76,7 @@ fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
     // libzmq would let every user open a socket in the file system.
     let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
     let plan =
-        HostPlan { program: Session::program()?, config: session.config_file(), agents, way, environment: Vec::new() };
+        EphemeralPlan { program: Session::program()?, config: session.config_file(), agents, way, environment: Vec::new() };
     let host = plan.start(signals).map_err(Failure::failed)?;
     host.up().warnings.iter().for_each(|warning| note(warning));
     Ok(host)

@@ -26,7 +26,7 @@ pub(super) struct SuperviseArgs {
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let SuperviseArgs { agents, detached, guest } = args;
-    let options = Options { config: session.config_file(), agents, detached, guest };
+    let options = Options { config: session.config_file(), agents, detached, ephemeral_dir: guest };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

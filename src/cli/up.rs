@@ -34,7 +34,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
         program: Session::program()?,
         config: session.config_file(),
         agents: args.agents,
-        guest: None,
+        ephemeral_dir: None,
         environment: Vec::new(),
     };
     let mut launched = launch.start().map_err(Failure::failed)?;

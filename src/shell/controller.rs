@@ -20,7 +20,7 @@ use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
 use super::lock::StateLock;
 use super::metrics::Metrics;
-use super::prompt::Hosted;
+use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, Writer};
@@ -56,7 +56,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     log::info!("{} tasks are stored", stored.tasks.len());
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
-    let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
+    let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     let metrics = Arc::new(Metrics::new(&pusher.waited()));
     let http = config.http.enabled.then(|| Http::start(config, rules.limits, &metrics)).transpose()?;
     announce(config, &*ports, http.as_ref(), prompts.as_ref())?;
@@ -80,7 +80,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&Hosted>) -> std::io::Result<()> {
+fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&HostedMaster>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
         log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");

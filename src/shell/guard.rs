@@ -84,7 +84,7 @@ impl GuardPlan {
 
     /// The same, for the service that is hosted in this folder, with the environment of that service.
     #[must_use]
-    pub fn of_a_guest(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
+    pub fn of_an_ephemeral_service(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
         self.duty = vec!["--guest".into(), folder.into()];
         self.is_of_a_guest = true;
         self.environment = environment;

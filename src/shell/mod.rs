@@ -9,7 +9,7 @@ pub mod door;
 pub mod endpoint;
 mod file_stamp;
 pub mod guard;
-pub mod hosted;
+pub mod ephemeral;
 pub mod http;
 pub mod limits;
 pub mod lock;

@@ -7,7 +7,7 @@
 mod error;
 mod fails;
 mod folders;
-mod hosted;
+mod hosted_master;
 mod link;
 mod start;
 mod sync;
@@ -35,7 +35,7 @@ use crate::types::{Mono, Now, Origin};
 pub use error::PromptError;
 use fails::FailLog;
 use folders::Folders;
-pub use hosted::Hosted;
+pub use hosted_master::HostedMaster;
 use link::{After, Brought, Link};
 use sync::Syncer;
 use watch::{Change, Watch};

@@ -3,7 +3,7 @@
 use std::io;
 
 use llts::protocol::client::ReplyError;
-use llts::shell::hosted::HostError;
+use llts::shell::ephemeral::EphemeralError;
 use llts::shell::store::{CommitError, StoreError};
 use llts::shell::tools::PackError;
 use llts::shell::transport::SocketError;
@@ -19,7 +19,7 @@ pub(crate) enum BenchError {
     Missing(String),
     /// No service to measure.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Host(#[from] EphemeralError),
     /// A tool cannot be packed.
     #[error(transparent)]
     Pack(#[from] PackError),

@@ -7,13 +7,13 @@ use super::load::Load;
 use super::meter;
 use super::{Bench, BenchError, transport_word};
 use llts::config::Transport;
-use llts::shell::hosted::{Host, HostPlan, Way};
+use llts::shell::ephemeral::{EphemeralService, EphemeralPlan, Way};
 use llts::shell::signals::Signals;
 
 /// A controller and agents, each a process. Dropped, it ends by itself; [`Service::end`] waits for that.
 #[derive(Debug)]
 pub(crate) struct Service {
-    host: Host,
+    host: EphemeralService,
     pub(crate) transport: Transport,
 }
 
@@ -49,7 +49,7 @@ impl Bench<'_> {
         let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
         let program = llts_program()?;
         let config = Some(self.plan.config.clone());
-        let host = HostPlan { program, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
+        let host = EphemeralPlan { program, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
         Ok(Service { host, transport })
     }
 

@@ -23,7 +23,7 @@ pub struct Launch {
     /// How many agents.
     pub agents: u16,
     /// `None`: it lives on without us. A folder: it ends when we do, and takes its folder with it.
-    pub guest: Option<PathBuf>,
+    pub ephemeral_dir: Option<PathBuf>,
     /// Variables that are set for it.
     pub environment: Vec<(&'static str, OsString)>,
 }
@@ -71,7 +71,7 @@ impl Launch {
         }
         command.args(["supervise", "--detached", "--agents", &self.agents.to_string()]);
         command.stdin(Stdio::null());
-        if let Some(folder) = &self.guest {
+        if let Some(folder) = &self.ephemeral_dir {
             command.arg("--guest").arg(folder).stdin(Stdio::piped());
         }
         // An open stderr would hold up whoever reads ours to its end.

@@ -11,16 +11,16 @@
 //! | [`service`] | `service.json`: what runs here, for `down` and for clients |
 //! | [`launch`] | starts a supervisor and hears its report |
 //! | [`stop()`] | ends the service of a STATE_DIR |
-//! | [`guest`] | the folder of a service that is hosted for one command, and its end when all its keepers were killed |
+//! | [`ephemeral_dir`] | the folder of a service that is hosted for one command, and its end when all its keepers were killed |
 
 mod child;
-mod guest;
+mod ephemeral_dir;
 mod launch;
 mod service;
 mod stop;
 mod turn;
 
-pub use guest::{Abandoned, GUEST_LOG, GUEST_PREFIX, GUEST_STATE, GUEST_WORK, GuestLock, end_abandoned};
+pub use ephemeral_dir::{Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned};
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
 pub use stop::{StopError, Stopped, end_guest, stop};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::guest::{GUEST_STATE, GUEST_WORK, GuestFolder};
+use ephemeral_dir::{EPHEMERAL_STATE, EPHEMERAL_WORK, EphemeralDir};
 use super::{LOCK, MARK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};
@@ -107,7 +107,7 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
 /// # Errors
 /// [`StopError`], when something of it still lives: then the folder stays.
 pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
-    for name in [GUEST_STATE, GUEST_WORK] {
+    for name in [EPHEMERAL_STATE, EPHEMERAL_WORK] {
         let path = folder.join(name);
         match removal::open_uncovered(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
@@ -118,7 +118,7 @@ pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
     if stopped.remains > 0 {
         log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
     }
-    drop(GuestFolder::new(folder));
+    drop(EphemeralDir::new(folder));
     Ok(stopped.remains)
 }
 

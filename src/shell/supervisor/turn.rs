@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
-use super::guest::{GuestFolder, GuestLock};
+use ephemeral_dir::{EphemeralDir, KeeperLock};
 use super::service::{self, Report, Service};
 use super::{LOCK, lease_of, stop_max};
 use crate::config::Config;
@@ -38,7 +38,7 @@ pub struct Options {
     /// It shall leave the terminal.
     pub detached: bool,
     /// It ends when its standard input does, and takes this folder with it.
-    pub guest: Option<PathBuf>,
+    pub ephemeral_dir: Option<PathBuf>,
 }
 
 /// Why a service does not run.
@@ -71,8 +71,8 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         let _ = rustix::process::setsid();
     }
     // Dropped after the folder: until that is gone, no other command ends this service.
-    let _keeper = options.guest.as_deref().map(GuestLock::join).transpose()?;
-    let folder = options.guest.as_deref().map(GuestFolder::new);
+    let _keeper = options.ephemeral_dir.as_deref().map(KeeperLock::join).transpose()?;
+    let folder = options.ephemeral_dir.as_deref().map(EphemeralDir::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
     raise_descriptor_limit()?;
@@ -81,7 +81,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     logging::init(&config.log, Some(&log_file(config)))?;
     std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
     let warnings = start::prepare(config);
-    let lifeline = match options.guest {
+    let lifeline = match options.ephemeral_dir {
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
         None => None,
     };

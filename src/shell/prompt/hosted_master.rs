@@ -17,13 +17,13 @@ const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A running master. It stays when no file is left.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedMaster {
     waker: Arc<Waker>,
     thread: JoinHandle<()>,
     ready_line: String,
 }
 
-impl Hosted {
+impl HostedMaster {
     /// Starts a master with the port and the root of the configuration.
     ///
     /// # Errors
@@ -51,7 +51,7 @@ impl Hosted {
 }
 
 /// The line that says that it is ready, and where.
-impl fmt::Display for Hosted {
+impl fmt::Display for HostedMaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.ready_line)
     }

@@ -24,16 +24,16 @@ use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
 
 /// What the folder of a guest is called at the beginning: nothing else is ever removed.
-pub const GUEST_PREFIX: &str = "llts-run-";
+pub const EPHEMERAL_PREFIX: &str = "llts-run-";
 
 /// STATE_DIR of a guest, in its folder.
-pub const GUEST_STATE: &str = "state";
+pub const EPHEMERAL_STATE: &str = "state";
 
 /// AGENT_WORK_DIR of a guest, in its folder.
-pub const GUEST_WORK: &str = "work";
+pub const EPHEMERAL_WORK: &str = "work";
 
 /// LOG_DIR of a guest, in its folder.
-pub const GUEST_LOG: &str = "log";
+pub const EPHEMERAL_LOG: &str = "log";
 
 /// The file that its keepers hold locks on.
 const LOCK_FILE: &CStr = c"keepers.lock";
@@ -46,7 +46,7 @@ const PRIVATE: u32 = 0o700;
 
 /// The lock of one keeper. It holds until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct GuestLock {
+pub struct KeeperLock {
     _file: File,
 }
 
@@ -69,7 +69,7 @@ pub struct Abandoned {
     pub ended: Result<u32, String>,
 }
 
-impl GuestLock {
+impl KeeperLock {
     /// Makes the file in a new folder and takes the first lock.
     ///
     /// # Errors
@@ -146,7 +146,7 @@ fn end_abandoned_in(base: &Path, config: &Config) -> Vec<Abandoned> {
 }
 
 fn is_name(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(GUEST_PREFIX.as_bytes())
+    name.as_bytes().starts_with(EPHEMERAL_PREFIX.as_bytes())
 }
 
 /// Opens a folder as the maker of a guest leaves it: ours, private, no link, and nothing mounted there.
@@ -174,8 +174,8 @@ fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
 
 fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     let mut config = config.clone();
-    config.paths.state_dir = folder.join(GUEST_STATE);
-    config.paths.work_dir = folder.join(GUEST_WORK);
+    config.paths.state_dir = folder.join(EPHEMERAL_STATE);
+    config.paths.work_dir = folder.join(EPHEMERAL_WORK);
     let ended = stop::end_guest(&config, folder).map_err(|error| error.to_string())?;
     if folder.symlink_metadata().is_ok() {
         let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
@@ -186,15 +186,15 @@ fn end(folder: &Path, config: &Config) -> Result<u32, String> {
 }
 
 /// The folder of a guest. It goes with the supervisor, or with the guard of the command.
-pub(super) struct GuestFolder(PathBuf);
+pub(super) struct EphemeralDir(PathBuf);
 
-impl GuestFolder {
+impl EphemeralDir {
     pub(super) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 }
 
-impl Drop for GuestFolder {
+impl Drop for EphemeralDir {
     fn drop(&mut self) {
         let named = self.0.file_name().is_some_and(is_name);
         let own = fs::symlink_metadata(&self.0)

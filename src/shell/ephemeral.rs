@@ -15,7 +15,7 @@ use super::guard::{Guard, GuardError, GuardPlan};
 use super::removal;
 use super::signals::Signals;
 use super::supervisor::{
-    GUEST_LOG, GUEST_PREFIX, GUEST_STATE, GUEST_WORK, GuestLock, Launch, LaunchError, Launched, Service,
+    EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, Launch, LaunchError, Launched, Service,
 };
 
 /// The socket of the controller, in the folder of the service.
@@ -23,7 +23,7 @@ const SOCKET: &str = "socket";
 
 /// What to host.
 #[derive(Debug)]
-pub struct HostPlan {
+pub struct EphemeralPlan {
     /// The `llts` program.
     pub program: PathBuf,
     /// Its configuration file, if one was named. Everything in it holds, but for the places.
@@ -48,7 +48,7 @@ pub enum Way {
 
 /// Why nothing is hosted. Nothing is left of the attempt.
 #[derive(Debug, thiserror::Error)]
-pub enum HostError {
+pub enum EphemeralError {
     /// Its folder cannot be made.
     #[error("cannot make a folder: {0}")]
     Folder(#[source] io::Error),
@@ -62,7 +62,7 @@ pub enum HostError {
 
 /// Why something of a hosted service is left.
 #[derive(Debug, thiserror::Error)]
-pub enum HostLeft {
+pub enum EphemeralLeftover {
     /// Its folder could not be removed.
     #[error(
         "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
@@ -74,38 +74,38 @@ pub enum HostLeft {
     Keepers(PathBuf),
 }
 
-/// A hosted service. Dropping it asks it to end; [`Host::end`] also waits.
+/// A hosted service. Dropping it asks it to end; [`EphemeralService::end`] also waits.
 #[derive(Debug)]
-pub struct Host {
+pub struct EphemeralService {
     up: Service,
     folder: PathBuf,
     launched: Launched,
     guard: Guard,
     /// While this is held, no other command takes the service for an abandoned one.
-    _keeper: GuestLock,
+    _keeper: KeeperLock,
 }
 
-impl HostPlan {
+impl EphemeralPlan {
     /// Starts the service and waits until it is up. A signal asks it to stop again.
     ///
     /// # Errors
-    /// [`HostError`]
-    pub fn start(self, signals: &mut Signals) -> Result<Host, HostError> {
-        let (folder, keeper) = make_folder().map_err(HostError::Folder)?;
+    /// [`EphemeralError`]
+    pub fn start(self, signals: &mut Signals) -> Result<EphemeralService, EphemeralError> {
+        let (folder, keeper) = make_folder().map_err(EphemeralError::Folder)?;
         let mut environment = places(&folder, self.way);
         environment.extend(self.environment);
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
-            .of_a_guest(folder.clone(), environment.clone())
+            .of_an_ephemeral_service(folder.clone(), environment.clone())
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
         let (program, config, agents) = (self.program, self.config, self.agents);
-        let launch = Launch { program, config, agents, guest: Some(folder.clone()), environment };
+        let launch = Launch { program, config, agents, ephemeral_dir: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))
         });
         match result {
-            Ok((up, launched)) => Ok(Host { up, folder, launched, guard, _keeper: keeper }),
+            Ok((up, launched)) => Ok(EphemeralService { up, folder, launched, guard, _keeper: keeper }),
             Err(error) => {
                 if let LaunchError::Start(_) = error {
                     let _ = removal::remove(&folder);
@@ -117,7 +117,7 @@ impl HostPlan {
     }
 }
 
-impl Host {
+impl EphemeralService {
     /// What has come up.
     #[must_use]
     pub const fn up(&self) -> &Service {
@@ -135,15 +135,15 @@ impl Host {
     /// # Errors
     /// When a part of its folder stays, such as what a tool has mounted in it; or when no process is left that would end the service:
     /// then [`supervisor::end_abandoned`](super::supervisor::end_abandoned) does.
-    pub fn end(self, signals: &mut Signals) -> Result<(), HostLeft> {
+    pub fn end(self, signals: &mut Signals) -> Result<(), EphemeralLeftover> {
         let Self { folder, launched, guard, .. } = self;
         if !launched.end(signals) {
             // Its guard ends the rest when we are gone.
-            return if guard.is_gone() { Err(HostLeft::Keepers(folder)) } else { Ok(()) };
+            return if guard.is_gone() { Err(EphemeralLeftover::Keepers(folder)) } else { Ok(()) };
         }
         // Its guard goes on with what the supervisor has left there.
         if folder.exists() {
-            return Err(HostLeft::Folder(folder));
+            return Err(EphemeralLeftover::Folder(folder));
         }
         guard.release();
         Ok(())
@@ -158,9 +158,9 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
-        ("LLTS_STATE_DIR", inside(GUEST_STATE)),
-        ("LLTS_AGENT_WORK_DIR", inside(GUEST_WORK)),
-        ("LLTS_LOG_DIR", inside(GUEST_LOG)),
+        ("LLTS_STATE_DIR", inside(EPHEMERAL_STATE)),
+        ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),
+        ("LLTS_LOG_DIR", inside(EPHEMERAL_LOG)),
     ];
     let port = if way == Way::Socket && is_short(&socket.of_broadcasts()) {
         places.push(("LLTS_CONTROLLER_IPC_FILE", inside(SOCKET)));
@@ -172,14 +172,14 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     places
 }
 
-fn make_folder() -> io::Result<(PathBuf, GuestLock)> {
+fn make_folder() -> io::Result<(PathBuf, KeeperLock)> {
     // An absolute path, whatever TMPDIR says: the service may be asked from another folder.
     let base = std::path::absolute(std::env::temp_dir())?;
-    let folder = base.join(format!("{GUEST_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
+    let folder = base.join(format!("{EPHEMERAL_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
     // Nobody else may look into it, or have made it before us.
     let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
     private(&folder)?;
-    let keeper = GuestLock::make(&folder).and_then(|keeper| private(&folder.join(GUEST_LOG)).map(|()| keeper));
+    let keeper = KeeperLock::make(&folder).and_then(|keeper| private(&folder.join(EPHEMERAL_LOG)).map(|()| keeper));
     match keeper {
         Ok(keeper) => Ok((folder, keeper)),
         Err(error) => {
