@@ -12,7 +12,7 @@
 
 use std::collections::VecDeque;
 
-use super::crowds::{Crowds, Machine, Standing};
+use super::machines::{ConnectionsByMachine, Machine, Standing};
 use crate::types::Mono;
 
 /// The part of all places that is kept for the unix socket, and for the first connection of each machine.
@@ -34,7 +34,7 @@ pub struct ConnectionLimits {
 
 /// What the rules know of one connection.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionInfo {
     machine: Machine,
     /// Where it stands among the connections of its machine.
     standing: Standing,
@@ -47,7 +47,7 @@ pub struct Place {
     subscribes: bool,
 }
 
-impl Place {
+impl ConnectionInfo {
     /// Of a connection that has just come from this machine, or by the unix socket.
     #[must_use]
     pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
@@ -84,9 +84,9 @@ impl Place {
 }
 
 /// All connections of an endpoint, as the rules see them.
-pub trait Guests<K> {
+pub trait ConnectionTable<K> {
     /// What the rules know of one that is there.
-    fn place(&mut self, id: K) -> Option<&mut Place>;
+    fn info(&mut self, id: K) -> Option<&mut ConnectionInfo>;
 
     /// How many there are.
     fn count(&self) -> usize;
@@ -109,7 +109,7 @@ pub enum Decision<K> {
 #[derive(Debug)]
 pub struct Admission<K> {
     limits: ConnectionLimits,
-    crowds: Crowds<K>,
+    by_machine: ConnectionsByMachine<K>,
     /// Connections in the order in which they came, as long as their handshake may be under way.
     handshakes: VecDeque<K>,
 }
@@ -118,51 +118,51 @@ impl<K: Copy + Ord> Admission<K> {
     /// Nobody is there.
     #[must_use]
     pub const fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, crowds: Crowds::new(), handshakes: VecDeque::new() }
+        Self { limits, by_machine: ConnectionsByMachine::new(), handshakes: VecDeque::new() }
     }
 
     /// Whether a newcomer of some machine would have a place: while none has, the others need not be asked in.
-    pub fn has_place(&mut self, now: Mono, guests: &mut impl Guests<K>) -> bool {
-        guests.count() < self.limits.connections_max
-            || self.oldest_handshake(None, guests).is_some()
-            || self.longest_idle(now, guests).is_some()
+    pub fn has_place(&mut self, now: Mono, connections: &mut impl ConnectionTable<K>) -> bool {
+        connections.count() < self.limits.connections_max
+            || self.oldest_handshake(None, connections).is_some()
+            || self.longest_idle(now, connections).is_some()
     }
 
     /// What becomes of a newcomer from this machine. Whoever it replaces is to be removed first.
-    pub fn decide(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Decision<K> {
-        let count = self.crowds.len(machine);
+    pub fn decide(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Decision<K> {
+        let count = self.by_machine.len(machine);
         let is_crowd = machine.is_some() && count >= self.limits.per_address_max;
-        if !is_crowd && guests.count() < self.places_for(machine) {
+        if !is_crowd && connections.count() < self.places_for(machine) {
             return Decision::Admit;
         }
-        if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), guests) {
+        if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), connections) {
             return Decision::ReplaceHandshake(oldest);
         }
-        let idle = if is_crowd { self.longest_idle_of(now, machine, guests) } else { self.longest_idle(now, guests) };
+        let idle = if is_crowd { self.longest_idle_of(now, machine, connections) } else { self.longest_idle(now, connections) };
         idle.map_or(Decision::Refuse(count), Decision::ReplaceIdle)
     }
 
     /// A newcomer has taken its place.
-    pub fn join(&mut self, id: K, place: &Place) {
-        self.crowds.join(place.machine, place.standing, id);
+    pub fn join(&mut self, id: K, info: &ConnectionInfo) {
+        self.by_machine.join(info.machine, info.standing, id);
         self.handshakes.push_back(id);
     }
 
     /// A connection is gone.
-    pub fn leave(&mut self, id: K, place: &Place) {
-        self.crowds.leave(place.machine, place.standing, id);
+    pub fn leave(&mut self, id: K, info: &ConnectionInfo) {
+        self.by_machine.leave(info.machine, info.standing, id);
     }
 
     /// Connections that there may be for a newcomer of this machine to have a place.
     fn places_for(&self, machine: Machine) -> usize {
-        let is_first = machine.is_none() || self.crowds.len(machine) == 0;
+        let is_first = machine.is_none() || self.by_machine.len(machine) == 0;
         let kept = if is_first { 0 } else { self.limits.connections_max / KEPT_SHARE };
         self.limits.connections_max - kept
     }
 
     /// The connection that has been longest in its handshake, of one machine or of all.
-    fn oldest_handshake(&mut self, machine: Option<Machine>, guests: &mut impl Guests<K>) -> Option<K> {
-        let mut in_handshake = |id: K| guests.place(id).filter(|place| !place.is_open).map(|place| place.machine);
+    fn oldest_handshake(&mut self, machine: Option<Machine>, connections: &mut impl ConnectionTable<K>) -> Option<K> {
+        let mut in_handshake = |id: K| connections.info(id).filter(|info| !info.is_open).map(|info| info.machine);
         while let Some(first) = self.handshakes.front().copied()
             && in_handshake(first).is_none()
         {
@@ -173,24 +173,24 @@ impl<K: Copy + Ord> Admission<K> {
     }
 
     /// The connection that gives way to a newcomer when all places are taken.
-    fn longest_idle(&mut self, now: Mono, guests: &mut impl Guests<K>) -> Option<K> {
-        self.crowds.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, guests))
+    fn longest_idle(&mut self, now: Mono, connections: &mut impl ConnectionTable<K>) -> Option<K> {
+        self.by_machine.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, connections))
     }
 
     /// The same among the connections of one machine.
-    fn longest_idle_of(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Option<K> {
+    fn longest_idle_of(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Option<K> {
         [false, true].into_iter().find_map(|subscribes| {
             for _ in 0..LOOKS_MAX {
-                let (standing, id) = self.crowds.first(machine, subscribes)?;
-                let place = guests.place(id)?;
-                let stays = place.is_kept || place.owed > 0;
-                let moved = (place.subscribes, if stays { now } else { place.heard });
+                let (standing, id) = self.by_machine.first(machine, subscribes)?;
+                let info = connections.info(id)?;
+                let stays = info.is_kept || info.owed > 0;
+                let moved = (info.subscribes, if stays { now } else { info.heard });
                 if moved == standing {
                     return (!stays).then_some(id);
                 }
-                place.standing = moved;
-                self.crowds.leave(machine, standing, id);
-                self.crowds.join(machine, moved, id);
+                info.standing = moved;
+                self.by_machine.leave(machine, standing, id);
+                self.by_machine.join(machine, moved, id);
             }
             None
         })
@@ -200,10 +200,10 @@ impl<K: Copy + Ord> Admission<K> {
     ///
     /// # Panics
     /// When one does not.
-    pub fn sanity_check(&self, guests: &mut impl Guests<K>) {
-        for (machine, standing, id) in self.crowds.iter() {
-            let place = guests.place(id).map(|place| (place.machine, place.standing));
-            assert_eq!(place, Some((machine, standing)), "a connection stands elsewhere");
+    pub fn sanity_check(&self, connections: &mut impl ConnectionTable<K>) {
+        for (machine, standing, id) in self.by_machine.iter() {
+            let info = connections.info(id).map(|info| (info.machine, info.standing));
+            assert_eq!(info, Some((machine, standing)), "a connection stands elsewhere");
         }
     }
 }
@@ -215,10 +215,10 @@ mod tests {
     use super::*;
     use crate::types::Neighbourhood;
 
-    type World = BTreeMap<u32, Place>;
+    type World = BTreeMap<u32, ConnectionInfo>;
 
-    impl Guests<u32> for World {
-        fn place(&mut self, id: u32) -> Option<&mut Place> {
+    impl ConnectionTable<u32> for World {
+        fn info(&mut self, id: u32) -> Option<&mut ConnectionInfo> {
             self.get_mut(&id)
         }
 
@@ -240,12 +240,12 @@ mod tests {
     }
 
     fn join(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
-        let mut place = Place::new(at(id.into()), machine, false);
+        let mut info = ConnectionInfo::new(at(id.into()), machine, false);
         if is_open {
-            place.opened(at(id.into()), false);
+            info.opened(at(id.into()), false);
         }
-        admission.join(id, &place);
-        world.insert(id, place);
+        admission.join(id, &info);
+        world.insert(id, info);
         admission.sanity_check(world);
     }
 
@@ -308,10 +308,10 @@ mod tests {
     #[test]
     fn subscribers_come_last() {
         let (mut admission, mut world) = (admission(2, 9), World::new());
-        let mut place = Place::new(at(1), ip(1), true);
-        place.opened(at(1), true);
-        admission.join(1, &place);
-        world.insert(1, place);
+        let mut info = ConnectionInfo::new(at(1), ip(1), true);
+        info.opened(at(1), true);
+        admission.join(1, &info);
+        world.insert(1, info);
         join(&mut admission, &mut world, 2, ip(1), true);
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(2));
         world.get_mut(&2).unwrap().keep();

@@ -9,19 +9,19 @@
 //! | [`SubscriptionQuota`] | how many prefixes a subscriber may ask for |
 //! | [`Refusals`] | which refused connections the log tells of |
 //!
-//! What the rules need to know of one connection ([`Place`], [`Share`]) lies with the shell's own record of it: a message costs no
+//! What the rules need to know of one connection ([`ConnectionInfo`], [`Share`]) lies with the shell's own record of it: a message costs no
 //! look-up here.
 
 mod admission;
 mod budget;
-mod crowds;
+mod machines;
 mod quota;
 mod redial;
 mod refusals;
 
-pub use admission::{Admission, ConnectionLimits, Decision, Guests, Place};
+pub use admission::{Admission, ConnectionLimits, Decision, ConnectionTable, ConnectionInfo};
 pub use budget::{BufferBudget, Share};
-pub use crowds::Machine;
+pub use machines::Machine;
 pub use quota::SubscriptionQuota;
 pub use redial::Redial;
 pub use refusals::Refusals;

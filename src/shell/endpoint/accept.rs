@@ -9,7 +9,7 @@ use slotmap::SlotMap;
 use super::peer::Peer;
 use super::reactor::{Endpoint, KEYS_KEY, PeerId};
 use super::stream::{Listener, Stream};
-use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, Guests, Place, Refusals};
+use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, ConnectionTable, ConnectionInfo, Refusals};
 use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
@@ -200,7 +200,7 @@ impl Endpoint {
         let peer = Peer::new(self.now, stream, connection, tag, address);
         match self.insert(peer) {
             Ok(id) => {
-                self.accepting.admission.join(id, &self.peers[id].place);
+                self.accepting.admission.join(id, &self.peers[id].info);
                 self.accepting.counts.accepted += 1;
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
@@ -208,9 +208,9 @@ impl Endpoint {
     }
 }
 
-impl Guests<PeerId> for SlotMap<PeerId, Peer> {
-    fn place(&mut self, id: PeerId) -> Option<&mut Place> {
-        self.get_mut(id).map(|peer| &mut peer.place)
+impl ConnectionTable<PeerId> for SlotMap<PeerId, Peer> {
+    fn info(&mut self, id: PeerId) -> Option<&mut ConnectionInfo> {
+        self.get_mut(id).map(|peer| &mut peer.info)
     }
 
     fn count(&self) -> usize {

@@ -10,7 +10,7 @@ impl Endpoint {
             self.accepting.counts.cut += 1;
             let from = peer.origin();
             log::debug!("a peer {from} is cut: {cut}");
-            let at_the_door = self.accepting.listeners() > 0 && !peer.place.is_open();
+            let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open();
             if at_the_door {
                 let line = format!("a connection {from} is refused: {cut}{}", remedy(cut));
                 if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
@@ -26,7 +26,7 @@ impl Endpoint {
     /// From here on, a connection gives way to no newcomer.
     pub fn keep(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.place.keep();
+            peer.info.keep();
         }
     }
 
@@ -38,7 +38,7 @@ impl Endpoint {
     pub(super) fn remove(&mut self, id: PeerId, why: Option<Cut>) {
         let Some(mut peer) = self.peers.remove(id) else { return };
         self.budget.forget(&mut peer.share);
-        self.accepting.admission.leave(id, &peer.place);
+        self.accepting.admission.leave(id, &peer.info);
         if let Some(at) = peer.armed {
             self.timers.remove(&(at, id));
         }

@@ -5,7 +5,7 @@ use std::net::IpAddr;
 
 use super::reactor::Tag;
 use super::stream::Stream;
-use crate::engine::endpoint::{Place, Share};
+use crate::engine::endpoint::{ConnectionInfo, Share};
 use crate::engine::zmtp::{Connection, Event};
 use crate::types::{Mono, Neighbourhood};
 
@@ -17,7 +17,7 @@ pub(super) struct Peer {
     /// Of its machine, if it came in by a listener.
     pub(super) address: Option<IpAddr>,
     /// Its place among all connections, and whether it gives way.
-    pub(super) place: Place,
+    pub(super) info: ConnectionInfo,
     /// Stands in the list of those to be read.
     pub(super) is_ready: bool,
     /// Stands in the list of those to be written to.
@@ -50,7 +50,7 @@ pub(super) enum Chunk {
 impl Peer {
     pub(super) fn new(now: Mono, stream: Stream, connection: Connection, tag: Tag, address: Option<IpAddr>) -> Self {
         Self {
-            place: Place::new(now, address.map(Neighbourhood::of), connection.subscribes()),
+            info: ConnectionInfo::new(now, address.map(Neighbourhood::of), connection.subscribes()),
             is_ready: false,
             is_unsent: false,
             write_by: None,
@@ -69,9 +69,9 @@ impl Peer {
     /// Notes that it has said something.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
         match event {
-            Event::Opened(_) => self.place.opened(now, self.connection.subscribes()),
-            Event::Message(_) => self.place.heard(now, true),
-            Event::Subscribed(_) | Event::Cancelled(_) => self.place.heard(now, false),
+            Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
+            Event::Message(_) => self.info.heard(now, true),
+            Event::Subscribed(_) | Event::Cancelled(_) => self.info.heard(now, false),
         }
     }
 

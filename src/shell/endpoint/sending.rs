@@ -76,7 +76,7 @@ impl Endpoint {
             }
         }
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.place.answered();
+            peer.info.answered();
         }
         self.note_held(id);
         Ok(true)

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::types::{Mono, Neighbourhood};
 
 /// Addresses that are tried for one place: all connections of the largest may be such that stay.
-const CROWDS_MAX: usize = 4;
+const MACHINES_TRIED_MAX: usize = 4;
 
 /// A machine as far as its addresses tell, or `None` for the unix socket.
 pub type Machine = Option<Neighbourhood>;
@@ -15,9 +15,9 @@ pub(super) type Standing = (bool, Mono);
 
 /// The connections of each machine. No set is empty.
 #[derive(Debug)]
-pub(super) struct Crowds<K>(BTreeMap<Machine, BTreeSet<(Standing, K)>>);
+pub(super) struct ConnectionsByMachine<K>(BTreeMap<Machine, BTreeSet<(Standing, K)>>);
 
-impl<K: Copy + Ord> Crowds<K> {
+impl<K: Copy + Ord> ConnectionsByMachine<K> {
     pub(super) const fn new() -> Self {
         Self(BTreeMap::new())
     }
@@ -45,11 +45,11 @@ impl<K: Copy + Ord> Crowds<K> {
 
     /// The machines with the most connections.
     pub(super) fn largest(&self) -> Vec<Machine> {
-        let mut largest: Vec<(usize, Machine)> = Vec::with_capacity(CROWDS_MAX + 1);
+        let mut largest: Vec<(usize, Machine)> = Vec::with_capacity(MACHINES_TRIED_MAX + 1);
         for (machine, crowd) in &self.0 {
             let at = largest.partition_point(|(len, _)| *len >= crowd.len());
             largest.insert(at, (crowd.len(), *machine));
-            largest.truncate(CROWDS_MAX);
+            largest.truncate(MACHINES_TRIED_MAX);
         }
         largest.into_iter().map(|(_, machine)| machine).collect()
     }
