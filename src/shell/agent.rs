@@ -4,7 +4,7 @@
 //! and has no other thread on the path of a task whose tool is known already.
 
 mod ending;
-mod guarding;
+mod guard_keeper;
 mod leftovers;
 mod preparation;
 mod runner;
@@ -33,7 +33,7 @@ use crate::protocol::words::kind;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
-use guarding::Guarding;
+use guard_keeper::GuardKeeper;
 pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
 use session::Sessions;
@@ -110,7 +110,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     // Before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
     // Before the agent adopts what detaches from it.
-    let guarding = Guarding::start(guard);
+    let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     trust::check(config, Part::Agent)?;
@@ -145,16 +145,16 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now_with_suspend());
-    let agent = Agent { link, sender, slot, runner, tools, guarding, is_heard: false, denial: None };
+    let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
-    let (ending, guarding) =
+    let (ending, guard_keeper) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
         Ending::Left => sessions.end(),
         Ending::Unheard => {}
         Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
     }
-    guarding.release();
+    guard_keeper.release();
     Ok(())
 }
 
@@ -198,7 +198,7 @@ struct Agent {
     slot: Slot,
     runner: Runner,
     tools: ToolsFolder,
-    guarding: Guarding,
+    guard_keeper: GuardKeeper,
     /// The controller has answered.
     is_heard: bool,
     /// Why it has turned us away since then.
@@ -212,18 +212,18 @@ struct Ready {
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, Guarding), Denial> {
+    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
-                return Ok((ending, self.guarding));
+                return Ok((ending, self.guard_keeper));
             }
             // When all that anybody waits for has been said.
             self.runner.tidy();
             if self.look_at_tools() {
                 continue;
             }
-            self.guarding.tend(clock::now().mono, self.runner.is_idle());
+            self.guard_keeper.replace_guard(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
             self.check_denial()?;
@@ -241,7 +241,7 @@ impl Agent {
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
         // Last, because nothing is asked of it but to wake the loop.
-        fds.extend(self.guarding.fds());
+        fds.extend(self.guard_keeper.fds());
         // The link waits by the clock that stands still while the machine is suspended.
         let (now, slot_now) = (clock::now().mono, clock::now_with_suspend().mono);
         let slot_deadline = self.slot.poll_timeout().map(|(at, _)| now + at.since(slot_now));
@@ -300,7 +300,7 @@ impl Agent {
         let now = clock::now();
         let has_changed = match self.runner.take_missed() {
             Some(tool) => self.tools.missed(now, &tool),
-            None => self.tools.tend(now),
+            None => self.tools.replace_guard(now),
         };
         has_changed && self.slot.handle_tools(now, self.tools.tools().clone())
     }
@@ -325,7 +325,7 @@ impl Agent {
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {
                     self.runner.set_hold(hold);
-                    self.guarding.set_hold(hold);
+                    self.guard_keeper.set_hold(hold);
                 }
                 Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);

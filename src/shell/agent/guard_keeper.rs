@@ -21,7 +21,7 @@ use crate::types::Mono;
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// The guard of an agent, or none for one that has a supervisor.
-pub(super) struct Guarding {
+pub(super) struct GuardKeeper {
     plan: Option<GuardPlan>,
     guard: Option<Guard>,
     started: Mono,
@@ -30,13 +30,13 @@ pub(super) struct Guarding {
     alarm: Option<OwnedFd>,
 }
 
-impl Guarding {
+impl GuardKeeper {
     /// Starts the guard. Call it before the agent becomes a subreaper. What goes wrong does not stop the agent, because the
     /// next start of any agent does what the guard would have done: it is said and tried again.
     pub(super) fn start(plan: Option<GuardPlan>) -> Self {
         // The kernel ends everything in a pid namespace whose first process ends, and that one adopts every orphan.
         let plan = plan.filter(|_| std::process::id() != 1);
-        let guard = plan.as_ref().and_then(|plan| said(plan.start()));
+        let guard = plan.as_ref().and_then(|plan| logged(plan.start()));
         let has_supervisor = plan.is_none() && supervisor::is_parent();
         Self { plan, guard, started: clock::now().mono, has_supervisor, alarm: None }
     }
@@ -79,7 +79,7 @@ impl Guarding {
     }
 
     /// Replaces a guard that was killed; while a run is on, that waits.
-    pub(super) fn tend(&mut self, now: Mono, is_idle: bool) {
+    pub(super) fn replace_guard(&mut self, now: Mono, is_idle: bool) {
         if let Some(alarm) = &self.alarm {
             // It has done its work when the loop is awake.
             let _ = rustix::io::read(alarm, &mut [0; 8]);
@@ -91,7 +91,7 @@ impl Guarding {
         if self.guard.is_none() && is_idle && now >= self.started + RESTART_PAUSE {
             self.started = now;
             match process::without_adoption(|| plan.start()) {
-                Ok(started) => self.guard = said(started),
+                Ok(started) => self.guard = logged(started),
                 Err(error) => log::error!("cannot start a guard: {error}"),
             }
         }
@@ -108,13 +108,13 @@ impl Guarding {
 /// At once or not at all: a supervisor that does not read, because it is stopped itself, must not hold the agent up.
 fn say_to_supervisor(line: &str) {
     let out = std::io::stdout();
-    let said = rustix::io::ioctl_fionbio(&out, true).and_then(|()| rustix::io::write(&out, line.as_bytes()));
-    if let Err(error) = said {
+    let written = rustix::io::ioctl_fionbio(&out, true).and_then(|()| rustix::io::write(&out, line.as_bytes()));
+    if let Err(error) = written {
         log::warn!("the supervisor does not hear of a lease: {error}");
     }
 }
 
-fn said(started: Result<Guard, GuardError>) -> Option<Guard> {
+fn logged(started: Result<Guard, GuardError>) -> Option<Guard> {
     started
         .inspect_err(|error| log::error!("{error}; what this agent leaves if it is killed stays until the next start"))
         .ok()
