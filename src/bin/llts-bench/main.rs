@@ -12,7 +12,7 @@
 //! | [`service`] | a hosted service and its processes |
 //! | [`meter`] | processor time and memory of processes |
 //! | [`floor`] | what the machine can do without a service: processes, the disk |
-//! | [`part`], [`echo`], [`crowd`] | rivals and simulated agents, in processes of their own |
+//! | [`part`], [`echo`], [`simulated_agents`] | rivals and simulated agents, in processes of their own |
 //! | [`stock`] | a store with many waiting tasks, made before the service starts |
 //! | [`samples`], [`row`] | from numbers to rows |
 //! | [`arguments`], [`show`] | the command line, and the table |
@@ -25,7 +25,7 @@
 
 mod arguments;
 mod case;
-mod crowd;
+mod simulated_agents;
 mod echo;
 mod error;
 mod floor;
@@ -110,8 +110,8 @@ fn measure(file: PathBuf, wanted: &Measurement) -> Result<ExitCode, BenchError> 
 fn run_part(file: &Path, part: Part) -> Result<(), BenchError> {
     let served = match part {
         Part::Echo { transport, answer_bytes } => echo::serve(transport.transports()[0], answer_bytes),
-        Part::Agents { count: 1 } => crowd::serve_one(&load(file)?),
-        Part::Agents { count } => crowd::serve_many(&load(file)?, count),
+        Part::Agents { count: 1 } => simulated_agents::serve_one(&load(file)?),
+        Part::Agents { count } => simulated_agents::serve_many(&load(file)?, count),
     };
     match served {
         // The end of its standard input, or a signal, is how a part ends.

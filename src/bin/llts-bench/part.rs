@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::BenchError;
 use llts::shell::signals::{Signals, with_clean_mask};
 
-/// This program again, as a rival or as a crowd of agents. It ends when its standard input does.
+/// This program again, as a rival or as simulated agents. It ends when its standard input does.
 #[derive(Debug)]
 pub(crate) struct Part {
     child: Child,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::crowd::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
+use crate::simulated_agents::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::row::{Measured, Unit};
 use crate::{Bench, BenchError, meter};
 use llts::shell::limits::raise_descriptor_limit;
@@ -24,7 +24,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     ];
     let mut rows = Vec::new();
     for service in bench.host_each_with(0, &keys)? {
-        let crowd = crowd::start(&service, agents, bench.signals)?;
+        let agents_at_work = simulated_agents::start(&service, agents, bench.signals)?;
         let controller = service.controller()?;
         // They have all come at once, and their first questions are still being answered.
         bench.pause(watched / 3)?;
@@ -37,7 +37,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
         }
         let what = format!("controller of {agents} idle agents");
         rows.push(Measured::new(what, Unit::Cores, &shares).over(service.transport).goal_below(CORES_MAX));
-        drop(crowd);
+        drop(agents_at_work);
         service.end(bench.signals);
     }
     Ok(rows)

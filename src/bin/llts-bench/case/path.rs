@@ -7,7 +7,7 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::{each, percentile};
 use crate::service::Service;
-use crate::{Bench, BenchError, crowd, meter};
+use crate::{Bench, BenchError, simulated_agents, meter};
 use llts::config::Transport;
 use llts::protocol::client::{self, Submission};
 use llts::shell::signals::Signals;
@@ -34,7 +34,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let tasks = bench.pick(1000, 5);
     let mut subjects = Vec::new();
     for service in bench.host_each_with(0, &[("LLTS_DURABILITY", "process".to_owned())])? {
-        let agent = crowd::start(&service, 1, bench.signals)?;
+        let agent = simulated_agents::start(&service, 1, bench.signals)?;
         let mut load = service.load(bench.signals)?;
         // The first push opens its connection.
         run_one(&mut load, bench.signals)?;

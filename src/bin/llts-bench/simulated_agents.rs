@@ -40,14 +40,14 @@ pub(crate) fn start(service: &Service, agents: usize, signals: &mut Signals) -> 
 const READY: &str = "ready";
 
 /// One agent without processes.
-struct Sham {
+struct SimulatedAgent {
     slot: Slot,
     sender: Sender,
 }
 
-impl Sham {
+impl SimulatedAgent {
     fn new(config: &Config, number: usize) -> Result<Self, BenchError> {
-        let name = AgentId::new(&format!("sham-{number}"));
+        let name = AgentId::new(&format!("simulated-{number}"));
         let name = name.map_err(|error| BenchError::Unexpected(error.to_string()))?;
         let session = Session(1);
         let settings = SlotSettings {
@@ -67,7 +67,7 @@ impl Sham {
         Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })
     }
 
-    fn hear(&mut self, now: Now, body: &[u8]) {
+    fn handle_message(&mut self, now: Now, body: &[u8]) {
         if let Some(answer) = agent::decode(body) {
             self.slot.handle_answer(now, answer);
         }
@@ -125,18 +125,18 @@ fn nothing_left() -> Exited {
 /// When there is no connection.
 pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
     let mut link = transport::connect(config, &prefixes())?;
-    let mut sham = Sham::new(config, 0)?;
+    let mut agent = SimulatedAgent::new(config, 0)?;
     let stdin = std::io::stdin();
     loop {
-        if sham.carry_out(clock::now(), |body| link.send(body)) {
+        if agent.carry_out(clock::now(), |body| link.send(body)) {
             announce(READY)?;
         }
-        if link.wait(clock::now().mono, sham.deadline(), &[stdin.as_fd()])[0] {
+        if link.wait(clock::now().mono, agent.deadline(), &[stdin.as_fd()])[0] {
             return Ok(());
         }
         let now = clock::now();
         while let Some(body) = link.receive_answer() {
-            sham.hear(now, &body);
+            agent.handle_message(now, &body);
         }
         while link.receive_broadcast().is_some() {}
     }
@@ -148,39 +148,39 @@ pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
 /// When there is no connection.
 pub(crate) fn serve_many(config: &Config, count: usize) -> Result<(), BenchError> {
     llts::shell::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
-    Crowd::connect(config, count)?.serve().map(|never| match never {})
+    SimulatedAgents::connect(config, count)?.serve().map(|never| match never {})
 }
 
 /// Connections that are made at once: no more than the controller lets wait.
 const CONNECT_STEP: usize = 256;
 
-struct Crowd {
+struct SimulatedAgents {
     endpoint: Endpoint,
-    shams: Vec<(Sham, Option<PeerId>)>,
+    agents: Vec<(SimulatedAgent, Option<PeerId>)>,
     deadlines: BTreeSet<(Mono, usize)>,
     ready: usize,
 }
 
-impl Crowd {
+impl SimulatedAgents {
     fn connect(config: &Config, count: usize) -> Result<Self, BenchError> {
-        let shams = (0..count).map(|number| Ok((Sham::new(config, number)?, None)));
-        let shams = shams.collect::<Result<Vec<_>, BenchError>>()?;
+        let agents = (0..count).map(|number| Ok((SimulatedAgent::new(config, number)?, None)));
+        let agents = agents.collect::<Result<Vec<_>, BenchError>>()?;
         let places =
             ConnectionLimits { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places).map_err(BenchError::io("make a poller"))?;
-        let mut crowd = Self { endpoint, shams, deadlines: BTreeSet::new(), ready: 0 };
+        let mut all = Self { endpoint, agents, deadlines: BTreeSet::new(), ready: 0 };
         for first in (0..count).step_by(CONNECT_STEP) {
             let last = count.min(first + CONNECT_STEP);
             for number in first..last {
                 // Hosted services of the bench have both ports.
-                crowd.dial(number, &config.controller.rep_endpoint().unwrap_or_default(), Kind::Dealer)?;
-                crowd.dial(number, &config.controller.pub_endpoint().unwrap_or_default(), Kind::Sub)?;
+                all.dial(number, &config.controller.rep_endpoint().unwrap_or_default(), Kind::Dealer)?;
+                all.dial(number, &config.controller.pub_endpoint().unwrap_or_default(), Kind::Sub)?;
             }
-            while crowd.shams[first..last].iter().any(|(_, peer)| peer.is_none()) {
-                crowd.turn()?;
+            while all.agents[first..last].iter().any(|(_, peer)| peer.is_none()) {
+                all.turn()?;
             }
         }
-        Ok(crowd)
+        Ok(all)
     }
 
     fn dial(&mut self, number: usize, endpoint: &str, kind: Kind) -> Result<(), BenchError> {
@@ -193,7 +193,7 @@ impl Crowd {
     fn serve(mut self) -> Result<Infallible, BenchError> {
         let mut is_announced = false;
         loop {
-            if !is_announced && self.ready == self.shams.len() {
+            if !is_announced && self.ready == self.agents.len() {
                 announce(READY)?;
                 is_announced = true;
             }
@@ -222,7 +222,7 @@ impl Crowd {
     fn take(&mut self, now: Now, Arrival { peer, tag: number, what }: Arrival) -> Result<(), BenchError> {
         match what {
             What::Event(Event::Opened(other)) if other.kind == Kind::Router => {
-                self.shams[number].1 = Some(peer);
+                self.agents[number].1 = Some(peer);
                 self.carry_out(now, number);
             }
             What::Event(Event::Opened(_)) => {
@@ -230,9 +230,9 @@ impl Crowd {
                     self.endpoint.subscribe(peer, prefix.as_bytes());
                 }
             }
-            What::Event(Event::Message(mut parts)) if self.shams[number].1 == Some(peer) => {
+            What::Event(Event::Message(mut parts)) if self.agents[number].1 == Some(peer) => {
                 if let Some(body) = parts.pop() {
-                    self.shams[number].0.hear(now, &body);
+                    self.agents[number].0.handle_message(now, &body);
                     self.carry_out(now, number);
                 }
             }
@@ -247,18 +247,18 @@ impl Crowd {
     }
 
     fn carry_out(&mut self, now: Now, number: usize) {
-        let Self { endpoint, shams, deadlines, ready } = self;
-        let (sham, Some(peer)) = &mut shams[number] else { return };
-        if let Some(at) = sham.deadline() {
+        let Self { endpoint, agents, deadlines, ready } = self;
+        let (agent, Some(peer)) = &mut agents[number] else { return };
+        if let Some(at) = agent.deadline() {
             deadlines.remove(&(at, number));
         }
-        let is_ready = sham.carry_out(now, |body| {
+        let is_ready = agent.carry_out(now, |body| {
             if endpoint.send(*peer, &[Vec::new(), body]).is_err() {
                 log::debug!("a message of agent {number} is lost");
             }
         });
         *ready += usize::from(is_ready);
-        if let Some(at) = sham.deadline() {
+        if let Some(at) = agent.deadline() {
             deadlines.insert((at, number));
         }
     }
