@@ -13,7 +13,7 @@ use std::time::Duration;
 use crypto_box::aead::AeadInPlace as _;
 use crypto_box::{PublicKey, SalsaBox, SecretKey};
 use llts::engine::zmtp::{
-    ClientKeys, Connection, Cut, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
+    ClientKeys, Connection, DisconnectReason, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
 };
 use llts::types::Mono;
 use rand::rngs::StdRng;
@@ -113,7 +113,7 @@ const START: Mono = Mono::from_nanos(0);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) events: Vec<Event>,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<DisconnectReason>,
 }
 
 /// Lives through one conversation.
@@ -127,7 +127,7 @@ pub(crate) fn drive(input: &[u8]) -> Outcome {
     if how & (NOBODY_READS | WE_TALK | TIME_PASSES) == 0 && pieces != 0 {
         let whole = live(role, 0, how, said);
         // Who says all at once reads nothing in between.
-        if ![&whole, &outcome].iter().any(|it| it.cut == Some(Cut::NotReading)) {
+        if ![&whole, &outcome].iter().any(|it| it.cut == Some(DisconnectReason::NotReading)) {
             assert_eq!(whole, outcome, "it matters how the bytes come");
         }
     }
@@ -305,7 +305,7 @@ impl Ours {
                 assert_eq!(self.connection.peer(), None, "it is open after {cut:?}");
                 assert!(self.connection.send(self.now, &[b"x"]).is_err(), "it takes a message after {cut:?}");
                 let again = self.connection.handle_input(self.now, &mut &b"\xFF"[..]);
-                assert_eq!(again, Err(Cut::Over), "it reads on after {cut:?}");
+                assert_eq!(again, Err(DisconnectReason::Over), "it reads on after {cut:?}");
             }
             (None, Some((_, Timer::Handshake))) => assert_eq!(self.connection.peer(), None),
             (None, None) => assert!(self.connection.peer().is_some(), "a handshake without an end"),
@@ -320,7 +320,7 @@ impl Ours {
             let Some((at, _)) = self.connection.poll_timeout() else { break };
             self.now = self.now.max(at);
             if let Err(cut) = self.connection.handle_timeout(self.now) {
-                assert!(matches!(cut, Cut::SlowHandshake | Cut::NotReading | Cut::Silent), "{cut:?}");
+                assert!(matches!(cut, DisconnectReason::SlowHandshake | DisconnectReason::NotReading | DisconnectReason::Silent), "{cut:?}");
                 // It is nothing that the peer said.
                 let said = self.outcome.cut.replace(cut);
                 self.check();

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use super::cut::shown;
+use super::disconnect_reason::shown;
 use super::frame::{COMMAND, write_header};
-use super::{Cut, Kind};
+use super::{DisconnectReason, Kind};
 
 /// Bytes of a command. The longest sensible one is a SUBSCRIBE, or a READY with some properties.
 pub(super) const COMMAND_BYTES_MAX: usize = 8192;
@@ -35,13 +35,13 @@ pub(super) enum Command<'a> {
 }
 
 /// Splits a command into its name and its data.
-pub(super) fn split(body: &[u8]) -> Result<(&[u8], &[u8]), Cut> {
+pub(super) fn split(body: &[u8]) -> Result<(&[u8], &[u8]), DisconnectReason> {
     let named = body.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)));
-    named.filter(|(name, _)| !name.is_empty()).ok_or(Cut::Protocol("a command has no name"))
+    named.filter(|(name, _)| !name.is_empty()).ok_or(DisconnectReason::Protocol("a command has no name"))
 }
 
 impl<'a> Command<'a> {
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Cut> {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, DisconnectReason> {
         let (name, data) = split(body)?;
         Ok(match name {
             PING => match data {
@@ -49,7 +49,7 @@ impl<'a> Command<'a> {
                     ttl: Duration::from_millis(100 * u64::from(u16::from_be_bytes([*high, *low]))),
                     context: &context[..context.len().min(CONTEXT_BYTES_MAX)],
                 },
-                _ => return Err(Cut::Protocol("a PING has no TTL")),
+                _ => return Err(DisconnectReason::Protocol("a PING has no TTL")),
             },
             PONG => Self::Pong,
             SUBSCRIBE => Self::Subscribe(data),
@@ -127,8 +127,8 @@ pub(super) fn properties(kind: Kind) -> Vec<u8> {
 }
 
 /// Reads the properties of a peer: its socket type must be there and fit; what else it declares is not needed.
-pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, Cut> {
-    let broken = Cut::Protocol("the properties of a handshake are cut short");
+pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, DisconnectReason> {
+    let broken = DisconnectReason::Protocol("the properties of a handshake are cut short");
     let mut theirs = None;
     while !data.is_empty() {
         let (name, rest) = data
@@ -143,6 +143,6 @@ pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, Cut> {
         }
         data = rest;
     }
-    let name = theirs.ok_or(Cut::Protocol("a handshake names no socket type"))?;
-    Kind::parse(name).filter(|kind| ours.talks_to(*kind)).ok_or_else(|| Cut::SocketType(shown(name)))
+    let name = theirs.ok_or(DisconnectReason::Protocol("a handshake names no socket type"))?;
+    Kind::parse(name).filter(|kind| ours.talks_to(*kind)).ok_or_else(|| DisconnectReason::SocketType(shown(name)))
 }

@@ -9,7 +9,7 @@ use super::liveness::Liveness;
 use super::outbox::Outbox;
 use super::session::{OVERHEAD_BYTES, Session};
 use super::subscriptions::subscription;
-use super::{Cut, Full, Kind, Limits, Timer};
+use super::{DisconnectReason, Full, Kind, Limits, Timer};
 use crate::types::Mono;
 
 /// What a frame adds to its body at the most.
@@ -122,25 +122,25 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection must be closed.
-    pub fn handle_input(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+    pub fn handle_input(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, DisconnectReason> {
         if !input.is_empty() {
             self.liveness.heard(now);
         }
         let outcome = self.read(now, input);
-        if let Err(cut) = &outcome {
-            self.last_word(cut);
+        if let Err(reason) = &outcome {
+            self.last_word(reason);
         }
         outcome
     }
 
-    fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+    fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, DisconnectReason> {
         while !input.is_empty() {
             if let State::Over = self.state {
-                return Err(Cut::Over);
+                return Err(DisconnectReason::Over);
             }
             if let State::Greeting { theirs, said } = &mut self.state {
                 let greeting = theirs.read(input, self.settings.security.mechanism());
-                if greeting != Err(Cut::NotZmtp) {
+                if greeting != Err(DisconnectReason::NotZmtp) {
                     let left = std::mem::replace(said, GREETING_BYTES)..GREETING_BYTES;
                     self.outbox.buffer().extend_from_slice(&own_greeting(&self.settings.security)[left]);
                 }
@@ -153,7 +153,7 @@ impl Connection {
             }
             let Some(frame) = self.reader.read(input, self.allowance())? else { return Ok(None) };
             let event = match self.state {
-                State::Greeting { .. } | State::Over => return Err(Cut::Over),
+                State::Greeting { .. } | State::Over => return Err(DisconnectReason::Over),
                 State::Handshake { is_3_1 } => self.shake(now, &frame, is_3_1)?,
                 State::Open(_) => self.frame(now, frame)?,
             };
@@ -186,9 +186,9 @@ impl Connection {
         }
     }
 
-    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, Cut> {
+    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, DisconnectReason> {
         if !frame.is_command {
-            return Err(Cut::Protocol("a message comes before the handshake is done"));
+            return Err(DisconnectReason::Protocol("a message comes before the handshake is done"));
         }
         let done = self.handshake.handle(self.settings.kind, &frame.body, self.outbox.buffer())?;
         self.note_output(now);
@@ -201,39 +201,39 @@ impl Connection {
         Ok(Some(Event::Opened(peer)))
     }
 
-    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, Cut> {
+    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
             frame = session.open(frame)?;
             let left = self.settings.limits.message_bytes_max - self.parts_bytes;
             let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
             if frame.body.len() > max {
-                return Err(Cut::TooLong { bytes: frame.body.len() as u64, max });
+                return Err(DisconnectReason::TooLong { bytes: frame.body.len() as u64, max });
             }
         }
         if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }
 
-    fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, Cut> {
+    fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, DisconnectReason> {
         let publishes = self.settings.kind.publishes();
         match Command::parse(body)? {
             Command::Ping { ttl, context } => {
                 self.liveness.set_ttl(ttl);
                 self.say(now, &command::pong(context));
                 if self.outbox.overflows() {
-                    return Err(Cut::NotReading);
+                    return Err(DisconnectReason::NotReading);
                 }
             }
             Command::Subscribe(prefix) if publishes => return Ok(Some(Event::Subscribed(prefix.to_vec()))),
             Command::Cancel(prefix) if publishes => return Ok(Some(Event::Cancelled(prefix.to_vec()))),
-            Command::Error(reason) => return Err(Cut::Refused(reason)),
+            Command::Error(reason) => return Err(DisconnectReason::Refused(reason)),
             Command::Pong | Command::Subscribe(_) | Command::Cancel(_) | Command::Unknown => {}
         }
         Ok(None)
     }
 
-    fn part(&mut self, frame: Frame) -> Result<Option<Event>, Cut> {
+    fn part(&mut self, frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if self.parts.len() >= self.settings.limits.parts_max {
-            return Err(Cut::TooManyParts(self.settings.limits.parts_max));
+            return Err(DisconnectReason::TooManyParts(self.settings.limits.parts_max));
         }
         self.parts_bytes += frame.body.len();
         self.parts.push(frame.body);
@@ -246,8 +246,8 @@ impl Connection {
     }
 
     /// Tells a peer that cannot know what was wrong; the others would not understand it, or know.
-    fn last_word(&mut self, cut: &Cut) {
-        if matches!(self.state, State::Handshake { .. }) && matches!(cut, Cut::SocketType(_)) {
+    fn last_word(&mut self, reason: &DisconnectReason) {
+        if matches!(self.state, State::Handshake { .. }) && matches!(reason, DisconnectReason::SocketType(_)) {
             command::write_error(self.outbox.buffer(), "Invalid socket type");
         }
         self.state = State::Over;
@@ -337,9 +337,9 @@ impl Connection {
 
     /// What it tells that the stream has ended here.
     #[must_use]
-    pub const fn meaning_of_end(&self) -> Option<Cut> {
+    pub const fn meaning_of_end(&self) -> Option<DisconnectReason> {
         match self.state {
-            State::Handshake { .. } if self.handshake.is_unanswered() => Some(Cut::Unanswered),
+            State::Handshake { .. } if self.handshake.is_unanswered() => Some(DisconnectReason::Unanswered),
             State::Greeting { .. } | State::Handshake { .. } | State::Open(_) | State::Over => None,
         }
     }
@@ -369,21 +369,21 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection must be closed.
-    pub fn handle_timeout(&mut self, now: Mono) -> Result<(), Cut> {
+    pub fn handle_timeout(&mut self, now: Mono) -> Result<(), DisconnectReason> {
         while let Some((at, timer)) = self.poll_timeout()
             && at <= now
         {
-            let cut = match timer {
-                Timer::Handshake => Cut::SlowHandshake,
-                Timer::Stall => Cut::NotReading,
-                Timer::Silence => Cut::Silent,
+            let reason = match timer {
+                Timer::Handshake => DisconnectReason::SlowHandshake,
+                Timer::Stall => DisconnectReason::NotReading,
+                Timer::Silence => DisconnectReason::Silent,
                 Timer::Ping => {
                     self.ask(now);
                     continue;
                 }
             };
             self.state = State::Over;
-            return Err(cut);
+            return Err(reason);
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::command::{self, ERROR, READY};
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::keys::{ClientKeys, KeyPair, PublicKey, ServerKeys};
 use super::kind::Kind;
 use super::session::Session;
@@ -57,8 +57,8 @@ fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
 }
 
 /// Opens a box of ours.
-fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, Cut> {
-    let wrong = Cut::Keys("a box cannot be opened");
+fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
+    let wrong = DisconnectReason::Keys("a box cannot be opened");
     let (tag, text) = sealed.split_at_checked(TAG_BYTES).ok_or_else(|| wrong.clone())?;
     let mut text = text.to_vec();
     let opened = with.decrypt_in_place_detached(&Nonce::<SalsaBox>::from(nonce), b"", &mut text, tag.into());
@@ -92,18 +92,18 @@ fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
 }
 
 /// Takes a fixed part off a command.
-fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], Cut> {
-    let (part, rest) = data.split_first_chunk().ok_or(Cut::Protocol("a command of CURVE is cut short"))?;
+fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], DisconnectReason> {
+    let (part, rest) = data.split_first_chunk().ok_or(DisconnectReason::Protocol("a command of CURVE is cut short"))?;
     *data = rest;
     Ok(*part)
 }
 
 /// Reads an ERROR, or refuses a command that comes at the wrong time.
-fn unexpected(name: &[u8], data: &[u8]) -> Cut {
+fn unexpected(name: &[u8], data: &[u8]) -> DisconnectReason {
     if name == ERROR {
-        Cut::Refused(command::error_reason(data))
+        DisconnectReason::Refused(command::error_reason(data))
     } else {
-        Cut::Protocol("a command of CURVE comes at the wrong time")
+        DisconnectReason::Protocol("a command of CURVE comes at the wrong time")
     }
 }
 
@@ -134,7 +134,7 @@ impl CurveServer {
         Self { keys, random: StdRng::from_seed(seed), greeted: None }
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Cut> {
+    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.greeted.take()) {
             ((HELLO, data), None) => self.hello(data, out).map(|()| None),
             ((INITIATE, data), Some(greeted)) => self.initiate(ours, &greeted, data, out).map(Some),
@@ -142,19 +142,19 @@ impl CurveServer {
         }
     }
 
-    fn hello(&mut self, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn hello(&mut self, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), DisconnectReason> {
         let head = take::<{ HELLO_HEAD.len() }>(&mut data)?;
         let client = PublicKey::from_bytes(take(&mut data)?);
         let number = take::<8>(&mut data)?;
         if head[..2] != HELLO_HEAD[..2] {
-            return Err(Cut::Protocol("it speaks another version of CURVE"));
+            return Err(DisconnectReason::Protocol("it speaks another version of CURVE"));
         }
         if head != HELLO_HEAD || data.len() != TAG_BYTES + PROOF.len() {
-            return Err(Cut::Protocol("its HELLO is malformed"));
+            return Err(DisconnectReason::Protocol("its HELLO is malformed"));
         }
         let with = between(&client, &self.keys.pair);
         if open(&with, short_nonce(*b"CurveZMQHELLO---", number), data)? != PROOF {
-            return Err(Cut::Protocol("its HELLO is malformed"));
+            return Err(DisconnectReason::Protocol("its HELLO is malformed"));
         }
         let transient = KeyPair::from_bytes(bytes(&mut self.random));
         let cookie = bytes(&mut self.random);
@@ -171,9 +171,9 @@ impl CurveServer {
         Greeted { client, transient, cookie }: &Greeted,
         mut data: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Secured, Cut> {
+    ) -> Result<Secured, DisconnectReason> {
         if take::<COOKIE_BYTES>(&mut data)? != *cookie {
-            return Err(Cut::Keys("the cookie is not the one that it was given"));
+            return Err(DisconnectReason::Keys("the cookie is not the one that it was given"));
         }
         let number = take::<8>(&mut data)?;
         let with = between(client, transient);
@@ -184,11 +184,11 @@ impl CurveServer {
         let nonce = long_nonce(*b"VOUCH---", take(&mut vouch)?);
         let vouched = open(&between(&key, transient), nonce, vouch)?;
         if vouched != [*client.as_bytes(), *self.keys.pair.public.as_bytes()].concat() {
-            return Err(Cut::Keys("the vouch is for another connection"));
+            return Err(DisconnectReason::Keys("the vouch is for another connection"));
         }
         if !self.keys.authorised.contains(&key) {
             command::write_error(out, UNAUTHORISED);
-            return Err(Cut::Unauthorised(key.to_string()));
+            return Err(DisconnectReason::Unauthorised(key.to_string()));
         }
         let kind = command::peer_kind(ours, text)?;
         let ready = seal(&with, short_nonce(*b"CurveZMQREADY---", 1_u64.to_be_bytes()), &command::properties(ours));
@@ -222,7 +222,7 @@ impl CurveClient {
         command::write(out, HELLO, &[&HELLO_HEAD, self.transient.public.as_bytes(), &number, &proof]);
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Cut> {
+    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.welcomed) {
             ((WELCOME, data), None) => self.welcome(ours, data, out).map(|()| None),
             ((READY, data), Some(server)) => self.ready(ours, server, data).map(Some),
@@ -234,7 +234,7 @@ impl CurveClient {
         self.welcomed.is_none()
     }
 
-    fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), DisconnectReason> {
         let with = between(&self.keys.server, &self.transient);
         let text = open(&with, long_nonce(*b"WELCOME-", take(&mut data)?), data)?;
         let mut text = text.as_slice();
@@ -253,7 +253,7 @@ impl CurveClient {
         Ok(())
     }
 
-    fn ready(&self, ours: Kind, server: PublicKey, mut data: &[u8]) -> Result<Secured, Cut> {
+    fn ready(&self, ours: Kind, server: PublicKey, mut data: &[u8]) -> Result<Secured, DisconnectReason> {
         let number = take::<8>(&mut data)?;
         let with = between(&server, &self.transient);
         let properties = open(&with, short_nonce(*b"CurveZMQREADY---", number), data)?;

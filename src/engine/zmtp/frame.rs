@@ -2,7 +2,7 @@
 //!
 //! The reader takes any split of the stream: a header gathers in nine bytes, a body in the buffer that leaves with the frame.
 
-use super::Cut;
+use super::DisconnectReason;
 
 pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -37,7 +37,7 @@ pub(super) struct FrameReader {
 
 impl FrameReader {
     /// Takes one frame, or what there is of it, off the input; `None` while something is missing.
-    pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, Cut> {
+    pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, DisconnectReason> {
         let missing = match self.missing {
             Some(missing) => missing,
             None => match self.read_header(input, allowed)? {
@@ -64,7 +64,7 @@ impl FrameReader {
         self.body.capacity()
     }
 
-    fn read_header(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<usize>, Cut> {
+    fn read_header(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<usize>, DisconnectReason> {
         loop {
             let wanted = if self.have > 0 && self.header[0] & LONG != 0 { HEADER_BYTES_MAX } else { 2 };
             if self.have == wanted {
@@ -87,17 +87,17 @@ impl FrameReader {
         let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
         match usize::try_from(length) {
             Ok(length) if length <= max => Ok(Some(length)),
-            _ => Err(Cut::TooLong { bytes: length, max }),
+            _ => Err(DisconnectReason::TooLong { bytes: length, max }),
         }
     }
 }
 
-const fn check_flags(flags: u8) -> Result<(), Cut> {
+const fn check_flags(flags: u8) -> Result<(), DisconnectReason> {
     if flags & !(MORE | LONG | COMMAND) != 0 {
-        return Err(Cut::Protocol("a frame has reserved flags"));
+        return Err(DisconnectReason::Protocol("a frame has reserved flags"));
     }
     if flags & COMMAND != 0 && flags & MORE != 0 {
-        return Err(Cut::Protocol("a command cannot have a further part"));
+        return Err(DisconnectReason::Protocol("a command cannot have a further part"));
     }
     Ok(())
 }

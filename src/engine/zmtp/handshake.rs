@@ -2,7 +2,7 @@
 
 use super::command::{self, ERROR, READY};
 use super::curve::{CurveClient, CurveServer};
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::keys::{PublicKey, Security};
 use super::kind::Kind;
 use super::session::Session;
@@ -50,7 +50,7 @@ impl Handshake {
     }
 
     /// Takes a command; `None` while there is more to come.
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Done>, Cut> {
+    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Done>, DisconnectReason> {
         let secured = match self {
             Self::Null => {
                 let kind = read_ready(ours, body)?;
@@ -63,10 +63,10 @@ impl Handshake {
     }
 }
 
-fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, Cut> {
+fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, DisconnectReason> {
     match command::split(body)? {
         (READY, properties) => command::peer_kind(ours, properties),
-        (ERROR, reason) => Err(Cut::Refused(command::error_reason(reason))),
-        _ => Err(Cut::Protocol("the handshake of NULL is a READY")),
+        (ERROR, reason) => Err(DisconnectReason::Refused(command::error_reason(reason))),
+        _ => Err(DisconnectReason::Protocol("the handshake of NULL is a READY")),
     }
 }

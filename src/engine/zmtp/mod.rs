@@ -11,7 +11,7 @@
 //! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
 //! | `Over` | nothing is read any more | |
 //!
-//! A [`Cut`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the owner closes.
+//! A [`DisconnectReason`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the owner closes.
 //! The owner calls [`Connection::handle_input`] until the input is used up, [`Connection::handle_written`] after each write of
 //! [`Connection::output`], and [`Connection::handle_timeout`] when [`Connection::poll_timeout`] has come.
 //!
@@ -29,7 +29,7 @@
 mod command;
 mod connection;
 mod curve;
-mod cut;
+mod disconnect_reason;
 mod frame;
 mod greeting;
 mod handshake;
@@ -42,7 +42,7 @@ mod subscriptions;
 mod tests;
 
 pub use connection::{Connection, Event, Peer, Settings};
-pub use cut::{Cut, Full};
+pub use disconnect_reason::{DisconnectReason, Full};
 pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
 pub use liveness::Timer;

@@ -5,7 +5,7 @@ use std::fmt;
 use crypto_box::SalsaBox;
 use crypto_box::aead::{AeadInPlace as _, Nonce};
 
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::frame::{COMMAND, Frame, MORE, write_header};
 
 const MESSAGE: &[u8; 8] = b"\x07MESSAGE";
@@ -60,20 +60,20 @@ impl Session {
     }
 
     /// Opens the box that came as a frame.
-    pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, Cut> {
+    pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, DisconnectReason> {
         let mut body = frame.body;
         if body.len() < OVERHEAD_BYTES || !body.starts_with(MESSAGE) {
-            return Err(Cut::Protocol("a frame is not in a box of CURVE"));
+            return Err(DisconnectReason::Protocol("a frame is not in a box of CURVE"));
         }
         let (head, text) = body.split_at_mut(TAG.end);
         let (number, tag) = head[MESSAGE.len()..].split_at(8);
         let number: [u8; 8] = number.try_into().unwrap_or_default();
         if u64::from_be_bytes(number) <= self.heard {
-            return Err(Cut::Protocol("a box of CURVE comes a second time"));
+            return Err(DisconnectReason::Protocol("a box of CURVE comes a second time"));
         }
         let tag: &[u8] = tag;
         let opened = self.with.decrypt_in_place_detached(&nonce(self.theirs, number), b"", text, tag.into());
-        opened.map_err(|_| Cut::Keys("a box cannot be opened"))?;
+        opened.map_err(|_| DisconnectReason::Keys("a box cannot be opened"))?;
         self.heard = u64::from_be_bytes(number);
         let flags = text[0];
         body.drain(..OVERHEAD_BYTES);

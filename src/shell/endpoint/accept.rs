@@ -10,7 +10,7 @@ use super::peer::Peer;
 use super::reactor::{Endpoint, KEYS_KEY, PeerId};
 use super::stream::{Listener, Stream};
 use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, ConnectionTable, ConnectionInfo, Refusals};
-use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
+use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::types::{Mono, Neighbourhood};
@@ -32,7 +32,7 @@ pub struct Counts {
     /// There was no place, or no descriptor.
     pub refused: u64,
     /// They were closed by us.
-    pub cut: u64,
+    pub disconnected: u64,
 }
 
 #[derive(Debug)]
@@ -60,7 +60,7 @@ struct Listening {
 
 impl Accepting {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, cut: 0 };
+        let counts = Counts { accepted: 0, refused: 0, disconnected: 0 };
         Self {
             listeners: Vec::new(),
             admission: Admission::new(limits),
@@ -172,23 +172,23 @@ impl Endpoint {
         let is_out = |(id, peer): (PeerId, &Peer)| peer.connection.peer().filter(|it| is_out(*it)).map(|it| (id, it));
         let out: Vec<(PeerId, OtherSide)> = self.peers.iter().filter_map(is_out).collect();
         for (id, other) in out {
-            self.turn_out(id, other);
+            self.revoke(id, other);
         }
     }
 
     /// Ends a connection whose key has been taken away.
-    pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
+    pub(super) fn revoke(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
         let from = self.peers.get(id).map(Peer::origin).unwrap_or_default();
         log::info!("a connection {from} ends: its key {key} has been taken away");
-        self.cut(id, &Cut::Unauthorised(key));
+        self.disconnect(id, &DisconnectReason::Unauthorised(key));
     }
 
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
         match self.accepting.admission.decide(self.now, address.map(Neighbourhood::of), &mut self.peers) {
             Decision::Admit => {}
-            Decision::ReplaceHandshake(oldest) => self.cut(oldest, &Cut::SlowHandshake),
-            Decision::ReplaceIdle(idle) => self.cut(idle, &Cut::Idle),
+            Decision::ReplaceHandshake(oldest) => self.disconnect(oldest, &DisconnectReason::SlowHandshake),
+            Decision::ReplaceIdle(idle) => self.disconnect(idle, &DisconnectReason::Idle),
             Decision::Refuse(count) => {
                 self.accepting.counts.refused += 1;
                 return log::debug!(

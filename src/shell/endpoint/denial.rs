@@ -1,6 +1,6 @@
 //! Why a controller will never talk to us, however often it is asked: what is wrong with the keys of one side.
 
-use crate::engine::zmtp::{Cut, PublicKey, Security};
+use crate::engine::zmtp::{DisconnectReason, PublicKey, Security};
 
 /// What an ERROR says to a key that is not wanted, here and at libzmq.
 const UNAUTHORISED: &str = "400";
@@ -36,14 +36,14 @@ pub enum Denial {
 
 impl Denial {
     /// What the end of a connection tells, if it tells that.
-    pub(super) fn of(cut: &Cut, security: &Security) -> Option<Self> {
-        match (security, cut) {
-            (Security::Null, Cut::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),
-            (Security::CurveClient(_), Cut::Mechanism { theirs, .. }) if theirs == "NULL" => Some(Self::KeyUnused),
-            (Security::CurveClient(keys), Cut::Refused(why)) if why == UNAUTHORISED => {
+    pub(super) fn of(reason: &DisconnectReason, security: &Security) -> Option<Self> {
+        match (security, reason) {
+            (Security::Null, DisconnectReason::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),
+            (Security::CurveClient(_), DisconnectReason::Mechanism { theirs, .. }) if theirs == "NULL" => Some(Self::KeyUnused),
+            (Security::CurveClient(keys), DisconnectReason::Refused(why)) if why == UNAUTHORISED => {
                 Some(Self::KeyRefused(keys.pair.public()))
             }
-            (Security::CurveClient(keys), Cut::Unanswered | Cut::Keys(_)) => Some(Self::OtherController(keys.server)),
+            (Security::CurveClient(keys), DisconnectReason::Unanswered | DisconnectReason::Keys(_)) => Some(Self::OtherController(keys.server)),
             _ => None,
         }
     }

@@ -1,25 +1,25 @@
 //! What is due when for a peer, and its end.
 
 use super::reactor::{Arrival, Endpoint, PeerId, What};
-use crate::engine::zmtp::Cut;
+use crate::engine::zmtp::DisconnectReason;
 
 impl Endpoint {
     /// Closes a connection for a reason of ours, after a last word.
-    pub fn cut(&mut self, id: PeerId, cut: &Cut) {
+    pub fn disconnect(&mut self, id: PeerId, reason: &DisconnectReason) {
         if let Some(peer) = self.peers.get_mut(id) {
-            self.accepting.counts.cut += 1;
+            self.accepting.counts.disconnected += 1;
             let from = peer.origin();
-            log::debug!("a peer {from} is cut: {cut}");
+            log::debug!("a peer {from} is cut: {reason}");
             let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open();
             if at_the_door {
-                let line = format!("a connection {from} is refused: {cut}{}", remedy(cut));
+                let line = format!("a connection {from} is refused: {reason}{}", remedy(reason));
                 if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
                     log::warn!("{line}");
                 }
             }
             // If it does not take it now, it never gets it.
             let _ = peer.write(self.now);
-            self.remove(id, Some(cut.clone()));
+            self.remove(id, Some(reason.clone()));
         }
     }
 
@@ -35,7 +35,7 @@ impl Endpoint {
         self.remove(id, None);
     }
 
-    pub(super) fn remove(&mut self, id: PeerId, why: Option<Cut>) {
+    pub(super) fn remove(&mut self, id: PeerId, why: Option<DisconnectReason>) {
         let Some(mut peer) = self.peers.remove(id) else { return };
         self.budget.forget(&mut peer.share);
         self.accepting.admission.leave(id, &peer.info);
@@ -81,7 +81,7 @@ impl Endpoint {
                     self.mark_unsent(id);
                     self.arm(id);
                 }
-                Err(cut) => self.cut(id, &cut),
+                Err(reason) => self.disconnect(id, &reason),
             }
         }
         for id in unread {
@@ -91,11 +91,11 @@ impl Endpoint {
 }
 
 /// What may be wrong at the other side, for the most common mistakes.
-const fn remedy(cut: &Cut) -> &'static str {
-    match cut {
-        Cut::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR lets it in",
-        Cut::Keys(_) => "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller",
-        Cut::Mechanism { .. } => "; either both sides have the CURVE keys of the configuration, or neither",
+const fn remedy(reason: &DisconnectReason) -> &'static str {
+    match reason {
+        DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR lets it in",
+        DisconnectReason::Keys(_) => "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller",
+        DisconnectReason::Mechanism { .. } => "; either both sides have the CURVE keys of the configuration, or neither",
         _ => "",
     }
 }

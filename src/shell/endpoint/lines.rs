@@ -7,7 +7,7 @@ use super::address::Address;
 use super::denial::Denial;
 use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
 use crate::engine::endpoint::{ConnectionLimits, Redial};
-use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings};
+use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
 use crate::shell::transport::SocketError;
 use crate::types::Mono;
@@ -99,9 +99,9 @@ impl Lines {
             // A connection that was given up before does not matter any more.
             _ if redial.current() != Some(peer) => None,
             What::Closed(why) => {
-                let says_why = redial.handle_closed(now, why == Some(Cut::Unanswered));
-                if let Some(cut) = why.filter(|_| says_why) {
-                    self.denial = Denial::of(&cut, &self.settings.security).or(self.denial);
+                let says_why = redial.handle_closed(now, why == Some(DisconnectReason::Unanswered));
+                if let Some(reason) = why.filter(|_| says_why) {
+                    self.denial = Denial::of(&reason, &self.settings.security).or(self.denial);
                 }
                 None
             }

@@ -9,7 +9,7 @@ use slotmap::SecondaryMap;
 use super::address::Address;
 use super::reactor::{Arrival, Endpoint, PeerId, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
-use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
+use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::shell::transport::{LINGER, Ports, SocketError, Unsendable};
@@ -160,7 +160,7 @@ impl OwnPorts {
         let mut outcome = Ok(());
         self.change(peer, |asked| outcome = asked.add(prefix, max));
         if outcome.is_err() {
-            self.endpoint.cut(peer, &Cut::Protocol("it subscribes too often, or to a prefix that is too long"));
+            self.endpoint.disconnect(peer, &DisconnectReason::Protocol("it subscribes too often, or to a prefix that is too long"));
         }
     }
 

@@ -13,7 +13,7 @@ use super::peer::{Chunk, Peer};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
-use crate::engine::zmtp::{Connection, Cut, Event, Settings};
+use crate::engine::zmtp::{Connection, DisconnectReason, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
 
@@ -74,7 +74,7 @@ pub enum What {
     /// It said something.
     Event(Event),
     /// It has gone, or was cut; the reason, where one is known. Nothing follows.
-    Closed(Option<Cut>),
+    Closed(Option<DisconnectReason>),
 }
 
 /// Listeners and peers; see the [module](super).
@@ -217,7 +217,7 @@ impl Endpoint {
     /// Cuts who has stood still the longest, until there is room.
     pub(super) fn make_room(&mut self) {
         while let Some(oldest) = self.budget.longest_still() {
-            self.cut(oldest, &Cut::Crowded);
+            self.disconnect(oldest, &DisconnectReason::Crowded);
         }
     }
 
@@ -273,7 +273,7 @@ impl Endpoint {
             let rest = bytes.end - input.len()..bytes.end;
             match outcome {
                 // The key may have been taken away during the handshake.
-                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
+                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.revoke(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
                     self.events_left -= 1;
@@ -288,7 +288,7 @@ impl Endpoint {
                     self.arm(id);
                     self.note_held(id);
                 }
-                Err(cut) => self.cut(id, &cut),
+                Err(reason) => self.disconnect(id, &reason),
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use slotmap::Key as _;
 
 use super::reactor::{Endpoint, PeerId};
-use crate::engine::zmtp::Cut;
+use crate::engine::zmtp::DisconnectReason;
 use crate::shell::transport::Unsendable;
 
 /// A peer that has not taken what waits for it is cut after a while; what has not been offered must not come near that.
@@ -60,7 +60,7 @@ impl Endpoint {
         if self.encode(id, parts)? {
             return Ok(());
         }
-        self.cut(id, &Cut::NotReading);
+        self.disconnect(id, &DisconnectReason::NotReading);
         Err(Unsendable::Full)
     }
 

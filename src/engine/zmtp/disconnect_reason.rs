@@ -2,7 +2,7 @@
 
 /// Why a connection must be closed. What a peer sent is shown escaped and shortened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Cut {
+pub enum DisconnectReason {
     /// The first bytes are not those of ZMTP.
     #[error("it does not speak ZMTP")]
     NotZmtp,
