@@ -6,7 +6,7 @@
 use std::os::fd::BorrowedFd;
 
 use super::denial::Denial;
-use super::lines::{Lines, LinkSettings};
+use super::redialer::{Redialer, LinkSettings};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
 use crate::shell::transport::SocketError;
@@ -28,7 +28,7 @@ pub enum Outcome {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Requester {
-    lines: Lines,
+    redialer: Redialer,
     number: u32,
     /// The present request, until it has left.
     waiting: Option<Vec<u8>>,
@@ -40,7 +40,7 @@ impl Requester {
     /// # Errors
     /// When the endpoint is malformed, or descriptors have run out.
     pub fn connect(endpoint: &str, settings: LinkSettings) -> Result<Self, SocketError> {
-        Ok(Self { lines: Lines::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
+        Ok(Self { redialer: Redialer::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
     }
 
     /// Sends a request and waits for its answer, for `until` or until `interrupt` is readable. An earlier request without an
@@ -52,7 +52,7 @@ impl Requester {
         let interrupts: Vec<BorrowedFd<'_>> = interrupt.into_iter().collect();
         loop {
             let now = clock::now().mono;
-            let (ready, events) = self.lines.wait(now, Some(until), &interrupts);
+            let (ready, events) = self.redialer.wait(now, Some(until), &interrupts);
             for (_, event) in events {
                 match event {
                     Event::Opened(_) => self.send(),
@@ -64,7 +64,7 @@ impl Requester {
                     Event::Subscribed(_) | Event::Cancelled(_) => {}
                 }
             }
-            if let Some(denial) = self.lines.take_denial() {
+            if let Some(denial) = self.redialer.take_denial() {
                 return Outcome::Denied(denial);
             }
             if ready.contains(&true) {
@@ -77,13 +77,13 @@ impl Requester {
     }
 
     fn send(&mut self) {
-        let Some(peer) = self.lines.open(0) else { return };
+        let Some(peer) = self.redialer.open(0) else { return };
         let Some(body) = self.waiting.take() else { return };
         let parts = [self.number.to_be_bytes().to_vec(), Vec::new(), body];
-        if let Err(why) = self.lines.endpoint.send(peer, &parts) {
+        if let Err(why) = self.redialer.endpoint.send(peer, &parts) {
             log::debug!("a request is lost: {why:?}");
         }
-        self.lines.endpoint.flush();
+        self.redialer.endpoint.flush();
     }
 
     fn answer(&self, mut parts: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {

@@ -25,51 +25,51 @@ pub struct LinkSettings {
 
 /// All lines of one loop, by the numbers of their targets.
 #[derive(Debug)]
-pub(super) struct Lines {
+pub(super) struct Redialer {
     pub(super) endpoint: Endpoint,
-    lines: Vec<Line>,
+    targets: Vec<Target>,
     settings: LinkSettings,
     /// Why the last attempt was turned away, until it is asked for or an attempt succeeds.
     denial: Option<Denial>,
 }
 
 #[derive(Debug)]
-struct Line {
+struct Target {
     address: Address,
     kind: Kind,
     redial: Redial<PeerId>,
 }
 
-impl Lines {
+impl Redialer {
     /// Begins to connect to each target.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
-    pub(super) fn dial_all(targets: &[(&str, Kind)], settings: LinkSettings) -> Result<Self, SocketError> {
+    pub(super) fn dial_all(addresses: &[(&str, Kind)], settings: LinkSettings) -> Result<Self, SocketError> {
         let now = clock::now().mono;
-        let line = |(text, kind): &(&str, Kind)| {
+        let target = |(text, kind): &(&str, Kind)| {
             let address = Address::parse(text).map_err(|source| SocketError::new("connect to", text, source))?;
-            Ok(Line { address, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
+            Ok(Target { address, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
         };
-        let lines: Vec<Line> = targets.iter().map(line).collect::<Result<_, SocketError>>()?;
+        let targets: Vec<Target> = addresses.iter().map(target).collect::<Result<_, SocketError>>()?;
         let limits =
-            ConnectionLimits { connections_max: lines.len(), per_address_max: lines.len(), held_bytes_max: usize::MAX };
+            ConnectionLimits { connections_max: targets.len(), per_address_max: targets.len(), held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(limits);
-        let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", targets[0].0, source))?;
-        let mut all = Self { endpoint, lines, settings, denial: None };
+        let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", addresses[0].0, source))?;
+        let mut all = Self { endpoint, targets, settings, denial: None };
         all.dial(now);
         Ok(all)
     }
 
     fn dial(&mut self, now: Mono) {
-        for (tag, line) in self.lines.iter_mut().enumerate().filter(|(_, line)| line.redial.is_due(now)) {
+        for (tag, target) in self.targets.iter_mut().enumerate().filter(|(_, target)| target.redial.is_due(now)) {
             let LinkSettings { limits, security, .. } = self.settings.clone();
-            let settings = Settings { kind: line.kind, limits, security };
-            match self.endpoint.connect(&line.address, settings, tag) {
-                Ok(peer) => line.redial.handle_dialled(peer),
+            let settings = Settings { kind: target.kind, limits, security };
+            match self.endpoint.connect(&target.address, settings, tag) {
+                Ok(peer) => target.redial.handle_dialled(peer),
                 Err(error) => {
-                    log::debug!("cannot connect to {}: {error}", line.address);
-                    line.redial.handle_failed(now);
+                    log::debug!("cannot connect to {}: {error}", target.address);
+                    target.redial.handle_failed(now);
                 }
             }
         }
@@ -82,7 +82,7 @@ impl Lines {
         deadline: Option<Mono>,
         fds: &[BorrowedFd<'_>],
     ) -> (Vec<bool>, Vec<(Tag, Event)>) {
-        let dial_at = self.lines.iter().filter_map(|line| line.redial.poll_timeout());
+        let dial_at = self.targets.iter().filter_map(|target| target.redial.poll_timeout());
         let ready = self.endpoint.wait(now, deadline.into_iter().chain(dial_at).min(), fds);
         let now = clock::now().mono;
         let mut events = Vec::new();
@@ -94,7 +94,7 @@ impl Lines {
     }
 
     fn take(&mut self, now: Mono, Arrival { peer, tag, what }: Arrival) -> Option<(Tag, Event)> {
-        let redial = &mut self.lines[tag].redial;
+        let redial = &mut self.targets[tag].redial;
         match what {
             // A connection that was given up before does not matter any more.
             _ if redial.current() != Some(peer) => None,
@@ -117,7 +117,7 @@ impl Lines {
 
     /// The peer of a line that is open.
     pub(super) fn open(&self, tag: Tag) -> Option<PeerId> {
-        self.lines[tag].redial.open()
+        self.targets[tag].redial.open()
     }
 
     /// Why the other side turned us away, once for each attempt.
@@ -128,8 +128,8 @@ impl Lines {
     /// Gives up all connections and makes new ones.
     pub(super) fn redial(&mut self) {
         let now = clock::now().mono;
-        for line in &mut self.lines {
-            if let Some(peer) = line.redial.handle_given_up(now) {
+        for target in &mut self.targets {
+            if let Some(peer) = target.redial.handle_given_up(now) {
                 self.endpoint.close(peer);
             }
         }
