@@ -12,7 +12,7 @@ use std::time::Duration;
 use llts::shell::clock;
 use llts::shell::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    Swept, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
+    SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
     sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
@@ -565,7 +565,7 @@ fn a_reused_pid_is_not_signalled() {
     });
 }
 
-fn sweep(records: &RunRecords) -> Vec<Swept> {
+fn sweep(records: &RunRecords) -> Vec<SweepReport> {
     let mut swept = Vec::new();
     records.sweep(|run| swept.push(*run)).expect("a folder of ours");
     swept

@@ -20,7 +20,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
 
-use super::hunt::Pinned;
+use super::tree_scan::Pinned;
 use super::procfs::{ProcessId, pid_of};
 use super::sweep::{Ended, death_deadline};
 use crate::shell::clock;

@@ -34,7 +34,7 @@ mod cgroup;
 mod child;
 mod command;
 mod environment;
-mod hunt;
+mod tree_scan;
 mod procfs;
 mod record;
 mod run;
@@ -51,7 +51,7 @@ pub use procfs::ProcessId;
 pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, TaskRun};
 pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
-pub use sweep::{Cookie, Ended, Swept, sweep_by_cookie};
+pub use sweep::{Cookie, Ended, SweepReport, sweep_by_cookie};
 pub use tree::{
     Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
     without_adoption,

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Cgroup};
 use super::procfs::ProcessId;
-use super::sweep::{self, Cookie, Ended, Swept};
+use super::sweep::{self, Cookie, Ended, SweepReport};
 use crate::types::{Round, Session, TaskId};
 
 pub use file::RecordFile;
@@ -137,7 +137,7 @@ impl<S: Subject> RunRecords<S> {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
+    pub fn sweep(&self, mut clean_up: impl FnMut(&SweepReport<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let immune = sweep::ourselves_and_ancestors();
         let mut all = Ended::default();
@@ -151,7 +151,7 @@ impl<S: Subject> RunRecords<S> {
                 let is_of_another = |other: &RunRecord<S>| other.subject.folder() == folder && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
                 let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-                clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded });
+                clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded });
             }
             if ended.left.is_empty() {
                 recorded.cgroup.inspect(Cgroup::remove);
@@ -167,7 +167,7 @@ impl<S: Subject> RunRecords<S> {
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
+    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&SweepReport<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let mut all = Ended::default();
         for path in self.files()? {
@@ -179,7 +179,7 @@ impl<S: Subject> RunRecords<S> {
             }
             let ended = sweep::end_run(&record.cookie, record.root);
             let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-            clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded: false });
+            clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded: false });
             if left == 0 {
                 drop_file(&path);
             }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use super::brand::Brand;
-use super::hunt::{Hunt, Pinned};
+use super::tree_scan::{TreeScan, Pinned};
 use super::procfs::{self, ProcessId, Stat};
 use super::record::TaskRun;
 use crate::shell::clock;
@@ -78,7 +78,7 @@ impl AddAssign for Ended {
 
 /// What was done about one run of a dead agent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept<S = TaskRun> {
+pub struct SweepReport<S = TaskRun> {
     /// What it was a run of.
     pub subject: S,
     /// Processes that were found alive and killed.
@@ -99,11 +99,11 @@ pub fn sweep_by_cookie(cookie: &Cookie) -> Ended {
 /// The same, also by the identity of run.sh and by its group and session, in case the environment was cleared.
 pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
     let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
-    let mut hunt = Hunt::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
+    let mut scan = TreeScan::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
     // Stop before kill: when a parent dies, its children go to init and their descent is lost.
-    hunt.find_scattered(|_| Some(Signal::STOP));
-    hunt.signal_all(Signal::KILL);
-    let members: Vec<ProcessId> = hunt.members().collect();
+    scan.find_scattered(|_| Some(Signal::STOP));
+    scan.signal_all(Signal::KILL);
+    let members: Vec<ProcessId> = scan.members().collect();
     let left = wait_for_end(&members);
     Ended { killed: u32::try_from(members.len() - left.len()).unwrap_or(u32::MAX), left }
 }

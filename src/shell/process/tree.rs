@@ -9,7 +9,7 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::hunt::Hunt;
+use super::tree_scan::TreeScan;
 use super::procfs::{ProcessId, Stat, visit_all};
 use super::sys::{self, Peek};
 
@@ -98,9 +98,9 @@ fn children_except(known: &[Pid], wanted: impl Fn(&Stat) -> bool) -> Vec<Pid> {
 /// The living processes of the tree.
 #[must_use]
 pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
-    let mut hunt = hunt_below_us(siblings);
-    hunt.find_all(|_| None);
-    hunt.members().collect()
+    let mut scan = scan_below_us(siblings);
+    scan.find_all(|_| None);
+    scan.members().collect()
 }
 
 /// Says which living processes of the tree we may not signal, and why; `None` if there is none.
@@ -125,9 +125,9 @@ fn described(pid: Pid) -> String {
     format!("process {pid} ({}) of user {user}", field("Name:"))
 }
 
-fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + use<>> {
+fn scan_below_us(siblings: &[Pid]) -> TreeScan<impl FnMut(&Stat) -> Option<bool> + use<>> {
     let own = rustix::process::getpid();
-    Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
+    TreeScan::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
 /// Ends everything that another process has started, with SIGKILL, because that one is stopped and cannot do it. Whether
@@ -137,11 +137,11 @@ pub fn end_below(process: ProcessId) -> bool {
     if !process.is_alive() {
         return true;
     }
-    let mut hunt = Hunt::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
+    let mut scan = TreeScan::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
     // Stopped first: run.sh must not go on in its own way when a program of it is killed.
-    hunt.find_all(|_| Some(Signal::STOP));
-    hunt.signal_all(Signal::KILL);
-    hunt.members().next().is_none()
+    scan.find_all(|_| Some(Signal::STOP));
+    scan.signal_all(Signal::KILL);
+    scan.members().next().is_none()
 }
 
 /// What a signal to a tree met.
@@ -180,11 +180,11 @@ impl Tree {
     /// The group is signalled first, because that is atomic: no member can fork past it.
     pub fn terminate(&self, siblings: &[Pid]) -> Signalled {
         let group = self.signal_group(Signal::TERM);
-        let mut hunt = hunt_below_us(siblings);
+        let mut scan = scan_below_us(siblings);
         // A second SIGTERM makes some programs stop cleaning up: members of the group have theirs.
-        let settled = hunt.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
-        hunt.signal_all(Signal::CONT);
-        signalled(&hunt, settled)
+        let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
+        scan.signal_all(Signal::CONT);
+        signalled(&scan, settled)
     }
 
     /// Ends every process with SIGKILL.
@@ -193,13 +193,13 @@ impl Tree {
     /// death would make room for a new process.
     pub fn kill(&self, siblings: &[Pid]) -> Signalled {
         self.signal_group(Signal::KILL);
-        let mut hunt = hunt_below_us(siblings);
-        if hunt.find_new(|_| Some(Signal::KILL)) == 0 {
-            return signalled(&hunt, true);
+        let mut scan = scan_below_us(siblings);
+        if scan.find_new(|_| Some(Signal::KILL)) == 0 {
+            return signalled(&scan, true);
         }
-        let settled = hunt.find_all(|_| Some(Signal::STOP));
-        hunt.signal_all(Signal::KILL);
-        signalled(&hunt, settled)
+        let settled = scan.find_all(|_| Some(Signal::STOP));
+        scan.signal_all(Signal::KILL);
+        signalled(&scan, settled)
     }
 
     /// Signals the group of run.sh, but only while its number is known to be ours: we have not reaped it, so that nobody
@@ -218,6 +218,6 @@ impl Tree {
     }
 }
 
-fn signalled<S: FnMut(&Stat) -> Option<bool>>(hunt: &Hunt<S>, settled: bool) -> Signalled {
-    Signalled { found: u32::try_from(hunt.members().count()).unwrap_or(u32::MAX), refused: hunt.refused(), settled }
+fn signalled<S: FnMut(&Stat) -> Option<bool>>(scan: &TreeScan<S>, settled: bool) -> Signalled {
+    Signalled { found: u32::try_from(scan.members().count()).unwrap_or(u32::MAX), refused: scan.refused(), settled }
 }

@@ -102,7 +102,7 @@ fn a_sweep_sees_the_next_round_of_what_it_ends() {
     leave(&records, &dead(1));
     let mut next = records.of(record(2).agent, Some(Session(9))).unwrap();
     let mut seen = Vec::new();
-    let clean_up = |swept: &Swept| {
+    let clean_up = |swept: &SweepReport| {
         assert_eq!(records.list().unwrap()[0], dead(swept.subject.round.0), "its record goes last");
         seen.push((swept.subject.round.0, swept.superseded));
         next.write(&record(2)).unwrap();
@@ -129,7 +129,7 @@ fn what_is_swept_is_what_a_dead_agent_has_said_last() {
         let mut file = records.of(id, Some(Session(9))).unwrap();
         earlier.into_iter().for_each(|round| file.write(&of_agent(round)).unwrap());
         let (mut file, mut seen) = (Some(file), Vec::new());
-        let clean_up = |swept: &Swept| {
+        let clean_up = |swept: &SweepReport| {
             seen.push(swept.subject.round.0);
             if let Some(mut file) = file.take() {
                 file.write(&of_agent(2)).unwrap();

@@ -21,7 +21,7 @@ use crate::types::Mono;
 pub(super) const PASSES_MAX: u32 = 12;
 
 /// The members of a tree that were found so far.
-pub(super) struct Hunt<S> {
+pub(super) struct TreeScan<S> {
     /// Who is never touched, whatever it descends from: known children, or ourselves and our ancestors.
     immune: BTreeSet<Number>,
     /// Whether a process belongs to the tree by itself; `None` while that cannot be told. What descends from a member is one
@@ -48,7 +48,7 @@ struct Member {
     refused: bool,
 }
 
-impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
+impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
     pub(super) fn new(immune: impl IntoIterator<Item = Pid>, seed: S) -> Self {
         Self {
             immune: immune.into_iter().map(number).collect(),
