@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::{Life, Slot};
+use super::agent::{Liveness, Slot};
 use super::assign::agent_slot;
 use crate::protocol::request::{FromAgent, Sender};
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
@@ -30,8 +30,8 @@ impl Controller {
     /// not confirmed as soon as it knows that the controller is a new one.
     pub(super) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
-        let Some(life) = self.agents.get(id).map(|agent| agent.life) else { return };
-        if let Life::Session(_) = life {
+        let Some(liveness) = self.agents.get(id).map(|agent| agent.liveness) else { return };
+        if let Liveness::Session(_) = liveness {
             return;
         }
         let present = match agent_slot(self, id) {
@@ -42,7 +42,7 @@ impl Controller {
         let died = replaces.is_some();
         let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
         let spoken_of = spoken_of(message).filter(|run| present == Some(*run) && holds(*run));
-        let is_void = match (message, life) {
+        let is_void = match (message, liveness) {
             _ if present.is_none() => false,
             _ if let Some((task, _)) = spoken_of => {
                 self.time_run(now, task, None);
@@ -50,15 +50,15 @@ impl Controller {
             }
             _ if died => true,
             (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
-            (FromAgent::Heartbeat(_), Life::Returned(at))
+            (FromAgent::Heartbeat(_), Liveness::Returned(at))
                 if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
             {
                 true
             }
-            (FromAgent::Heartbeat(_), Life::Stored) => return self.agents.set_life(id, Life::Returned(now.mono)),
+            (FromAgent::Heartbeat(_), Liveness::Restored) => return self.agents.set_liveness(id, Liveness::Returned(now.mono)),
             (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
         };
-        self.agents.set_life(id, Life::Session(sender.session));
+        self.agents.set_liveness(id, Liveness::Session(sender.session));
         if let (Some((task, _)), true) = (present, is_void) {
             log::info!("agent {id} has come back without task {task}");
             self.agents.set_slot(id, Slot::Free);

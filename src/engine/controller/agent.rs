@@ -31,27 +31,27 @@ pub(super) enum Slot {
 
 /// What is known of the process behind an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
+pub(super) enum Liveness {
     /// Its task was stored by a former controller; it has not been heard since.
-    Stored,
+    Restored,
     /// Heard since then, but not of that task.
     Returned(Mono),
     /// This life of it speaks.
     Session(Session),
 }
 
-impl Life {
+impl Liveness {
     pub(super) fn session(self) -> Session {
         match self {
             Self::Session(session) => session,
-            Self::Stored | Self::Returned(_) => Session::default(),
+            Self::Restored | Self::Returned(_) => Session::default(),
         }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    pub(super) life: Life,
+    pub(super) liveness: Liveness,
     pub(super) slot: Slot,
     /// Whether it looks into its tools folder when it is asked to.
     pub(super) looks: bool,

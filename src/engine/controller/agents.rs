@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agent::{Agent, Dispensable, Life, Slot, Tools, state};
+use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
@@ -40,9 +40,9 @@ impl Agents {
         self.agents.len()
     }
 
-    pub(super) fn register(&mut self, now: Now, id: AgentId, life: Life) {
+    pub(super) fn register(&mut self, now: Now, id: AgentId, liveness: Liveness) {
         let agent = Agent {
-            life,
+            liveness,
             slot: Slot::Free,
             looks: false,
             is_last_resort: false,
@@ -112,9 +112,9 @@ impl Agents {
     }
 
     /// Notes what has become known of the process behind an id.
-    pub(super) fn set_life(&mut self, id: &AgentId, life: Life) {
+    pub(super) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.life = life;
+            agent.liveness = liveness;
         }
     }
 

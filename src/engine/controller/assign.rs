@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::{Agent, Life, Slot};
+use super::agent::{Agent, Liveness, Slot};
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::leases::Remains;
 use super::report::outcome_of;
@@ -76,9 +76,9 @@ impl Controller {
     /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
     fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
-        let other = |agent: &&Agent| matches!(agent.life, Life::Session(session) if session != sender.session);
+        let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
-            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.life == Life::Session(before));
+            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
@@ -93,7 +93,7 @@ impl Controller {
         if self.agents.get(id).is_none() {
             self.make_room(now)?;
             log::info!("agent {id} is here");
-            self.agents.register(now, id.clone(), Life::Session(sender.session));
+            self.agents.register(now, id.clone(), Liveness::Session(sender.session));
         }
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
@@ -328,7 +328,7 @@ impl Controller {
     /// Whether a run must be stored before its agent is told of it: it is exclusive, or the submit would be repeated with the same
     /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
-        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.life == Life::Session(Session::default()));
+        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }

@@ -40,7 +40,7 @@ impl Controller {
         self.tasks.get(task).filter(|record| record.policy.needs.exclusive)?;
         let agent = self.agents.get(agent);
         let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
-        let session = agent.map(|agent| agent.life.session()).unwrap_or_default();
+        let session = agent.map(|agent| agent.liveness.session()).unwrap_or_default();
         Some(Box::new(Lease { term: self.silence_max(), kill_budget, session }))
     }
 

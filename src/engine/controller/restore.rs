@@ -6,7 +6,7 @@
 //! The former controller may have pushed more than it stored. The numbers of those pushes are skipped, and what is pushed of an
 //! adopted run is stored before ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
 
-use super::agent::{Life, Slot};
+use super::agent::{Liveness, Slot};
 use super::effect::Timer;
 use super::leases::Remains;
 use super::{Controller, Settings};
@@ -73,7 +73,7 @@ impl Controller {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.agents.slot(&agent) else {
             let given = (task, round(task));
-            self.agents.register(now, agent.clone(), Life::Stored);
+            self.agents.register(now, agent.clone(), Liveness::Restored);
             self.agents.set_slot(&agent, Slot::Busy(task));
             self.agents.set_given(&agent, Some(given));
             self.expect_every_tool(now, &agent);
