@@ -43,7 +43,7 @@ impl Gates {
     }
 
     /// A line is made whose tasks must pass these gates.
-    pub(super) fn join(&mut self, now: Now, needs: &Arc<Requirements>) {
+    pub(super) fn enter(&mut self, now: Now, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             let entry = self.gates.entry(name.clone()).or_default();
             entry.lines.insert(Arc::clone(needs));
@@ -55,7 +55,7 @@ impl Gates {
     }
 
     /// A line is gone.
-    pub(super) fn part(&mut self, needs: &Arc<Requirements>) {
+    pub(super) fn leave(&mut self, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.lines.remove(needs);

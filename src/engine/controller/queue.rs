@@ -75,7 +75,7 @@ impl Queue {
         let needs = &record.policy.needs;
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
-            self.gates.join(now, &needs);
+            self.gates.enter(now, &needs);
             self.lines.insert(needs, Line::default());
         }
         if let Some(line) = self.lines.get_mut(needs) {
@@ -112,7 +112,7 @@ impl Queue {
             line.lanes.leave(&record.tool);
         }
         if is_last && let Some((needs, _)) = self.lines.remove_entry(needs) {
-            self.gates.part(&needs);
+            self.gates.leave(&needs);
         }
     }
 
@@ -227,15 +227,15 @@ impl Queue {
     }
 
     /// An agent that holds this set is here.
-    pub(super) fn join(&mut self, now: Now, set: SetId) {
-        if self.sets.join(set) {
+    pub(super) fn enter(&mut self, now: Now, set: SetId) {
+        if self.sets.enter(set) {
             self.serve(now, set);
         }
     }
 
     /// An agent that holds this set is here no more.
-    pub(super) fn part(&mut self, now: Now, set: SetId) {
-        if self.sets.part(set) {
+    pub(super) fn leave(&mut self, now: Now, set: SetId) {
+        if self.sets.leave(set) {
             self.open.remove(&set);
             for line in self.lines.values_mut() {
                 line.open.remove(&set);

@@ -69,8 +69,8 @@ impl ToolSets {
     }
 
     /// An agent with this set is here; true when it is the first one.
-    pub(super) fn join(&mut self, id: SetId) -> bool {
-        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent joins without a set") };
+    pub(super) fn enter(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent enters without a set") };
         entry.here += 1;
         let is_first = entry.here == 1;
         if is_first {
@@ -80,8 +80,8 @@ impl ToolSets {
     }
 
     /// An agent with this set is here no more; true when it was the last one.
-    pub(super) fn part(&mut self, id: SetId) -> bool {
-        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent parts without a set") };
+    pub(super) fn leave(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent leaves without a set") };
         entry.here -= 1;
         let was_last = entry.here == 0;
         if was_last {

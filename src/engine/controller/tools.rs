@@ -60,10 +60,10 @@ impl Controller {
         let queue = self.tasks.queue_mut();
         let set = queue.sets_mut().hold(set);
         // The new one first: the tools in both are there all the time.
-        queue.join(now, set);
+        queue.enter(now, set);
         self.agents.set_tools(id, Tools { set, generation });
         if let Some(before) = before {
-            self.tasks.queue_mut().part(now, before.set);
+            self.tasks.queue_mut().leave(now, before.set);
             self.tasks.queue_mut().sets_mut().release(before.set);
         }
     }
@@ -71,7 +71,7 @@ impl Controller {
     /// An agent that was lost is back, with what it had.
     pub(super) fn tools_are_back(&mut self, now: Now, id: &AgentId) {
         if let Some(tools) = self.agents.get(id).and_then(|agent| agent.tools) {
-            self.tasks.queue_mut().join(now, tools.set);
+            self.tasks.queue_mut().enter(now, tools.set);
         }
     }
 
@@ -79,7 +79,7 @@ impl Controller {
     pub(super) fn tools_are_lost(&mut self, now: Now, id: &AgentId) {
         let Some(agent) = self.agents.get(id).filter(|agent| agent.slot != Slot::Lost) else { return };
         if let Some(tools) = agent.tools {
-            self.tasks.queue_mut().part(now, tools.set);
+            self.tasks.queue_mut().leave(now, tools.set);
         }
         self.forget_look(id);
     }

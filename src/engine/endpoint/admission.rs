@@ -143,8 +143,8 @@ impl<K: Copy + Ord> Admission<K> {
     }
 
     /// A newcomer has taken its place.
-    pub fn join(&mut self, id: K, info: &ConnectionInfo) {
-        self.by_machine.join(info.machine, info.standing, id);
+    pub fn enter(&mut self, id: K, info: &ConnectionInfo) {
+        self.by_machine.enter(info.machine, info.standing, id);
         self.handshakes.push_back(id);
     }
 
@@ -190,7 +190,7 @@ impl<K: Copy + Ord> Admission<K> {
                 }
                 info.standing = moved;
                 self.by_machine.leave(machine, standing, id);
-                self.by_machine.join(machine, moved, id);
+                self.by_machine.enter(machine, moved, id);
             }
             None
         })
@@ -239,12 +239,12 @@ mod tests {
         Admission::new(ConnectionLimits { connections_max, per_address_max, held_bytes_max: 0 })
     }
 
-    fn join(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
+    fn enter(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
         let mut info = ConnectionInfo::new(at(id.into()), machine, false);
         if is_open {
             info.opened(at(id.into()), false);
         }
-        admission.join(id, &info);
+        admission.enter(id, &info);
         world.insert(id, info);
         admission.sanity_check(world);
     }
@@ -252,10 +252,10 @@ mod tests {
     #[test]
     fn the_oldest_handshake_gives_way_before_anybody_who_is_in() {
         let (mut admission, mut world) = (admission(3, 9), World::new());
-        join(&mut admission, &mut world, 1, ip(1), true);
-        join(&mut admission, &mut world, 2, ip(2), false);
+        enter(&mut admission, &mut world, 1, ip(1), true);
+        enter(&mut admission, &mut world, 2, ip(2), false);
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::Admit);
-        join(&mut admission, &mut world, 3, ip(3), false);
+        enter(&mut admission, &mut world, 3, ip(3), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(2));
         world.get_mut(&2).unwrap().opened(at(9), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(3));
@@ -266,9 +266,9 @@ mod tests {
     #[test]
     fn the_largest_crowd_loses_its_longest_silent_connection() {
         let (mut admission, mut world) = (admission(4, 9), World::new());
-        join(&mut admission, &mut world, 1, ip(1), true);
+        enter(&mut admission, &mut world, 1, ip(1), true);
         for id in 2..=4 {
-            join(&mut admission, &mut world, id, ip(2), true);
+            enter(&mut admission, &mut world, id, ip(2), true);
         }
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
         world.get_mut(&2).unwrap().heard(at(8), false);
@@ -285,7 +285,7 @@ mod tests {
     fn nobody_gives_way_who_is_kept_and_a_newcomer_is_refused_then() {
         let (mut admission, mut world) = (admission(64, 2), World::new());
         for id in 1..=2 {
-            join(&mut admission, &mut world, id, ip(1), true);
+            enter(&mut admission, &mut world, id, ip(1), true);
             world.get_mut(&id).unwrap().keep();
         }
         assert_eq!(admission.decide(at(9), ip(1), &mut world), Decision::Refuse(2));
@@ -298,7 +298,7 @@ mod tests {
         let (mut admission, mut world) = (admission(64, 64), World::new());
         for id in 1..=62 {
             assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::Admit, "{id}");
-            join(&mut admission, &mut world, id, ip(1), true);
+            enter(&mut admission, &mut world, id, ip(1), true);
         }
         assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::ReplaceIdle(1));
         assert_eq!(admission.decide(at(99), ip(2), &mut world), Decision::Admit);
@@ -310,9 +310,9 @@ mod tests {
         let (mut admission, mut world) = (admission(2, 9), World::new());
         let mut info = ConnectionInfo::new(at(1), ip(1), true);
         info.opened(at(1), true);
-        admission.join(1, &info);
+        admission.enter(1, &info);
         world.insert(1, info);
-        join(&mut admission, &mut world, 2, ip(1), true);
+        enter(&mut admission, &mut world, 2, ip(1), true);
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(2));
         world.get_mut(&2).unwrap().keep();
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(1));

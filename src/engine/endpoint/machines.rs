@@ -26,7 +26,7 @@ impl<K: Copy + Ord> ConnectionsByMachine<K> {
         self.0.get(&machine).map_or(0, BTreeSet::len)
     }
 
-    pub(super) fn join(&mut self, machine: Machine, standing: Standing, id: K) {
+    pub(super) fn enter(&mut self, machine: Machine, standing: Standing, id: K) {
         self.0.entry(machine).or_default().insert((standing, id));
     }
 

@@ -200,7 +200,7 @@ impl Endpoint {
         let peer = Peer::new(self.now, stream, connection, tag, address);
         match self.insert(peer) {
             Ok(id) => {
-                self.accepting.admission.join(id, &self.peers[id].info);
+                self.accepting.admission.enter(id, &self.peers[id].info);
                 self.accepting.counts.accepted += 1;
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
