@@ -8,7 +8,7 @@ mod foreign;
 mod keys;
 mod mounts;
 mod operators;
-mod place;
+mod sandbox;
 mod poison;
 mod policies;
 mod private;

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::place::eventually;
+use crate::sandbox::eventually;
 
 const RECEIVE_TIMEOUT_MS: i32 = 1000;
 

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::client::{Client, id_of};
-use crate::place::eventually;
+use crate::sandbox::eventually;
 
 /// A run tells the file outside of its folder when it starts and when it ends; a stray child outlives run.sh and ignores
 /// SIGTERM. One `printf` is one write, which O_APPEND keeps whole.

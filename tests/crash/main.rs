@@ -14,8 +14,8 @@ mod killer;
 mod lease;
 mod load;
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
-#[path = "../cli/place.rs"]
-mod place;
+#[path = "../cli/sandbox.rs"]
+mod sandbox;
 mod runs;
 mod service;
 mod dir_pool;

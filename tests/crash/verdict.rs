@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, UNFINISHED};
 use crate::killer::AGENTS;
-use crate::place::eventually;
+use crate::sandbox::eventually;
 use crate::runs::Runs;
 use crate::service::Service;
 

@@ -6,9 +6,9 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-#[path = "../ground/folder.rs"]
+#[path = "../support/folder.rs"]
 mod folder;
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use folder::{names, signal};
@@ -25,7 +25,7 @@ LOG_DIR = \"log\"
 ";
 
 /// The folder. Dropping it stops the service in it.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
@@ -51,7 +51,7 @@ impl Said {
     }
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("llts-place-").tempdir().expect("a folder");
         for name in ["log", "tools", "tmp"] {
@@ -106,7 +106,7 @@ impl Place {
         self.spawn(&mut self.command(line))
     }
 
-    /// Starts what [`Place::command`] has made; [`Place::said`] hears it.
+    /// Starts what [`Sandbox::command`] has made; [`Sandbox::said`] hears it.
     pub(crate) fn spawn(&self, command: &mut Command) -> Child {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
     }
@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let said = self.llts("down");
         if std::thread::panicking() {

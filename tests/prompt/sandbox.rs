@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::peer::Peer;
 
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use waiting::{PATIENCE, eventually};
@@ -21,19 +21,19 @@ const NEVER: &str = "3600000";
 
 pub(crate) const FOLDERS: [&str; 4] = ["pending", "working", "done", "failed"];
 
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     /// A root with these prompts, each saying its name.
     pub(crate) fn new(prompts: &[&str]) -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap() };
-        fs::create_dir_all(place.path("pending")).unwrap();
+        let sandbox = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(sandbox.path("pending")).unwrap();
         for name in prompts {
-            place.write(name, format!("do {name}").as_bytes());
+            sandbox.write(name, format!("do {name}").as_bytes());
         }
-        place
+        sandbox
     }
 
     pub(crate) fn root(&self) -> PathBuf {
