@@ -140,7 +140,7 @@ impl Host {
 
     fn defect(&self, archive: &[u8]) -> ArchiveError {
         match self.refuse(archive, ExitCode::UNPACK_FAILED) {
-            ToolError::Unpack { cause, .. } => cause,
+            ToolError::Unpack { source, .. } => source,
             other => panic!("{other}"),
         }
     }

@@ -63,12 +63,12 @@ pub struct Created {
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// A file that cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    #[error("cannot read {}: {source}", path.display())]
     Read {
         /// Which.
         path: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// A file that is too long to be meant.
     #[error("{} is longer than {max} bytes", path.display())]
@@ -125,12 +125,12 @@ pub enum CreateError {
         pid: String,
     },
     /// The files cannot be written.
-    #[error("cannot write {}: {error}", path.display())]
+    #[error("cannot write {}: {source}", path.display())]
     Write {
         /// Which file or folder.
         path: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
 }
 
@@ -160,14 +160,14 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     }
     for folder in FOLDERS {
         let folder = tasks.join(folder);
-        fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, error })?;
+        fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, source: error })?;
     }
     refuse_known_names(&tasks, &targets)?;
     let drafts = Drafts::open(&tasks)?;
     for target in &targets {
         let path = drafts.0.join(&target.name);
         let content = format!("{front}{}", template.fill(prompt, &target.text));
-        fs::write(&path, content).map_err(|error| CreateError::Write { path, error })?;
+        fs::write(&path, content).map_err(|error| CreateError::Write { path, source: error })?;
     }
     let pending = tasks.join(PENDING);
     for target in &targets {
@@ -180,7 +180,7 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, CreateError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
     match read {
-        Err(error) => Err(CreateError::Read { path: path.to_owned(), error }),
+        Err(error) => Err(CreateError::Read { path: path.to_owned(), source: error }),
         Ok(_) if bytes.len() as u64 > max => Err(CreateError::TooLong { path: path.to_owned(), max }),
         Ok(_) => Ok(bytes),
     }
@@ -205,7 +205,7 @@ fn clear(tasks: &Path) -> Result<(), CreateError> {
         let pid = holder.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
         return Err(CreateError::InUse { tasks: tasks.to_owned(), pid });
     }
-    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), error };
+    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), source: error };
     let entries = match fs::read_dir(tasks) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| failed(tasks, error))?,
@@ -249,7 +249,7 @@ impl Drafts {
         let path = tasks.join(format!(".drafts-{}-{:08x}", std::process::id(), rand::random::<u32>()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => Ok(Self(path)),
-            Err(error) => Err(CreateError::Write { path, error }),
+            Err(error) => Err(CreateError::Write { path, source: error }),
         }
     }
 }

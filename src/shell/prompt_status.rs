@@ -18,14 +18,14 @@ use crate::shell::readable;
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
     /// Nobody is there.
-    #[error("no prompt master answers at {host}:{port}: {error}")]
+    #[error("no prompt master answers at {host}:{port}: {source}")]
     NoMaster {
         /// Where it was looked for.
         host: String,
         /// Its port.
         port: u16,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// It does not want to answer.
     #[error("the prompt master at {host}:{port} refuses: {reason}")]
@@ -57,7 +57,7 @@ pub struct Counts {
 /// # Errors
 /// [`AskError`].
 pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
-    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, error };
+    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, source: error };
     let mut stream = connect(host, port, timeout).map_err(failed)?;
     stream.write_all(&FromWorker::Status { secret }.encode()).map_err(failed)?;
     let until = clock::now().mono + timeout;

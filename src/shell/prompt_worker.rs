@@ -59,12 +59,12 @@ pub enum PromptWorkerError {
     #[error(transparent)]
     Command(#[from] CommandError),
     /// The root is no folder that can be used.
-    #[error("cannot use the root folder {}: {error}", root.display())]
+    #[error("cannot use the root folder {}: {source}", root.display())]
     Root {
         /// Which.
         root: PathBuf,
         /// Why.
-        error: io::Error,
+        source: io::Error,
     },
     /// The run records cannot be kept.
     #[error(transparent)]
@@ -84,7 +84,7 @@ pub enum PromptWorkerError {
 /// [`PromptWorkerError`], before the master is even looked for.
 pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerError> {
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
-    let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
+    let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), source: error };
     let root = work.root.canonicalize().map_err(unusable)?;
     let host = host();
     let runs = Runs::open(&root, &host)?;

@@ -45,18 +45,18 @@ pub(crate) enum BenchError {
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The system refuses something.
-    #[error("cannot {what}: {cause}")]
+    #[error("cannot {what}: {source}")]
     Io {
         /// What was being done, as a verb.
         what: String,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
 }
 
 impl BenchError {
     pub(crate) fn io<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
-        move |cause| Self::Io { what, cause: cause.into() }
+        move |source| Self::Io { what, source: source.into() }
     }
 }

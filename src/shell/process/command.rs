@@ -63,23 +63,23 @@ pub enum CommandError {
     #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     /// The working directory cannot be opened.
-    #[error("cannot open the folder {}: {error}", folder.display())]
+    #[error("cannot open the folder {}: {source}", folder.display())]
     Folder {
         /// Which.
         folder: PathBuf,
         /// Why.
-        error: Errno,
+        source: Errno,
     },
     /// A word that cannot be handed to a process.
     #[error("{0:?} holds a NUL byte")]
     Unpassable(OsString),
     /// Anything else: no interpreter, too many processes.
-    #[error("cannot start {}: {error}", program.display())]
+    #[error("cannot start {}: {source}", program.display())]
     Start {
         /// What.
         program: PathBuf,
         /// Why.
-        error: Errno,
+        source: Errno,
     },
 }
 
@@ -129,10 +129,10 @@ fn is_executable(path: &Path) -> bool {
 /// See [`CommandError`]; nothing is left running after one.
 pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandError> {
     let Command { program, words } = plan.command;
-    let failed = |error| CommandError::Start { program: program.clone(), error };
+    let failed = |error| CommandError::Start { program: program.clone(), source: error };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(plan.folder, flags, Mode::empty())
-        .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), error })?;
+        .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), source: error })?;
     let environment: Vec<&CStr> = plan.environment.entries().collect();
     let words = words.iter().map(|word| passable(word)).collect::<Result<Vec<_>, _>>()?;
     let path = passable(program.as_os_str())?;

@@ -72,11 +72,11 @@ pub struct RunRecord<S = TaskRun> {
 
 /// A record that could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {path:?}: {error}")]
+#[error("cannot {action} {path:?}: {source}")]
 pub struct RecordError {
     action: &'static str,
     path: PathBuf,
-    error: io::Error,
+    source: io::Error,
 }
 
 /// The folder of the run records of all agents of one host.
@@ -95,7 +95,7 @@ impl<S: Subject> RunRecords<S> {
         let folder = folder.into();
         match DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
             Ok(()) => Ok(Self { folder, subjects: PhantomData }),
-            Err(error) => Err(RecordError { action: "make", path: folder, error }),
+            Err(error) => Err(RecordError { action: "make", path: folder, source: error }),
         }
     }
 
@@ -118,7 +118,7 @@ impl<S: Subject> RunRecords<S> {
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let failed = |error| RecordError { action: "read", path: self.folder.clone(), error };
+        let failed = |error| RecordError { action: "read", path: self.folder.clone(), source: error };
         let mut paths = fs::read_dir(&self.folder)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
             .map_err(failed)?;
@@ -190,7 +190,7 @@ impl<S: Subject> RunRecords<S> {
 
     /// Waits for another sweep of the folder, and keeps others out.
     fn lock(&self) -> Result<File, RecordError> {
-        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
+        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), source: error };
         let lock = File::open(&self.folder).map_err(failed)?;
         lock.lock().map_err(failed)?;
         Ok(lock)
@@ -205,7 +205,7 @@ impl<S: Subject> RunRecords<S> {
         cgroup::step_out(&self.folder).map_err(|error| RecordError {
             action: "leave the cgroup of",
             path: self.folder.clone(),
-            error,
+            source: error,
         })
     }
 }
@@ -247,7 +247,7 @@ fn drop_file(path: &Path) {
 fn remove_file(path: &Path) -> Result<(), RecordError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(RecordError { action: "remove", path: path.to_owned(), error })
+            Err(RecordError { action: "remove", path: path.to_owned(), source: error })
         }
         Ok(()) | Err(_) => Ok(()),
     }

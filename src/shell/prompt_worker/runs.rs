@@ -96,7 +96,7 @@ impl Runs {
     pub(super) fn open(root: &Path, host: &str) -> Result<Self, PromptWorkerError> {
         let around = root.join(TASKS).join(RUNS);
         // The records are for their owner only, what is around them is not.
-        let failed = |error| PromptWorkerError::Root { root: around.clone(), error };
+        let failed = |error| PromptWorkerError::Root { root: around.clone(), source: error };
         fs::create_dir_all(&around).map_err(failed)?;
         let realm = format!("{host}-{}", realm());
         let lock = hold(&lock_file(&around, OsStr::new(&realm))).map_err(failed)?;

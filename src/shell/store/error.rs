@@ -40,12 +40,12 @@ pub enum StoreError {
         known: i64,
     },
     /// It cannot be read or written.
-    #[error("cannot use the store {}: {cause}", .path.display())]
+    #[error("cannot use the store {}: {source}", .path.display())]
     Unusable {
         /// The file.
         path: PathBuf,
         /// What SQLite says.
-        cause: rusqlite::Error,
+        source: rusqlite::Error,
     },
     /// Its log cannot be read.
     #[error("cannot read the log {}: {source}", .path.display())]
@@ -82,22 +82,22 @@ impl StoreError {
     }
 
     /// What an error of SQLite means.
-    pub(super) fn of(path: &Path, cause: rusqlite::Error) -> Self {
+    pub(super) fn of(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         // No row that this program writes has another type, or a text that is no UTF-8.
         let is_mistyped = matches!(
-            cause,
+            source,
             rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::IntegralValueOutOfRange(..)
                 | rusqlite::Error::InvalidColumnType(..)
                 | rusqlite::Error::Utf8Error(..)
         );
-        match cause.sqlite_error_code() {
-            _ if is_mistyped => Self::Damaged { path, what: cause.to_string() },
+        match source.sqlite_error_code() {
+            _ if is_mistyped => Self::Damaged { path, what: source.to_string() },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::Damaged { path, what: cause.to_string() }
+                Self::Damaged { path, what: source.to_string() }
             }
-            _ => Self::Unusable { path, cause },
+            _ => Self::Unusable { path, source },
         }
     }
 }

@@ -52,12 +52,12 @@ pub enum StopError {
     #[error("something runs here, but its process is not to be seen; stop it in the container where it was started")]
     Unseen,
     /// The system refused the signal.
-    #[error("cannot signal process {pid}: {cause}")]
+    #[error("cannot signal process {pid}: {source}")]
     Refused {
         /// The supervisor.
         pid: u32,
         /// What the system said.
-        cause: Errno,
+        source: Errno,
     },
     /// It is still there.
     #[error("process {pid} has not ended after {} s; see its log, then end it with kill -9 {pid} and run `llts down` again", .patience.as_secs())]
@@ -95,7 +95,7 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
         // One that is stopped cannot act on it.
         Ok(()) => pidfd_send_signal(pidfd, Signal::CONT).or(Ok(())),
         Err(Errno::SRCH) => Ok(()),
-        Err(cause) => Err(StopError::Refused { pid, cause }),
+        Err(source) => Err(StopError::Refused { pid, source }),
     };
     end(config, ask)
 }
@@ -158,7 +158,7 @@ fn pin(state_dir: &Path, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopEr
         // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
         Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Some((pid, pidfd))),
         Ok(_) | Err(Errno::SRCH) => Ok(None),
-        Err(cause) => Err(StopError::Refused { pid, cause }),
+        Err(source) => Err(StopError::Refused { pid, source }),
     }
 }
 

@@ -79,12 +79,12 @@ pub enum CacheError {
         dir: PathBuf,
     },
     /// The folder cannot be made or read.
-    #[error("cannot use {} as tool cache: {cause}", .dir.display())]
+    #[error("cannot use {} as tool cache: {source}", .dir.display())]
     Io {
         /// The folder.
         dir: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
 }
 

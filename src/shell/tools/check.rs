@@ -38,26 +38,26 @@ pub enum CheckError {
         path: PathBuf,
     },
     /// The name cannot name a tool.
-    #[error("{}: {cause}", .path.display())]
+    #[error("{}: {source}", .path.display())]
     Name {
         /// What was to be checked.
         path: PathBuf,
         /// What is wrong with its name.
-        cause: InvalidToolName,
+        source: InvalidToolName,
     },
     /// The folder cannot be packed.
-    #[error("{cause}")]
+    #[error("{source}")]
     Pack {
         /// Why.
-        cause: PackError,
+        source: PackError,
     },
     /// An agent would refuse the archive.
-    #[error("{}: {cause}", .path.display())]
+    #[error("{}: {source}", .path.display())]
     Refused {
         /// What was to be checked.
         path: PathBuf,
         /// Why.
-        cause: ArchiveError,
+        source: ArchiveError,
     },
     /// run.sh cannot be started.
     #[error("{}: its run.sh {why}", .path.display())]
@@ -68,12 +68,12 @@ pub enum CheckError {
         why: &'static str,
     },
     /// The file system refused.
-    #[error("cannot read {}: {cause}", .path.display())]
+    #[error("cannot read {}: {source}", .path.display())]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
 }
 
@@ -83,13 +83,13 @@ pub enum CheckError {
 /// # Errors
 /// What would make each run of the tool fail. What only looks wrong is in [`Checked::warnings`].
 pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
-    let io_error = |cause| CheckError::Io { path: path.to_owned(), cause };
+    let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
     let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
     let mut warnings = Vec::new();
     let (tool, archive) = if metadata.is_dir() {
         warnings.extend(not_executable(path));
-        let pack_error = |cause| CheckError::Pack { cause };
+        let pack_error = |source| CheckError::Pack { source };
         let tool = tool_name(path).map_err(pack_error)?;
         let archive = scratch.path().join(tool.archive_name());
         write_archive(path, &tool, &archive, limits).map_err(pack_error)?;
@@ -99,7 +99,7 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
     };
     let file = File::open(&archive).map_err(io_error)?;
     let Unpacked { entries, bytes } = unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
-        .map_err(|cause| CheckError::Refused { path: path.to_owned(), cause })?;
+        .map_err(|source| CheckError::Refused { path: path.to_owned(), source })?;
     let mut script = Vec::new();
     File::open(scratch.path().join(tool.as_str()).join(RUN_SCRIPT))
         .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script))
@@ -114,7 +114,7 @@ fn archive_tool(path: &Path) -> Result<ToolName, CheckError> {
     let Some(tool) = name.strip_suffix(".tar.gz") else {
         return Err(CheckError::NotTool { path: path.to_owned() });
     };
-    ToolName::new(tool).map_err(|cause| CheckError::Name { path: path.to_owned(), cause })
+    ToolName::new(tool).map_err(|source| CheckError::Name { path: path.to_owned(), source })
 }
 
 fn not_executable(dir: &Path) -> Option<String> {

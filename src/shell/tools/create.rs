@@ -27,12 +27,12 @@ echo "hello, ${PARAM_name:-world}" >> report.log
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
     /// The folder's name cannot name a tool.
-    #[error("cannot make {}: {cause}", .dir.display())]
+    #[error("cannot make {}: {source}", .dir.display())]
     Name {
         /// The folder.
         dir: PathBuf,
         /// What is wrong with its name.
-        cause: InvalidToolName,
+        source: InvalidToolName,
     },
     /// Something of that name is there.
     #[error("{} is there already", .dir.display())]
@@ -41,12 +41,12 @@ pub enum CreateError {
         dir: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot make {}: {cause}", .path.display())]
+    #[error("cannot make {}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
 }
 
@@ -57,16 +57,16 @@ pub enum CreateError {
 pub fn create(dir: &Path) -> Result<ToolName, CreateError> {
     let io_error = |path: &Path| {
         let path = path.to_owned();
-        move |cause| CreateError::Io { path, cause }
+        move |source| CreateError::Io { path, source }
     };
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let tool = ToolName::new(&name).map_err(|cause| CreateError::Name { dir: dir.to_owned(), cause })?;
+    let tool = ToolName::new(&name).map_err(|source| CreateError::Name { dir: dir.to_owned(), source })?;
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(io_error(parent))?;
     }
-    DirBuilder::new().create(dir).map_err(|cause| match cause.kind() {
+    DirBuilder::new().create(dir).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => CreateError::Exists { dir: dir.to_owned() },
-        _ => CreateError::Io { path: dir.to_owned(), cause },
+        _ => CreateError::Io { path: dir.to_owned(), source },
     })?;
     let script = dir.join(RUN_SCRIPT);
     OpenOptions::new()

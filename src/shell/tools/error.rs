@@ -23,20 +23,20 @@ pub enum ToolError {
         archive: PathBuf,
     },
     /// The archive is damaged, hostile or beyond a limit.
-    #[error("cannot unpack {}: {cause}", .archive.display())]
+    #[error("cannot unpack {}: {source}", .archive.display())]
     Unpack {
         /// The archive.
         archive: PathBuf,
         /// What is wrong with it.
-        cause: ArchiveError,
+        source: ArchiveError,
     },
     /// The archive is sound, but it holds no run.sh that could be started.
-    #[error("{}: {cause}", .archive.display())]
+    #[error("{}: {source}", .archive.display())]
     NoScript {
         /// The archive.
         archive: PathBuf,
         /// [`ArchiveError::NoScript`] or [`ArchiveError::ScriptNotFile`].
-        cause: ArchiveError,
+        source: ArchiveError,
     },
     /// The archive was rewritten during each of several attempts to read it.
     #[error("{} changes while it is read; replace it with a rename", .archive.display())]
@@ -45,14 +45,14 @@ pub enum ToolError {
         archive: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot {what} {}: {cause}", .path.display())]
+    #[error("cannot {what} {}: {source}", .path.display())]
     Io {
         /// What was being done, as a verb.
         what: &'static str,
         /// To which file.
         path: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
     /// The run was stopped while the tool was being placed.
     #[error("stopped while the tool was being placed")]
@@ -71,20 +71,20 @@ impl ToolError {
         }
     }
 
-    pub(super) fn io(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> Self {
-        Self::Io { what, path: path.to_owned(), cause: cause.into() }
+    pub(super) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io { what, path: path.to_owned(), source: source.into() }
     }
 
-    pub(super) fn from_archive(archive: &Path, cause: ArchiveError) -> Self {
+    pub(super) fn from_archive(archive: &Path, source: ArchiveError) -> Self {
         let archive = archive.to_owned();
-        match cause.fault() {
-            Fault::Archive => Self::Unpack { archive, cause },
-            Fault::Script => Self::NoScript { archive, cause },
+        match source.fault() {
+            Fault::Archive => Self::Unpack { archive, source },
+            Fault::Script => Self::NoScript { archive, source },
             Fault::Stop => Self::Stopped,
-            Fault::System => match cause {
-                ArchiveError::Write { path, cause } => Self::Io { what: "write", path: path.into(), cause },
-                ArchiveError::Read { cause } => Self::Io { what: "read", path: archive, cause },
-                cause => Self::Unpack { archive, cause },
+            Fault::System => match source {
+                ArchiveError::Write { path, source } => Self::Io { what: "write", path: path.into(), source },
+                ArchiveError::Read { source } => Self::Io { what: "read", path: archive, source },
+                source => Self::Unpack { archive, source },
             },
         }
     }

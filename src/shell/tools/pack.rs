@@ -38,12 +38,12 @@ pub struct Packed {
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
     /// The folder's name cannot name a tool.
-    #[error("cannot pack {}: {cause}", .dir.display())]
+    #[error("cannot pack {}: {source}", .dir.display())]
     Name {
         /// The folder.
         dir: PathBuf,
         /// What is wrong with its name.
-        cause: InvalidToolName,
+        source: InvalidToolName,
     },
     /// The archive's name is not that of the tool.
     #[error("the archive of {tool} must be named {}, not {}", .tool.archive_name(), .out.display())]
@@ -54,12 +54,12 @@ pub enum PackError {
         tool: ToolName,
     },
     /// An agent would refuse the archive.
-    #[error("cannot pack {}: {cause}", .dir.display())]
+    #[error("cannot pack {}: {source}", .dir.display())]
     Refused {
         /// The folder.
         dir: PathBuf,
         /// Why. Paths in it begin with the tool's name.
-        cause: ArchiveError,
+        source: ArchiveError,
     },
     /// A socket, a FIFO or a device.
     #[error("cannot pack {}: it is neither a file nor a folder nor a link", .path.display())]
@@ -74,14 +74,14 @@ pub enum PackError {
         path: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot {what} {}: {cause}", .path.display())]
+    #[error("cannot {what} {}: {source}", .path.display())]
     Io {
         /// What was being done, as a verb.
         what: &'static str,
         /// To which file.
         path: PathBuf,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
 }
 
@@ -106,7 +106,7 @@ pub fn pack(dir: &Path, out: &Path, limits: &Limits) -> Result<Packed, PackError
     }
     let file = File::open(&archive).map_err(io_error("open", &archive))?;
     unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
-        .map_err(|cause| PackError::Refused { dir: dir.to_owned(), cause })?;
+        .map_err(|source| PackError::Refused { dir: dir.to_owned(), source })?;
     // Synced, because a name that survives a crash without its content would be a broken tool.
     file.sync_all().map_err(io_error("write", &archive))?;
     fs::rename(&archive, out).map_err(io_error("write", out))?;
@@ -118,7 +118,7 @@ pub(super) fn tool_name(dir: &Path) -> Result<ToolName, PackError> {
     // "." and ".." have no name of their own.
     let named = if dir.file_name().is_some() { dir.to_owned() } else { fs::canonicalize(dir).unwrap_or_default() };
     let name = named.file_name().unwrap_or_default().to_string_lossy();
-    ToolName::new(&name).map_err(|cause| PackError::Name { dir: dir.to_owned(), cause })
+    ToolName::new(&name).map_err(|source| PackError::Name { dir: dir.to_owned(), source })
 }
 
 /// Makes a folder for archives, and those that it lies in. Whatever the umask is, only its owner may write it.
@@ -222,8 +222,8 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    fn refused(&self, cause: ArchiveError) -> PackError {
-        PackError::Refused { dir: self.dir.to_owned(), cause }
+    fn refused(&self, source: ArchiveError) -> PackError {
+        PackError::Refused { dir: self.dir.to_owned(), source }
     }
 }
 
@@ -269,7 +269,7 @@ fn same_content(new: &Path, old: &Path) -> io::Result<bool> {
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackError {
-    move |cause| PackError::Io { what, path: path.to_owned(), cause }
+    move |source| PackError::Io { what, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -62,7 +62,7 @@ impl DirPool {
         let path = workspace.path.join(SPARE);
         let failed = |error| WorkspaceError {
             action: "keep spare folders in",
-            error: removal::explained(error, &path),
+            source: removal::explained(error, &path),
             path: path.clone(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;

@@ -48,11 +48,11 @@ const OWNER_ONLY: Mode = Mode::RWXU;
 
 /// Something that could not be done in the work folder.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {path:?}: {error}")]
+#[error("cannot {action} {path:?}: {source}")]
 pub struct WorkspaceError {
     action: &'static str,
     path: PathBuf,
-    error: io::Error,
+    source: io::Error,
 }
 
 /// The work folder.
@@ -113,8 +113,8 @@ impl Workspace {
     /// # Errors
     /// When one of them can neither be found nor made.
     pub fn open(path: &Path) -> Result<Self, WorkspaceError> {
-        let failed_at = |path: &Path, error| WorkspaceError { action: "open", path: path.to_owned(), error };
-        let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), error };
+        let failed_at = |path: &Path, error| WorkspaceError { action: "open", path: path.to_owned(), source: error };
+        let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), source: error };
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let open = || {
@@ -142,7 +142,7 @@ impl Workspace {
     pub fn create(&self, task: TaskId) -> Result<(TaskDir, Option<TrashRemainder>), WorkspaceError> {
         let name = task.to_string();
         let path = self.path.join(&name);
-        let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), error: error.into() };
+        let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), source: error.into() };
         let mut leftover = None;
         match self.accessible(|| rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY)) {
             Ok(()) => {}
@@ -235,7 +235,7 @@ impl Workspace {
     }
 
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
-        WorkspaceError { action: "remove", path: self.path.join(name), error: error.into() }
+        WorkspaceError { action: "remove", path: self.path.join(name), source: error.into() }
     }
 }
 
@@ -369,6 +369,6 @@ impl TaskDir {
     }
 
     fn failed(&self, action: &'static str, name: &str, error: io::Error) -> WorkspaceError {
-        WorkspaceError { action, path: self.path.join(name), error }
+        WorkspaceError { action, path: self.path.join(name), source: error }
     }
 }

@@ -138,7 +138,7 @@ impl RecordFile {
     }
 
     fn put(&mut self, run: Option<StoredRun<'_>>) -> Result<(), RecordError> {
-        let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
+        let failed = |error| RecordError { action: "write", path: self.path.clone(), source: error };
         let sequence = self.sequence + 1;
         let stored = Stored {
             sequence,
@@ -174,7 +174,7 @@ fn number(session: Option<Session>) -> u64 {
 }
 
 fn make(path: &Path) -> Result<File, RecordError> {
-    let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
+    let failed = |error| RecordError { action: "make", path: path.to_owned(), source: error };
     // One that is there is of an earlier boot.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
     // Where files have no locks, the number and the start time of the agent must do.

@@ -120,10 +120,10 @@ pub enum ArchiveError {
         why: &'static str,
     },
     /// Not gzip, or its checksum does not match.
-    #[error("it is not gzip or is damaged: {cause}")]
+    #[error("it is not gzip or is damaged: {source}")]
     Gzip {
         /// What the decompressor said.
-        cause: io::Error,
+        source: io::Error,
     },
     /// It ends too early.
     #[error("it is cut off")]
@@ -138,18 +138,18 @@ pub enum ArchiveError {
     #[error("its run.sh is not a regular file")]
     ScriptNotFile,
     /// The folder could not be written.
-    #[error("cannot write {path}: {cause}")]
+    #[error("cannot write {path}: {source}")]
     Write {
         /// The path.
         path: String,
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
     /// The archive could not be read.
-    #[error("cannot read it: {cause}")]
+    #[error("cannot read it: {source}")]
     Read {
         /// What the system said.
-        cause: io::Error,
+        source: io::Error,
     },
     /// The caller's flag was set.
     #[error("stopped")]
@@ -181,8 +181,8 @@ impl ArchiveError {
         }
     }
 
-    pub(super) fn write(path: &[u8], cause: impl Into<io::Error>) -> Self {
-        Self::Write { path: shown(path), cause: cause.into() }
+    pub(super) fn write(path: &[u8], source: impl Into<io::Error>) -> Self {
+        Self::Write { path: shown(path), source: source.into() }
     }
 
     pub(super) fn path(path: &[u8], why: &'static str) -> Self {
@@ -209,10 +209,10 @@ impl From<io::Error> for ArchiveError {
     fn from(error: io::Error) -> Self {
         match error.downcast::<Self>() {
             Ok(ours) => ours,
-            Err(cause) => match cause.kind() {
+            Err(source) => match source.kind() {
                 io::ErrorKind::UnexpectedEof => Self::Truncated,
-                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Gzip { cause },
-                _ => Self::Read { cause },
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Gzip { source },
+                _ => Self::Read { source },
             },
         }
     }

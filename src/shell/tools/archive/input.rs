@@ -59,7 +59,7 @@ impl<'a> Packed<'a> {
         limits: &Limits,
         watch: Watch<'a>,
     ) -> Result<Self, ArchiveError> {
-        let metadata = file.metadata().map_err(|cause| ArchiveError::Read { cause })?;
+        let metadata = file.metadata().map_err(|source| ArchiveError::Read { source })?;
         if !metadata.is_file() {
             return Err(ArchiveError::NotFile);
         }
@@ -96,7 +96,7 @@ impl Read for Packed<'_> {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(ArchiveError::Read { cause }.into()),
+                Err(source) => return Err(ArchiveError::Read { source }.into()),
             }
         }
         self.hasher.write(&buffer[..filled]);

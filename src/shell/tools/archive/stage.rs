@@ -48,8 +48,8 @@ impl<'a> Stage<'a> {
             return Err(path_error(&target, Errno::EXIST));
         }
         let dir = into.join(STAGE_NAME);
-        fs::create_dir(&dir).map_err(|cause| path_error(&dir, cause))?;
-        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|cause| path_error(&dir, cause))?;
+        fs::create_dir(&dir).map_err(|source| path_error(&dir, source))?;
+        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|source| path_error(&dir, source))?;
         Ok(Self {
             into,
             dir,
@@ -104,7 +104,7 @@ impl<'a> Stage<'a> {
         let folder = if wrapped { self.dir.join(tool) } else { self.dir.clone() };
         self.check_script(&folder, wrapped)?;
         let target = self.into.join(tool);
-        fs::rename(&folder, &target).map_err(|cause| path_error(&target, cause))?;
+        fs::rename(&folder, &target).map_err(|source| path_error(&target, source))?;
         Ok(self.made)
     }
 
@@ -133,7 +133,7 @@ impl<'a> Stage<'a> {
         let file = openat(folder, name, flags, Mode::from_raw_mode(mode | 0o600));
         let mut file = File::from(file.map_err(|errno| made_error(path, errno))?);
         members.content(bytes, |chunk| {
-            file.write_all(chunk).map_err(|cause| ArchiveError::write(path.as_bytes(), cause))
+            file.write_all(chunk).map_err(|source| ArchiveError::write(path.as_bytes(), source))
         })?;
         self.made.bytes += bytes;
         Ok(())
@@ -150,7 +150,7 @@ impl<'a> Stage<'a> {
         let (target_parent, target_name) = target.split();
         let from = match walk(&self.root, target_parent, |_, _| Err(refuse(no_file)))? {
             Some(folder) => folder,
-            None => self.root.try_clone().map_err(|cause| ArchiveError::write(target.as_bytes(), cause))?,
+            None => self.root.try_clone().map_err(|source| ArchiveError::write(target.as_bytes(), source))?,
         };
         let stat = statat(&from, target_name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| refuse(no_file))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -262,6 +262,6 @@ fn made_error(path: &InnerPath, errno: Errno) -> ArchiveError {
     }
 }
 
-fn path_error(path: &Path, cause: impl Into<io::Error>) -> ArchiveError {
-    ArchiveError::Write { path: path.display().to_string(), cause: cause.into() }
+fn path_error(path: &Path, source: impl Into<io::Error>) -> ArchiveError {
+    ArchiveError::Write { path: path.display().to_string(), source: source.into() }
 }

@@ -32,7 +32,7 @@ impl Source {
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(ToolError::Missing { archive: path }),
             Err(Errno::XDEV | Errno::LOOP) => return Err(ToolError::Outside { archive: path }),
             // Nobody listens on a socket or a FIFO of that name.
-            Err(Errno::NXIO) => return Err(ToolError::Unpack { archive: path, cause: ArchiveError::NotFile }),
+            Err(Errno::NXIO) => return Err(ToolError::Unpack { archive: path, source: ArchiveError::NotFile }),
             Err(errno) => return Err(ToolError::io("open", &path, errno)),
         };
         let metadata = file.metadata().map_err(|cause| ToolError::io("stat", &path, cause))?;

@@ -104,7 +104,7 @@ pub(super) struct Store {
 impl Store {
     /// Makes the folder if need be, and removes what dead processes and earlier boots left.
     pub(super) fn open(dir: PathBuf, bytes_max: u64) -> Result<Self, CacheError> {
-        let io = |cause| CacheError::Io { dir: dir.clone(), cause };
+        let io = |source| CacheError::Io { dir: dir.clone(), source };
         DirBuilder::new().mode(0o700).recursive(true).create(&dir).map_err(io)?;
         let metadata = fs::metadata(&dir).map_err(io)?;
         // Whoever may write here decides what the agents run.
