@@ -154,7 +154,7 @@ impl Service {
         match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
-                    self.doors.keep(&to);
+                    self.doors.exempt(&to);
                 }
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }

@@ -122,7 +122,7 @@ pub trait Ports {
     fn poll_closed(&mut self) -> Option<Vec<u8>>;
 
     /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
-    fn keep(&mut self, peer: &[u8]);
+    fn exempt(&mut self, peer: &[u8]);
 
     /// Answers: the frames of a request up to its delimiter, then the body. The answer may be held back for `delay_max`, to share
     /// a write with another message to the same peer.

@@ -142,7 +142,7 @@ impl Ports for ZmqPorts {
         None
     }
 
-    fn keep(&mut self, _: &[u8]) {}
+    fn exempt(&mut self, _: &[u8]) {}
 
     fn send(&mut self, frames: Vec<Vec<u8>>, _: Duration) -> Result<(), Unsendable> {
         // libzmq decides by itself when it writes.

@@ -132,7 +132,7 @@ fn serve(mut ports: Box<dyn Ports>, orders: &mpsc::Receiver<Order>, wake: &Event
             let Some(frames) = ports.receive() else { break };
             match frames.last().map(Vec::as_slice) {
                 Some(WAIT) => continue,
-                Some(AGENT) => ports.keep(&frames[0]),
+                Some(AGENT) => ports.exempt(&frames[0]),
                 _ => {}
             }
             let _ = ports.send(frames, Duration::ZERO);

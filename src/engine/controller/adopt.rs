@@ -64,7 +64,7 @@ impl Controller {
             self.agents.set_slot(id, Slot::Free);
             let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
             let remains = self.remains_after(now, task, sender, message);
-            self.void(now, task, end, remains);
+            self.void_round(now, task, end, remains);
         }
     }
 
@@ -78,7 +78,7 @@ impl Controller {
         }
         log::info!("agent {id} already has task {task}");
         self.unpark(id);
-        self.give(
+        self.give_run(
             now,
             task,
             Assignment {

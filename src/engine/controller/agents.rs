@@ -104,7 +104,7 @@ impl Agents {
     }
 
     /// Notes a sign of life.
-    pub(super) fn hear(&mut self, now: Now, id: &AgentId) {
+    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.heard = now.mono;
             agent.heard_wall = now.wall;

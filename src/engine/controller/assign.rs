@@ -27,7 +27,7 @@ impl Controller {
             Ok(()) => {
                 self.name_the_run(sender, &mut message);
                 self.hear_tools(now, &sender.agent, &message);
-                self.hear(now, ticket, sender, message)
+                self.handle_from_agent(now, ticket, sender, message)
             }
             Err(refusal) => Answer::Now(Reply::Refused(refusal)),
         };
@@ -35,7 +35,7 @@ impl Controller {
         answer
     }
 
-    fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+    fn handle_from_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
         self.reunite(now, sender, &message);
         self.readopt(now, &sender.agent, &message);
         match message {
@@ -86,7 +86,7 @@ impl Controller {
             if let Slot::Busy(task) = agent.slot {
                 // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
-                self.void(now, task, RoundEnd::Lost, Remains::Gone);
+                self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
             self.leave(now, id);
         }
@@ -98,7 +98,7 @@ impl Controller {
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
         }
-        self.agents.hear(now, id);
+        self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
             self.tools_are_back(now, id);
@@ -144,7 +144,7 @@ impl Controller {
         log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.unpark(&id);
         if let Slot::Busy(task) = agent_slot(self, &id) {
-            self.void(now, task, RoundEnd::Lost, Remains::Unknown(heard));
+            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
@@ -213,7 +213,7 @@ impl Controller {
         log::info!("agent {id} has left");
         self.unpark(id);
         if let Slot::Busy(task) = agent_slot(self, id) {
-            self.void(now, task, RoundEnd::Returned, Remains::Gone);
+            self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);
         self.agents.remove(id);
@@ -232,7 +232,7 @@ impl Controller {
             log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
             let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
             let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
-            self.void(now, task, RoundEnd::Lost, remains);
+            self.void_round(now, task, RoundEnd::Lost, remains);
         }
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);
@@ -307,7 +307,7 @@ impl Controller {
             // The next number is a fence to the run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.give(
+        self.give_run(
             now,
             task,
             Assignment {
@@ -333,7 +333,7 @@ impl Controller {
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }
 
-    pub(super) fn give(&mut self, now: Now, task: TaskId, assignment: Assignment) {
+    pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));

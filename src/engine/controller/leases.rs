@@ -45,7 +45,7 @@ impl Controller {
     }
 
     /// The run of a task is void.
-    pub(super) fn void(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
+    pub(super) fn void_round(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
         let lease = self.tasks.get(task).and_then(|record| record.lease()).copied();
         match (remains, lease) {
             (Remains::Unknown(heard), Some(lease)) => {

@@ -146,7 +146,7 @@ impl Controller {
         self.forget_lease(task);
         self.answer_waiters(task);
         self.expect_acknowledgement(now, task);
-        self.keep(now, task, now.wall);
+        self.keep_family(now, task, now.wall);
     }
 
     /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.

@@ -34,7 +34,7 @@ impl Controller {
         controller.stored_max = controller.last_id;
         // Only when all members are known: a family is kept from the end of its last one.
         for (id, at) in finished {
-            controller.keep(now, id, at);
+            controller.keep_family(now, id, at);
             controller.expect_acknowledgement(now, id);
         }
         let queue = controller.tasks.queue_mut();
@@ -86,7 +86,7 @@ impl Controller {
         let given = (newer, round(newer));
         self.agents.set_slot(&agent, Slot::Busy(newer));
         self.agents.set_given(&agent, Some(given));
-        self.void(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
+        self.void_round(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 
     /// The starts of the last while count at the gates, so that a new controller exceeds no pace.

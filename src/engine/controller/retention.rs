@@ -46,7 +46,7 @@ impl RetainedFamilies {
 
 impl Controller {
     /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
-    pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
+    pub(super) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
         let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
         self.retained.bytes_of.insert(task, bytes);
         self.retained.bytes += bytes;

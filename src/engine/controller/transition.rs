@@ -51,15 +51,15 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         (State::Dispatched(run), Event::Prepare(times)) => {
             // From here on the agent of this run is asked, not that of an earlier one.
             record.unconfirmed = false;
-            State::Preparing(told(run, times))
+            State::Preparing(merge_times(run, times))
         }
-        (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(told(run, times)),
+        (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(merge_times(run, times)),
         (State::Dispatched(run) | State::Preparing(run) | State::Running(run), Event::End(times, result)) => {
-            State::Ended { assignment: told(run, times), result: result.map(Arc::new) }
+            State::Ended { assignment: merge_times(run, times), result: result.map(Arc::new) }
         }
         (State::Ended { assignment, .. }, Event::Finish { at, times, result, outcome }) => {
             count_outcome(&mut record.counts, outcome);
-            State::Finished { at, outcome, run: Some((told(assignment, times), Some(result))) }
+            State::Finished { at, outcome, run: Some((merge_times(assignment, times), Some(result))) }
         }
         (State::Waiting { .. }, Event::Close { at, outcome }) => {
             count_outcome(&mut record.counts, outcome);
@@ -108,8 +108,8 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
     if record.past.len() >= TaskRecord::PAST_ROUNDS_MAX {
         record.past.remove(0);
     }
-    let result = result.map(cut);
-    let assignment = run.map(|run| told(Box::new(Assignment { lease: None, ..*run }), times));
+    let result = result.map(shorten_texts);
+    let assignment = run.map(|run| merge_times(Box::new(Assignment { lease: None, ..*run }), times));
     record.past.push(PastRound { round: record.round, at, end, assignment, result });
     record.round = record.round.next();
     TaskState::Waiting { not_before }
@@ -124,7 +124,7 @@ const fn count_outcome(counts: &mut Counts, outcome: Outcome) {
 }
 
 /// A task that is run again and again must not grow with the texts of all its rounds.
-fn cut(result: Arc<RunResult>) -> Arc<RunResult> {
+fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
     let max = PastRound::TAIL_BYTES_MAX;
     let texts = [&result.error, &result.report_tail, &result.stdout_tail, &result.stderr_tail];
     if texts.iter().all(|text| text.len() <= max) {
@@ -139,7 +139,7 @@ fn cut(result: Arc<RunResult>) -> Arc<RunResult> {
 }
 
 /// Adds what a report says of times to what is known.
-fn told(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
+fn merge_times(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
     let known = run.times;
     run.times = PhaseTimes {
         prepare: known.prepare.or(times.prepare),

@@ -43,7 +43,7 @@ pub struct ConnectionInfo {
     heard: Mono,
     /// Messages of it without an answer.
     owed: u32,
-    is_kept: bool,
+    is_exempt: bool,
     subscribes: bool,
 }
 
@@ -52,7 +52,7 @@ impl ConnectionInfo {
     #[must_use]
     pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
         let standing = (subscribes, now);
-        Self { machine, standing, is_open: false, heard: now, owed: 0, is_kept: false, subscribes }
+        Self { machine, standing, is_open: false, heard: now, owed: 0, is_exempt: false, subscribes }
     }
 
     /// The handshake is done.
@@ -72,8 +72,8 @@ impl ConnectionInfo {
     }
 
     /// From here on it gives way to no newcomer.
-    pub const fn keep(&mut self) {
-        self.is_kept = true;
+    pub const fn exempt(&mut self) {
+        self.is_exempt = true;
     }
 
     /// Whether the handshake was done.
@@ -183,7 +183,7 @@ impl<K: Copy + Ord> Admission<K> {
             for _ in 0..LOOKS_MAX {
                 let (standing, id) = self.by_machine.first(machine, subscribes)?;
                 let info = connections.info(id)?;
-                let stays = info.is_kept || info.owed > 0;
+                let stays = info.is_exempt || info.owed > 0;
                 let moved = (info.subscribes, if stays { now } else { info.heard });
                 if moved == standing {
                     return (!stays).then_some(id);
@@ -276,7 +276,7 @@ mod tests {
         world.get_mut(&3).unwrap().heard(at(8), true);
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(4), "the other is owed an answer");
         world.get_mut(&3).unwrap().answered();
-        world.get_mut(&4).unwrap().keep();
+        world.get_mut(&4).unwrap().exempt();
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
         admission.sanity_check(&mut world);
     }
@@ -286,7 +286,7 @@ mod tests {
         let (mut admission, mut world) = (admission(64, 2), World::new());
         for id in 1..=2 {
             enter(&mut admission, &mut world, id, ip(1), true);
-            world.get_mut(&id).unwrap().keep();
+            world.get_mut(&id).unwrap().exempt();
         }
         assert_eq!(admission.decide(at(9), ip(1), &mut world), Decision::Refuse(2));
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::Admit, "another machine");
@@ -314,7 +314,7 @@ mod tests {
         world.insert(1, info);
         enter(&mut admission, &mut world, 2, ip(1), true);
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(2));
-        world.get_mut(&2).unwrap().keep();
+        world.get_mut(&2).unwrap().exempt();
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(1));
     }
 }

@@ -89,7 +89,7 @@ impl Files {
 
     pub(super) fn insert(&mut self, file: FileName, waiting: Waiting) {
         self.remove(&file);
-        self.note(&file, waiting.fails);
+        self.note_fails(&file, waiting.fails);
         let place = (Reverse(waiting.priority), file.clone());
         self.lanes.entry(waiting.gates.clone()).or_default().insert(place);
         self.pending.insert(file, waiting);
@@ -145,7 +145,7 @@ impl Files {
     /// A file that has failed so often is in `working/` under another name.
     pub(super) fn renamed(&mut self, from: &FileName, to: &FileName, fails: u32) {
         if from != to {
-            self.note(to, fails);
+            self.note_fails(to, fails);
             self.forget(from);
         }
     }
@@ -153,10 +153,10 @@ impl Files {
     /// No file of this name is in `working/`; what failed under it is done with, unless another one waits.
     pub(super) fn forget(&mut self, file: &FileName) {
         let fails = self.pending.get(file).map_or(0, |waiting| waiting.fails);
-        self.note(file, fails);
+        self.note_fails(file, fails);
     }
 
-    fn note(&mut self, file: &FileName, fails: u32) {
+    fn note_fails(&mut self, file: &FileName, fails: u32) {
         let noted = if fails == 0 { self.noted.remove(file) } else { self.noted.insert(file.clone(), fails) };
         if noted.unwrap_or(0) != fails {
             self.notes.push_back((file.clone(), fails));

@@ -81,7 +81,7 @@ impl Master {
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         log::info!("{} is handed out to {}", held.file, self.name_of(connection));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
-        self.tell(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
+        self.send_paced(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
         self.pay(now, connection);
     }
 

@@ -299,7 +299,7 @@ impl Master {
         let workers: Vec<Connection> =
             self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
         for connection in workers {
-            self.owe(now, connection, Debt::Check);
+            self.owe_debt(now, connection, Debt::Check);
         }
     }
 

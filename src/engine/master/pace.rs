@@ -19,7 +19,7 @@ const GAP: Duration = Duration::from_millis(200);
 
 impl Master {
     /// Sends this now. The caller knows that the peer may hear it.
-    pub(super) fn tell(&mut self, now: Now, connection: Connection, message: FromMaster) {
+    pub(super) fn send_paced(&mut self, now: Now, connection: Connection, message: FromMaster) {
         let is_check = matches!(message, FromMaster::Check(_));
         self.effects.push_back(Effect::Send(connection, message));
         let Some(peer) = self.peers.get_mut(connection).filter(|peer| peer.is_worker() && !peer.splits) else { return };
@@ -34,7 +34,7 @@ impl Master {
     }
 
     /// The peer hears this as soon as it may. What it is owed already it is not owed twice.
-    pub(super) fn owe(&mut self, now: Now, connection: Connection, debt: Debt) {
+    pub(super) fn owe_debt(&mut self, now: Now, connection: Connection, debt: Debt) {
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.owed.insert(debt);
         }
@@ -49,7 +49,7 @@ impl Master {
                 Debt::Status => FromMaster::StatusAck(Box::new(self.status(now))),
                 Debt::Check => FromMaster::Check(self.ask(now, connection, Asked::Check)),
             };
-            self.tell(now, connection, message);
+            self.send_paced(now, connection, message);
         }
     }
 

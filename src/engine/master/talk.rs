@@ -74,7 +74,7 @@ impl Master {
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                self.owe(now, connection, Debt::JoinAck);
+                self.owe_debt(now, connection, Debt::JoinAck);
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
@@ -121,7 +121,7 @@ impl Master {
         self.timers.clear(&Timer::Join(connection));
         self.peers.join(connection, label, splits, now.mono);
         log::info!("{} has joined", self.name_of(connection));
-        self.tell(now, connection, FromMaster::JoinAck);
+        self.send_paced(now, connection, FromMaster::JoinAck);
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
@@ -140,7 +140,7 @@ impl Master {
             // Whoever goes on asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
-        self.owe(now, connection, Debt::Status);
+        self.owe_debt(now, connection, Debt::Status);
     }
 
     /// Says why, and closes the connection.

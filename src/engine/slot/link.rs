@@ -112,7 +112,7 @@ impl Link {
     }
 
     /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.
-    pub(super) fn heard(&mut self, controller: u64, parked: bool) -> News {
+    pub(super) fn handle_answer(&mut self, controller: u64, parked: bool) -> News {
         self.unanswered = 0;
         self.rejections = 0;
         let new_controller = self.controller.replace(controller) != Some(controller);
@@ -157,7 +157,7 @@ impl Link {
     }
 
     /// Keeps the last report of a run until it is confirmed.
-    pub(super) fn keep(&mut self, report: Report) {
+    pub(super) fn keep_report(&mut self, report: Report) {
         self.unconfirmed.push_back((report, 0));
     }
 

@@ -220,15 +220,15 @@ impl Slot {
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
             ToAgent::Heard { controller, beat, wanted, parked, tools, look } => {
-                self.tools.heard(controller, tools);
+                self.tools.handle_answer(controller, tools);
                 if let Some(number) = look {
-                    self.look(number);
+                    self.look_for_tools(number);
                 }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
                 if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
                     self.renew_lease(now, (task, round), sent);
                 }
-                self.heard(now, controller, wanted, parked);
+                self.handle_answer_facts(now, controller, wanted, parked);
             }
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
@@ -265,7 +265,7 @@ impl Slot {
     pub fn handle_published(&mut self, now: Now, message: Published) {
         match message {
             Published::Inform => self.apply(now),
-            Published::Look(number) => self.look(number),
+            Published::Look(number) => self.look_for_tools(number),
             Published::Kill(task, round) if self.run.id() == Some((task, round)) => self.kill(now),
             Published::Kill(task, round) => {
                 self.early_kills.push_back((task, round));
@@ -292,13 +292,13 @@ impl Slot {
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());
-        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.say());
+        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
         self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
         self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
 
-    fn heard(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>, parked: bool) {
-        let news = self.link.heard(controller, parked);
+    fn handle_answer_facts(&mut self, now: Now, controller: u64, wanted: Option<(TaskId, Round, Wanted)>, parked: bool) {
+        let news = self.link.handle_answer(controller, parked);
         if news.joined {
             self.effects.push_back(Effect::Ready);
         }
@@ -382,7 +382,7 @@ impl Slot {
             return Some(FromAgent::Report(Box::new(report)));
         }
         self.run.clear();
-        self.link.keep(report.clone());
+        self.link.keep_report(report.clone());
         if self.stopping {
             self.leave_if_done(now);
         } else if !self.link.has_applied() && self.run.is_free() {

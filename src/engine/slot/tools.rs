@@ -69,7 +69,7 @@ impl Telling {
     }
 
     /// What the next heartbeat says.
-    pub(super) fn say(&mut self) -> Option<ToldTools> {
+    pub(super) fn poll_told(&mut self) -> Option<ToldTools> {
         let set = self.set.as_ref()?;
         let set = (self.confirmed != Some(self.generation)).then(|| set.clone());
         if set.is_some() {
@@ -80,7 +80,7 @@ impl Telling {
     }
 
     /// A heartbeat is answered.
-    pub(super) fn heard(&mut self, controller: u64, known: Option<u64>) {
+    pub(super) fn handle_answer(&mut self, controller: u64, known: Option<u64>) {
         let is_new = self.controller.replace(controller) != Some(controller);
         self.confirmed = known;
         if is_new && known != Some(self.generation) {
@@ -103,7 +103,7 @@ impl Slot {
     }
 
     /// The controller wants to know what is in the tools folder: no agent has the tool of a task.
-    pub(super) fn look(&mut self, number: u64) {
+    pub(super) fn look_for_tools(&mut self, number: u64) {
         if self.tools.is_to_look(number) {
             self.effects.push_back(Effect::Look(number));
         }
@@ -139,7 +139,7 @@ mod tests {
     }
 
     fn told(telling: &mut Telling) -> (Option<u64>, Option<String>) {
-        let told = telling.say().unwrap();
+        let told = telling.poll_told().unwrap();
         (told.generation, told.set.map(|set| set.to_string()))
     }
 
@@ -148,7 +148,7 @@ mod tests {
         let mut telling = Telling::new(Some(list("a")));
         let hello = (Some(1), Some("a".to_owned()));
         assert_eq!([told(&mut telling), told(&mut telling)], [hello.clone(), hello]);
-        telling.heard(7, Some(1));
+        telling.handle_answer(7, Some(1));
         assert_eq!(told(&mut telling), (Some(1), None));
         telling.update(list("a"));
         assert!(!telling.is_news(), "nothing has changed");
@@ -162,11 +162,11 @@ mod tests {
     fn another_controller_is_told_at_once() {
         let mut telling = Telling::new(Some(list("a")));
         told(&mut telling);
-        telling.heard(7, Some(1));
-        telling.heard(8, None);
+        telling.handle_answer(7, Some(1));
+        telling.handle_answer(8, None);
         assert!(telling.is_news());
         assert_eq!(told(&mut telling), (Some(1), Some("a".to_owned())));
-        telling.heard(8, None);
+        telling.handle_answer(8, None);
         assert!(!telling.is_news(), "one that takes no lists is not pressed");
     }
 
@@ -174,7 +174,7 @@ mod tests {
     fn a_list_that_was_wrong_is_told_anew_even_if_it_is_the_same() {
         let mut telling = Telling::new(Some(list("a")));
         told(&mut telling);
-        telling.heard(7, Some(1));
+        telling.handle_answer(7, Some(1));
         telling.doubt();
         assert!(!telling.is_news(), "the controller has to hear of the run first");
         telling.settle();
@@ -186,6 +186,6 @@ mod tests {
         let mut telling = Telling::new(None);
         telling.doubt();
         telling.settle();
-        assert!(!telling.is_news() && telling.say().is_none());
+        assert!(!telling.is_news() && telling.poll_told().is_none());
     }
 }

@@ -142,7 +142,7 @@ impl Worker {
             Link::Joined => {
                 log::info!("the connection to the master has ended: {reason}");
                 self.link = Link::Away(Search::new(now, true));
-                self.void(now);
+                self.void_run(now);
                 if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
                     self.exit(End::MasterGone);
                 } else {

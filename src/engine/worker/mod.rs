@@ -225,7 +225,7 @@ impl Worker {
             return;
         }
         self.stopping = true;
-        self.void(now);
+        self.void_run(now);
         self.leave_if_stopping();
     }
 

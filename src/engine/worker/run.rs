@@ -219,7 +219,7 @@ impl Worker {
     }
 
     /// Nobody wants the result: the command is to end. What has ended by itself while the master is there keeps its result.
-    pub(super) fn void(&mut self, now: Now) {
+    pub(super) fn void_run(&mut self, now: Now) {
         let connected = self.link.is_joined();
         let Run::Taken(run) = &mut self.run else { return };
         let overdue = !connected && run.is_overdue(now);

@@ -218,7 +218,7 @@ impl Connection {
         match Command::parse(body)? {
             Command::Ping { ttl, context } => {
                 self.liveness.set_ttl(ttl);
-                self.say(now, &command::pong(context));
+                self.queue_command(now, &command::pong(context));
                 if self.outbox.overflows() {
                     return Err(DisconnectReason::NotReading);
                 }
@@ -273,7 +273,7 @@ impl Connection {
     /// Asks a publisher for what begins like this.
     pub fn subscribe(&mut self, now: Mono, prefix: &[u8]) {
         match self.state {
-            State::Open(Peer { is_3_1: true, .. }) => self.say(now, &command::subscribe(prefix)),
+            State::Open(Peer { is_3_1: true, .. }) => self.queue_command(now, &command::subscribe(prefix)),
             State::Open(_) => {
                 self.write_frame(0, &[&[1], prefix].concat());
                 self.liveness.waits(now);
@@ -282,7 +282,7 @@ impl Connection {
         }
     }
 
-    fn say(&mut self, now: Mono, command: &[u8]) {
+    fn queue_command(&mut self, now: Mono, command: &[u8]) {
         let before = self.outbox.unwritten().len();
         self.write_frame(frame::COMMAND, command);
         self.outbox.end_command(self.outbox.unwritten().len() - before);
@@ -391,7 +391,7 @@ impl Connection {
     fn ask(&mut self, now: Mono) {
         self.liveness.asked(now);
         // Our own silence says nothing: a controller that is stopped for a while has not gone.
-        self.say(now, &command::ping(std::time::Duration::ZERO));
+        self.queue_command(now, &command::ping(std::time::Duration::ZERO));
     }
 }
 

@@ -73,7 +73,7 @@ pub trait Door {
     fn poll_closed(&mut self) -> Option<u64>;
 
     /// The request that has this return address came from an agent, whose connection gives way to no newcomer.
-    fn keep(&mut self, to: &ReplyTo);
+    fn exempt(&mut self, to: &ReplyTo);
 
     /// Sends a reply. It may be held back for `delay_max`, to share a write with another message to the same peer.
     ///
@@ -170,8 +170,8 @@ impl Doors {
     }
 
     /// As [`Door::keep`].
-    pub fn keep(&mut self, address: &Address) {
-        self.door(address.door).keep(&address.to);
+    pub fn exempt(&mut self, address: &Address) {
+        self.door(address.door).exempt(&address.to);
     }
 
     /// As [`Door::send`].

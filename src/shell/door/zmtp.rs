@@ -59,8 +59,8 @@ impl Door for ZmtpDoor {
         self.ports.poll_closed().map(|peer| connection(&peer))
     }
 
-    fn keep(&mut self, to: &ReplyTo) {
-        self.ports.keep(to.peer());
+    fn exempt(&mut self, to: &ReplyTo) {
+        self.ports.exempt(to.peer());
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {

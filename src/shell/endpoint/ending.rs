@@ -24,9 +24,9 @@ impl Endpoint {
     }
 
     /// From here on, a connection gives way to no newcomer.
-    pub fn keep(&mut self, id: PeerId) {
+    pub fn exempt(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.info.keep();
+            peer.info.exempt();
         }
     }
 

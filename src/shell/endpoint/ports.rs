@@ -216,9 +216,9 @@ impl Ports for OwnPorts {
         self.closed.pop_front().map(PeerId::to_bytes)
     }
 
-    fn keep(&mut self, peer: &[u8]) {
+    fn exempt(&mut self, peer: &[u8]) {
         if let Some(peer) = PeerId::from_bytes(peer) {
-            self.endpoint.keep(peer);
+            self.endpoint.exempt(peer);
         }
     }
 

@@ -77,12 +77,12 @@ impl Listener {
 
     pub(super) fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {
         stream::unfold(self, |mut listener| async move {
-            let event = listener.hear().await;
+            let event = listener.next_event().await;
             Some((Ok(event), listener))
         })
     }
 
-    async fn hear(&mut self) -> sse::Event {
+    async fn next_event(&mut self) -> sse::Event {
         loop {
             if std::mem::take(&mut self.has_missed) {
                 // From here on as of the oldest that there is.

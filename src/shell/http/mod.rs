@@ -165,7 +165,7 @@ impl Door for Http {
         closed
     }
 
-    fn keep(&mut self, _: &ReplyTo) {}
+    fn exempt(&mut self, _: &ReplyTo) {}
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
         let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;

@@ -174,7 +174,7 @@ impl Server {
     async fn ask(&self, connection: &Connection, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.tell(ToLoop::Request { connection: connection.number, number, body, reply });
+        self.send_to_loop(ToLoop::Request { connection: connection.number, number, body, reply });
         let mut asked = Asked { server: self, connection: connection.number, number, is_answered: false };
         tokio::select! {
             answered = answer => {
@@ -200,7 +200,7 @@ impl Server {
         Some((life == format!("{:x}", self.life)).then_some(number))
     }
 
-    fn tell(&self, message: ToLoop) {
+    fn send_to_loop(&self, message: ToLoop) {
         // A loop that has ended answers nobody.
         let _ = self.to_loop.send(message);
         self.bell.ring();
@@ -220,7 +220,7 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.server.tell(ToLoop::Gone { connection: self.connection, number: self.number });
+            self.server.send_to_loop(ToLoop::Gone { connection: self.connection, number: self.number });
         }
     }
 }

@@ -194,7 +194,7 @@ impl Folders {
         match moved {
             Ok(name) => {
                 if let Destination::Failed { reason: Some(reason) } = destination {
-                    self.tell(&name, reason);
+                    self.write_reason(&name, reason);
                 }
                 Moved::To(name)
             }
@@ -204,7 +204,7 @@ impl Folders {
     }
 
     /// Says beside a file why it is in `failed/`: in a new file, for what is there may be a prompt. It is in the log, too.
-    fn tell(&self, file: &FileName, reason: &str) {
+    fn write_reason(&self, file: &FileName, reason: &str) {
         let create = |name: FileName| File::create_new(self.failed.join(name.as_os_str()));
         let is_taken =
             |made: &io::Result<File>| made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);

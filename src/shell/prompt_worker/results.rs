@@ -70,7 +70,7 @@ impl Results {
     ///
     /// # Errors
     /// When one of them cannot be; then the others are where they were.
-    pub(super) fn keep(&self, root: &Path) -> io::Result<()> {
+    pub(super) fn put_in_place(&self, root: &Path) -> io::Result<()> {
         let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
         check_room(&self.from)?;
@@ -317,7 +317,7 @@ mod tests {
             names
         }
 
-        fn keep(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
+        fn store(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
             fs::write(self.path("out"), text).unwrap();
             fs::write(self.path("err"), "").unwrap();
             let results = Results {
@@ -333,7 +333,7 @@ mod tests {
                 end: Wall::from_micros(3_500_000),
                 durable: true,
             };
-            results.keep(self.0.path())
+            results.put_in_place(self.0.path())
         }
     }
 
@@ -341,7 +341,7 @@ mod tests {
     fn the_last_run_has_the_name_and_no_result_is_lost() {
         let place = Place(tempfile::tempdir().unwrap());
         for text in ["one", "two", "three"] {
-            place.keep("a.txt", text, false).unwrap();
+            place.store("a.txt", text, false).unwrap();
         }
         let texts = ["a.txt.out", "a.2.txt.out", "a.3.txt.out"].map(|name| place.text(name));
         assert_eq!(texts, ["three", "one", "two"]);
@@ -354,13 +354,13 @@ mod tests {
     #[test]
     fn results_that_have_their_prompt_keep_their_name() {
         let place = Place(tempfile::tempdir().unwrap());
-        place.keep("a", "first", false).unwrap();
+        place.store("a", "first", false).unwrap();
         place.write("a", "prompt");
-        place.keep("a", "second", false).unwrap();
+        place.store("a", "second", false).unwrap();
         assert_eq!((place.text("a.out"), place.text("a.2.out")), ("first".to_owned(), "second".to_owned()));
         place.write("a.2", "prompt");
         place.write("a.3", "prompt");
-        place.keep("a", "late", true).unwrap();
+        place.store("a", "late", true).unwrap();
         assert_eq!((place.text("a.2.out"), place.text("a.3.out")), ("second".to_owned(), "late".to_owned()));
     }
 
@@ -370,7 +370,7 @@ mod tests {
             let place = Place(tempfile::tempdir().unwrap());
             let taken = format!("a.{ending}");
             place.write(&taken, "{\"outcome\": \"a prompt\"}");
-            place.keep("a", "answer", false).unwrap();
+            place.store("a", "answer", false).unwrap();
             assert_eq!(
                 (place.text(&taken), place.text("a.2.out")),
                 ("{\"outcome\": \"a prompt\"}".into(), "answer".into())
@@ -399,7 +399,7 @@ mod tests {
             end: Wall::from_micros(0),
             durable: false,
         };
-        assert_eq!(results.keep(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(results.put_in_place(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));
     }
 }

@@ -196,7 +196,7 @@ impl Runner {
             durable: self.durable,
         };
         let root = self.root.clone();
-        Background::start("results", move || results.keep(&root).map_err(|error| error.to_string()))
+        Background::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
     }
 
     /// The results are in place, or cannot be kept: then the output stays where it is.

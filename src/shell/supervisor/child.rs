@@ -56,7 +56,7 @@ impl ChildProcess {
     }
 
     /// Remembers a line of stderr.
-    pub(super) fn note(&mut self, line: &str) {
+    pub(super) fn note_line(&mut self, line: &str) {
         self.last_words = Some(line.strip_prefix("llts: ").unwrap_or(line).to_owned());
     }
 

@@ -235,7 +235,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         for (role, child) in &mut self.children {
             let end = child.try_wait();
             for line in child.out.read() {
-                if self.starter.hear(*role, &line) {
+                if self.starter.handle_line(*role, &line) {
                     self.plan.handle_ready(now, *role);
                 } else if let Some(end) = lease_of(&line) {
                     let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
@@ -244,7 +244,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             }
             for line in child.err.read() {
                 log::warn!("{role}: {line}");
-                child.note(&line);
+                child.note_line(&line);
             }
             if let Some(end) = end {
                 log::info!("{role} {end}");

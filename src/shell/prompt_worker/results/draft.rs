@@ -107,7 +107,7 @@ mod tests {
                 fs::rename(dead.from.join(ending), result(&folder, &name, ending)).unwrap();
             }
             drop(draft);
-            run(root.path(), "alive").keep(root.path()).unwrap();
+            run(root.path(), "alive").put_in_place(root.path()).unwrap();
             fs::write(folder.join("a.txt"), "prompt").unwrap();
             let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
             assert_eq!(text("a.txt.out"), "alive");
@@ -136,7 +136,7 @@ mod tests {
         fs::write(folder.join("a.txt.out"), "dead").unwrap();
         drop(draft);
         let failed = Results { outcome: "failed", ..run(root.path(), "alive") };
-        failed.keep(root.path()).unwrap();
+        failed.put_in_place(root.path()).unwrap();
         assert_eq!(names(&folder), ["a.2.txt.json", "a.2.txt.out"]);
         assert_eq!(names(&root.path().join(".tasks/failed")), ["a.txt.err", "a.txt.json", "a.txt.out"]);
     }
@@ -154,7 +154,7 @@ mod tests {
         let inode = format!(":{} ", draft.file.metadata().unwrap().ino());
         fs::rename(first.from.join("out"), result(&folder, &name, "out")).unwrap();
         let base = root.path().to_owned();
-        let keeping = std::thread::spawn(move || second.keep(&base));
+        let keeping = std::thread::spawn(move || second.put_in_place(&base));
         // Blocked on the lock, as the kernel tells; or through, which must not be.
         let waits = || {
             fs::read_to_string("/proc/locks").unwrap().lines().any(|line| line.contains("->") && line.contains(&inode))

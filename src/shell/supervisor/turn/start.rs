@@ -82,7 +82,7 @@ impl Starter {
     }
 
     /// Takes a line of a child; `true` if it says that the child is ready.
-    pub(super) fn hear(&mut self, role: Role, line: &str) -> bool {
+    pub(super) fn handle_line(&mut self, role: Role, line: &str) -> bool {
         match role {
             Role::Controller => match endpoints(line) {
                 Some(endpoints) => {
@@ -198,19 +198,19 @@ mod tests {
         let mut starter = Starter { socket: Some(path.clone()), ..starter() };
         let ready = "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16";
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(starter.hear(Role::Controller, ready) && starter.socket_is_open);
+        assert!(starter.handle_line(Role::Controller, ready) && starter.socket_is_open);
         drop(listener);
-        assert!(path.exists() && starter.hear(Role::Controller, ready) && !starter.socket_is_open);
+        assert!(path.exists() && starter.handle_line(Role::Controller, ready) && !starter.socket_is_open);
     }
 
     #[test]
     fn ready_lines_are_understood() {
         let mut starter = starter();
-        assert!(!starter.hear(Role::Controller, "hello"));
-        assert!(!starter.hear(Role::Agent(1), "llts agent ready: agent-12"));
-        assert!(starter.hear(Role::Agent(1), "llts agent ready: agent-1"));
+        assert!(!starter.handle_line(Role::Controller, "hello"));
+        assert!(!starter.handle_line(Role::Agent(1), "llts agent ready: agent-12"));
+        assert!(starter.handle_line(Role::Agent(1), "llts agent ready: agent-1"));
         assert_eq!(starter.endpoints(), None);
-        assert!(starter.hear(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
+        assert!(starter.handle_line(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
         let endpoints = starter.endpoints().unwrap();
         assert_eq!([endpoints.controller.as_str(), &endpoints.publisher], ["tcp://[::1]:15", "tcp://[::1]:16"]);
     }
