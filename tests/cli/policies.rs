@@ -211,7 +211,7 @@ fn a_task_starts_and_ends_in_its_time() {
     sandbox.ok("run ok --start-after +0.2");
     let said = sandbox.llts("run patient --end-before +4");
     assert_eq!(said.code, Some(124), "{said:?}");
-    says(&said, &["EXPIRED: the time for its whole life was over"]);
+    says(&said, &["EXPIRED: the task had reached its end-before time"]);
     assert_eq!(task(&sandbox, "last")["__OUTCOME__"], "EXPIRED");
     let said = sandbox.llts("retry last");
     assert_eq!(said.code, Some(4), "{said:?}");

@@ -49,7 +49,7 @@ fn a_task_expires_while_it_waits() {
     world.pass(seconds(0.001));
     for task in [task, held, later, gated] {
         assert_eq!(world.outcome(task), Outcome::Expired);
-        assert!(world.why(task).contains("the time for its whole life was over"), "{}", world.why(task));
+        assert!(world.why(task).contains("the task had reached its end-before time"), "{}", world.why(task));
     }
     assert_eq!(world.apply("a"), None);
 }
