@@ -83,7 +83,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
 fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&HostedMaster>) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
-        log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
+        log::warn!("{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set");
     }
     for warning in trust::warnings(config) {
         log::warn!("{warning}");

@@ -241,7 +241,7 @@ mod tests {
         put(&secret_key, &ours.secret_text(), 0o640);
         assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
         put(&secret_key, "not a key", 0o600);
-        assert!(says().ends_with("does not hold a CURVE key: a CURVE key is 40 letters of Z85"), "{}", says());
+        assert!(says().ends_with("does not hold a CURVE key: a CURVE key is 40 characters of Z85"), "{}", says());
         put(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
         assert!(says().contains("authorised"), "{}", says());
         fs::create_dir(&authorised_keys).unwrap();

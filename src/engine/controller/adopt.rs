@@ -1,4 +1,4 @@
-//! Runs that agents have already: those of a former controller, and those that an agent does not name.
+//! Runs that agents already have: runs of an earlier controller, and runs that an agent does not name.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::protocol::request::{FromAgent, Sender};
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
 
 impl Controller {
-    /// A simple agent says that it is busy, and not with what, or reports without a round: it means the run that it was given.
+    /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
+    /// the run that it was given.
     pub(super) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
         let given = self.agents.get(&sender.agent).and_then(|agent| agent.given);
         match message {
@@ -22,12 +23,13 @@ impl Controller {
         }
     }
 
-    /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
-    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller. Only if it
-    /// is another process, which knows that the one before it has died, is that a loss.
+    /// Handles the first message of an agent that had a task when the controller restarted. If it names that very run, the
+    /// run continues. Otherwise the run is void, but does not count as a loss, because its answer may have been lost with
+    /// the controller. It counts as a loss only if the agent is another process, which knows that the one before it has
+    /// died.
     ///
-    /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
-    /// not confirmed as soon as it knows that the controller is a new one.
+    /// A heartbeat that does not name the run is not enough: the result may be on its way, because an agent repeats
+    /// unconfirmed reports as soon as it knows that the controller is new.
     pub(super) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
         let Some(liveness) = self.agents.get(id).map(|agent| agent.liveness) else { return };
@@ -68,8 +70,8 @@ impl Controller {
         }
     }
 
-    /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
-    /// that. The run goes on, unless somebody else has got the task meanwhile.
+    /// An agent has a first round of a waiting task: an earlier controller handed it out and died before it could store
+    /// that. The run continues, unless another agent has got the task meanwhile.
     pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
         let Some((task, Round(0))) = spoken_of(message) else { return };
         let busy = matches!(agent_slot(self, id), Slot::Busy(_));
@@ -93,15 +95,15 @@ impl Controller {
         );
     }
 
-    /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
-    /// does not wait for the disk, but only for a first round: later ones are never in doubt.
+    /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
+    /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt.
     pub(super) fn may_be_out(&self, task: TaskId) -> bool {
         let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
         task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
 }
 
-/// The run that a message says its agent has, or has ended.
+/// The run that a message names as current or ended.
 fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,

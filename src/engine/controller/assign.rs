@@ -15,12 +15,12 @@ use crate::protocol::request::{FromAgent, Heartbeat, Sender};
 use crate::protocol::{Code, Refusal, words};
 use crate::types::{AgentId, Assignment, Now, Offer, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
-/// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
-/// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
+/// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
+/// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
 const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
-    /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
+    /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
         let answer = match self.welcome(now, sender, replaces) {
@@ -50,9 +50,9 @@ impl Controller {
         }
     }
 
-    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round; unless this was not
-    /// the first time that its agent was told of it, for then it may run there already. If not, that agent asks again or is
-    /// lost.
+    /// A task that was handed out could not be delivered, because the peer is gone. It waits again, in the same round. If
+    /// its agent had been sent the task before, the task may already run there: then it stays, and the agent either asks
+    /// again or is lost.
     pub fn handle_undelivered(&mut self, now: Now, task: TaskId, round: Round) {
         let Some(record) = self.tasks.get(task) else { return };
         let TaskState::Dispatched(assignment) = &record.state else { return };
@@ -60,7 +60,7 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
-        // An answer that waits for the store for long may find its agent lost: then its lease, if any, runs out first.
+        // An answer that waits long for the store may find its agent lost: then its lease, if any, expires first.
         if self.agents.get(&agent).is_none_or(|agent| agent.told_again || agent.slot != Slot::Busy(task)) {
             return;
         }
@@ -73,7 +73,7 @@ impl Controller {
         self.settle(now);
     }
 
-    /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
+    /// Registers the sender, unless another process uses its id (HAZARDS row A10).
     fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
         let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
@@ -84,7 +84,7 @@ impl Controller {
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
             if let Slot::Busy(task) = agent.slot {
-                // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
+                // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
                 self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
@@ -105,14 +105,14 @@ impl Controller {
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
         }
-        // The deadline moves only when it comes: a heartbeat costs no change of the timers.
+        // The deadline is moved only when it is reached, so a heartbeat costs no change of the timers.
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
             self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
         }
         Ok(())
     }
 
-    /// Lets an agent be forgotten that nothing is lost with, if there is no room for one more.
+    /// Forgets a dispensable agent if there is no room for one more.
     fn make_room(&mut self, now: Now) -> Result<(), Refusal> {
         if self.agents.len() < self.settings.agents_max {
             return Ok(());
@@ -162,12 +162,12 @@ impl Controller {
                 self.unpark(id);
                 self.agents.set_slot(id, Slot::Stray);
             }
-            // What a run that is over has left keeps it from taking another one.
+            // The remains of a finished run keep it from taking another one.
             (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
             (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
             _ => {}
         }
-        // An agent that does not park learns only from PUB that there is work; PUB may lose, so say it again.
+        // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
         if !heartbeat.busy && self.tasks.queue().len() > 0 {
             self.inform();
         }
@@ -181,8 +181,8 @@ impl Controller {
         }
     }
 
-    /// Whether an agent that says that its slot is free has no reason to ask for a task: it waits here for one, or has been
-    /// given one a moment ago. One that was given long before, and of which it does not speak, has been lost on its way.
+    /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
+    /// moment ago. A task that was given long before, and that the agent does not mention, was lost on its way.
     fn has_applied(&self, now: Now, id: &AgentId) -> bool {
         match agent_slot(self, id) {
             Slot::Parked(..) => true,
@@ -196,12 +196,12 @@ impl Controller {
         }
     }
 
-    /// What shall become of a run that an agent says it has.
+    /// The directive for a run that an agent reports.
     fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
         let current = self.tasks.get(task).filter(|record| record.round == round);
         let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
         match mine {
-            // To go on would be to begin anew: its lease is not renewed, and the task does not wait for longer than that.
+            // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
             Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
             Some(record) if record.kill.is_some() => Wanted::Kill,
             Some(_) => Wanted::Run,
@@ -224,12 +224,12 @@ impl Controller {
         self.unpark(id);
         if let Slot::Busy(task) = agent_slot(self, id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
-                // The agent has never seen the answer to its last APPLY (HAZARDS row A5).
+                // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
                 let reply = Reply::Assigned(Box::new(record.clone()));
                 self.agents.tell_again(id);
                 return reply.into();
             }
-            log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
+            log::warn!("agent {id} asks for a task although it has {task}: it has lost track of it");
             let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
             let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
             self.void_round(now, task, RoundEnd::Lost, remains);
@@ -250,7 +250,7 @@ impl Controller {
         }
     }
 
-    /// An agent with a free slot waits for its next task.
+    /// Parks an agent with a free slot until a task is there.
     pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
         match self.apply(now, ticket, id, Some(wait)) {
             Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
@@ -268,7 +268,8 @@ impl Controller {
         }
     }
 
-    /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
+    /// Hands tasks to parked agents: the best task to the agent that has been parked longest among the least specialised
+    /// ones.
     pub(super) fn dispatch(&mut self, now: Now) {
         self.catch_up(now);
         self.tasks.release_due(now);
@@ -292,7 +293,7 @@ impl Controller {
         Some((task, agent.clone()))
     }
 
-    /// The task that an agent gets that asks for one.
+    /// The task for an agent that asks for one.
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);
@@ -304,7 +305,7 @@ impl Controller {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
-            // The next number is a fence to the run that another agent may have.
+            // The next number fences off a run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
         self.give_run(
@@ -325,8 +326,9 @@ impl Controller {
         Reply::Assigned(Box::new(record.clone()))
     }
 
-    /// Whether a run must be stored before its agent is told of it: it is exclusive, or the submit would be repeated with the same
-    /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
+    /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
+    /// whose repetition would otherwise make another task; and for a simple agent, which could not tell the next controller
+    /// what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
         let is_simple = self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
@@ -356,7 +358,7 @@ impl Controller {
     }
 }
 
-/// The slot of an agent that is known to be registered.
+/// The slot of an agent that must be registered.
 pub(super) fn agent_slot(controller: &Controller, id: &AgentId) -> Slot {
     controller.agents.slot(id).unwrap_or(Slot::Free)
 }

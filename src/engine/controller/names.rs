@@ -1,4 +1,4 @@
-//! The names that submitters give their tasks, to find them by.
+//! Names that submitters give their tasks, to find them by.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::types::TaskId;
 
-/// Which tasks have which name. A name may belong to several tasks; a task has at most one.
+/// The tasks of each name. A name may belong to several tasks; a task has at most one.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     by_name: BTreeSet<(Arc<str>, TaskId)>,
