@@ -1,4 +1,4 @@
-//! What agents report of their runs, and the end of a task.
+//! Reports of agents on their runs, and the end of a task.
 
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Controller {
         }
     }
 
-    /// Fencing: only the agent of the present round is heard (promise 3), and no phase goes back.
+    /// Fencing: only reports of the present round's agent are accepted (promise 3), and no phase goes back.
     fn check_report(&self, sender: &Sender, report: &Report) -> Result<(), Refusal> {
         let Some(record) = self.tasks.get(report.task) else {
             return Err(request::no_such_task(&report.task.to_string()));
@@ -50,7 +50,7 @@ impl Controller {
         let not_allowed = |message: String| Err(Refusal::new(Code::NotAllowed, message));
         let task = record.id;
         if let Some(round) = report.round.filter(|round| *round != record.round) {
-            return not_allowed(format!("round {round} of task {task} is over; the present one is {}", record.round));
+            return not_allowed(format!("round {round} of task {task} has ended; the present one is {}", record.round));
         }
         match record.assignment() {
             Some(run) if run.is_with(&sender.agent, sender.session) => {}
@@ -68,8 +68,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes through every phase up to the reported one, so that each of them is pushed; but for a PREPARING or RUNNING that a
-    /// former controller may have pushed before a later phase.
+    /// Goes through every phase up to the reported one, so that each of them is pushed. It skips a PREPARING or RUNNING
+    /// that an earlier controller may have pushed before a later phase.
     fn advance(&mut self, now: Now, report: Report) {
         let Report { task, phase, times, ran, mut result, .. } = report;
         let before = self.tasks.get(task).map(TaskRecord::phase);
@@ -104,7 +104,7 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
-                    // The task may wait for its next round by now.
+                    // The task may already wait for its next round.
                     return self.finish(now, task, reached(now, times, Phase::Finished), result);
                 }
                 TaskState::Waiting { .. } | TaskState::Finished { .. } => {
@@ -114,7 +114,7 @@ impl Controller {
         }
     }
 
-    /// The agent knows more of the end of a run than it did when it first told it, such as a process that it may not end.
+    /// The agent has learned more about the end of a run since its first report, such as a process that it may not end.
     fn amend(&mut self, task: TaskId, result: Option<RunResult>) {
         let known = self.tasks.get(task).and_then(TaskRecord::result);
         let Some(result) = result.filter(|result| known.is_none_or(|known| **known != *result)) else { return };
@@ -125,7 +125,7 @@ impl Controller {
         });
     }
 
-    /// The run of a task is over and its result is known.
+    /// The run of a task has ended, and its result is known.
     pub(super) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} finishes and is gone") };
         match verdict::of_result(record, &result) {
@@ -140,7 +140,7 @@ impl Controller {
         }
     }
 
-    /// What follows from the end of a task, whichever way it came.
+    /// Consequences of the end of a task, for all ways of ending.
     pub(super) fn finished(&mut self, now: Now, task: TaskId) {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
@@ -149,7 +149,7 @@ impl Controller {
         self.keep_family(now, task, now.wall);
     }
 
-    /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.
+    /// An agent that reports FINISHED has a free slot, even if the report is refused, unless it has another run already.
     fn slot_is_free(&mut self, sender: &Sender, task: TaskId, accepted: bool) -> bool {
         match agent_slot(self, &sender.agent) {
             Slot::Busy(present) if present != task || !accepted => return false,
@@ -160,14 +160,15 @@ impl Controller {
         true
     }
 
-    /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.
+    /// Ends all descendants of a task whose run has ended (document, section 2.1). A loop instead of recursion, because
+    /// chains may be long.
     pub(super) fn end_children(&mut self, now: Now, task: TaskId) {
         for member in self.families.descendants(task) {
             self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }
 
-    /// Ends a task and, if it has ended by that, everything below it.
+    /// Ends a task and, if that finishes it, all its descendants.
     pub(super) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         self.kill_one(now, task, cause);
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
@@ -175,13 +176,13 @@ impl Controller {
         }
     }
 
-    /// One that is ending or has ended stays as it is. What ends the task goes before what ends only its run.
+    /// A task that is ending or has ended stays as it is, except that a kill of the task overrides a kill of its run.
     fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         let Some(record) = self.tasks.get(task) else { return };
         let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
         let over = match record.phase() {
             Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running => false,
-            // Nothing is left of the run to be ended, but there must not be another one.
+            // No process of the run is left to end, but another run must not follow.
             Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
             Phase::Finished => true,
         };
@@ -191,7 +192,7 @@ impl Controller {
         let (waits, round) = (record.phase() == Phase::Waiting, record.round);
         self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
         if waits {
-            // There is nothing to end but the waiting.
+            // Only the waiting has to end.
             self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: outcome_of(cause) });
             self.finished(now, task);
         } else {
@@ -200,20 +201,20 @@ impl Controller {
     }
 }
 
-/// What a run has left that is over: its agent says so, and does not ask for another one.
+/// The remains of a finished run, if its agent reports them and does not ask for another task.
 fn left(report: &Report) -> Option<String> {
     let is_over = report.phase == Phase::Finished && report.wait.is_none() && report.times.run.is_some();
     let error = &report.result.as_ref().filter(|_| is_over)?.error;
     (!error.is_empty()).then(|| error.clone())
 }
 
-/// Whether an agent has ended a run because of its lease. What the run was ended with is no result of the tool.
+/// Whether an agent has ended a run because of its lease. The exit of such a run is not a result of the tool.
 fn gave_up(report: &Report) -> bool {
     report.phase == Phase::Finished
         && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)
 }
 
-/// What becomes of a task that ends by this.
+/// The outcome of a task that ends by this cause.
 pub(super) const fn outcome_of(cause: &KillCause) -> Outcome {
     match cause {
         KillCause::Client(_) | KillCause::ParentEnded(_) => Outcome::Killed,
@@ -222,7 +223,7 @@ pub(super) const fn outcome_of(cause: &KillCause) -> Outcome {
     }
 }
 
-/// When the run reached this phase and those before it: what the agent says, else the moment at which it told.
+/// When the run reached this phase and the earlier ones: the agent's times, or else the moment of the report.
 pub(super) fn reached(now: Now, times: PhaseTimes, phase: Phase) -> PhaseTimes {
     let until =
         |of: Phase, time: Option<Wall>| if of == phase { time.or(Some(now.wall)) } else { time.filter(|_| of < phase) };

@@ -1,4 +1,4 @@
-//! How long finished tasks are kept: whole families, by wall time, within a bound of bytes (document, section 4.3).
+//! Retention of finished tasks: whole families, by wall time, within a bound of bytes (document, section 4.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use super::effect::Timer;
 use super::{Controller, LOOK_INTERVAL};
 use crate::types::{Now, TaskId, TaskRecord, Wall};
 
-/// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
+/// Families that one turn forgets, so that a day's worth of tasks does not block the service.
 const FAMILIES_PER_TURN: usize = 500;
 
-/// Between two looks when tasks are to be kept for no time at all.
+/// Shortest time between two checks, for a retention of zero.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// The finished families, by the time at which they are to be forgotten.
+/// The finished families, by the time at which they are forgotten.
 #[derive(Debug, Default)]
 pub(super) struct RetainedFamilies {
     until: BTreeSet<(Wall, TaskId)>,
@@ -27,7 +27,7 @@ impl RetainedFamilies {
         self.until.len()
     }
 
-    /// A task lives again, and with it the family of this root.
+    /// A task is reopened, and with it the family of this root.
     pub(super) fn reopened(&mut self, task: TaskId, root: TaskId) {
         self.bytes -= self.bytes_of.remove(&task).unwrap_or_default();
         if let Some(until) = self.until_of.remove(&root) {
@@ -45,7 +45,7 @@ impl RetainedFamilies {
 }
 
 impl Controller {
-    /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
+    /// A task has finished, at `at`. If its whole family has, the family is kept from now on.
     pub(super) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
         let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
         self.retained.bytes_of.insert(task, bytes);
@@ -63,7 +63,7 @@ impl Controller {
         }
     }
 
-    /// Forgets what is too old or too much.
+    /// Forgets families that are too old or exceed the bound.
     pub(super) fn retain(&mut self, now: Now) {
         for _ in 0..FAMILIES_PER_TURN {
             let over = self.retained.bytes > self.settings.keep_bytes_max;
@@ -92,7 +92,7 @@ impl Controller {
         }
     }
 
-    /// Until the next look: none is later than the time for which tasks are kept asks for.
+    /// The time until the next check: at most the configured retention.
     fn next_look(&self) -> Duration {
         self.settings.keep.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL)
     }

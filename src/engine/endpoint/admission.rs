@@ -1,134 +1,135 @@
-//! Places for connections, and who gives way to a newcomer when there is none.
+//! Places for connections, and the connection that gives way to a newcomer when all are taken.
 //!
-//! | all places are taken | gives way |
+//! | all places are taken, and | gives way |
 //! |---|---|
-//! | a handshake is under way | the oldest one |
-//! | else | of the machine with the most connections, the one that has been silent the longest |
-//! | the same of one machine, which may have so many only | the same, of that machine |
+//! | a handshake is in progress | the oldest handshake |
+//! | otherwise | of the machine with the most connections, the one that has been silent the longest |
+//! | the same for the places of one machine | the same, of that machine |
 //!
-//! A connection that is owed an answer, as a parked query is, and one by which an agent speaks never give way. Of a machine,
-//! subscribers come last: silence is all that is expected of them. While there are places, no connection gives way, however
-//! silent. The last places are for the unix socket, and for the first connection of each machine.
+//! A connection that is owed an answer, such as a parked query, and one on which an agent sends requests never give way.
+//! Among the connections of a machine, subscribers come last, because they are expected to be silent. While there are free
+//! places, no connection gives way, however silent. The last places are for the unix socket, and for the first connection
+//! of each machine.
 
 use std::collections::VecDeque;
 
 use super::machines::{ConnectionsByMachine, Machine, Standing};
 use crate::types::Mono;
 
-/// The part of all places that is kept for the unix socket, and for the first connection of each machine.
+/// The share of all places that is reserved for the unix socket and for the first connection of each machine, as a divisor.
 const KEPT_SHARE: usize = 32;
 
-/// Connections that are looked at for one place. Those that may stay go behind the others, so that a later look begins with others.
+/// Connections that are examined for one place. Exempt ones move to the back, so that a later search begins with others.
 const LOOKS_MAX: usize = 16;
 
-/// How many connections there may be, and what they may cost together.
+/// Limits for the number of connections and for their memory together.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Connections in all; descriptors beyond it are for other purposes.
+    /// Maximum number of connections; the remaining descriptors are for other purposes.
     pub connections_max: usize,
-    /// Connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
+    /// Maximum number of connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
     pub per_address_max: usize,
-    /// Bytes that all of them make us hold: half messages, and what peers that do not read are owed.
+    /// Maximum bytes that all of them make us hold: incomplete messages, and output for peers that do not read.
     pub held_bytes_max: usize,
 }
 
-/// What the rules know of one connection.
+/// The facts about one connection that the rules need.
 #[derive(Debug)]
 pub struct ConnectionInfo {
     machine: Machine,
-    /// Where it stands among the connections of its machine.
+    /// Its position among the connections of its machine.
     standing: Standing,
     is_open: bool,
-    /// When it came, or said something that its owner has seen.
+    /// The time of its arrival, or of its last message.
     heard: Mono,
-    /// Messages of it without an answer.
+    /// Number of its messages without an answer.
     owed: u32,
     is_exempt: bool,
     subscribes: bool,
 }
 
 impl ConnectionInfo {
-    /// Of a connection that has just come from this machine, or by the unix socket.
+    /// For a connection that has just arrived from this machine, or on the unix socket.
     #[must_use]
     pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
         let standing = (subscribes, now);
         Self { machine, standing, is_open: false, heard: now, owed: 0, is_exempt: false, subscribes }
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     pub const fn opened(&mut self, now: Mono, subscribes: bool) {
         (self.is_open, self.heard, self.subscribes) = (true, now, subscribes);
     }
 
-    /// It has said something, which may be a message that is answered.
+    /// It has sent something, possibly a message that will be answered.
     pub fn heard(&mut self, now: Mono, is_message: bool) {
         self.heard = now;
         self.owed = self.owed.saturating_add(u32::from(is_message));
     }
 
-    /// One of its messages is answered.
+    /// One of its messages has been answered.
     pub const fn answered(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// From here on it gives way to no newcomer.
+    /// From here on it never gives way to a newcomer.
     pub const fn exempt(&mut self) {
         self.is_exempt = true;
     }
 
-    /// Whether the handshake was done.
+    /// Whether the handshake is complete.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.is_open
     }
 }
 
-/// All connections of an endpoint, as the rules see them.
+/// All connections of an endpoint, for the rules.
 pub trait ConnectionTable<K> {
-    /// What the rules know of one that is there.
+    /// The facts about an existing connection.
     fn info(&mut self, id: K) -> Option<&mut ConnectionInfo>;
 
-    /// How many there are.
+    /// Number of connections.
     fn count(&self) -> usize;
 }
 
-/// What becomes of a newcomer.
+/// The decision about a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<K> {
-    /// It has a place.
+    /// It gets a free place.
     Admit,
-    /// It has the place of this one, which has been in its handshake for too long.
+    /// It replaces this connection, which has been in its handshake for too long.
     ReplaceHandshake(K),
-    /// It has the place of this one, which has been silent for too long.
+    /// It replaces this connection, which has been silent for too long.
     ReplaceIdle(K),
-    /// It has none: its machine has so many connections, and none of them gives way.
+    /// It is refused: its machine has this number of connections, and none of them gives way.
     Refuse(usize),
 }
 
-/// Who is there. See the [module](self).
+/// The admission of connections. See the [module](self).
 #[derive(Debug)]
 pub struct Admission<K> {
     limits: ConnectionLimits,
     by_machine: ConnectionsByMachine<K>,
-    /// Connections in the order in which they came, as long as their handshake may be under way.
+    /// Connections in the order of arrival, as long as their handshake may be in progress.
     handshakes: VecDeque<K>,
 }
 
 impl<K: Copy + Ord> Admission<K> {
-    /// Nobody is there.
+    /// Without connections.
     #[must_use]
     pub const fn new(limits: ConnectionLimits) -> Self {
         Self { limits, by_machine: ConnectionsByMachine::new(), handshakes: VecDeque::new() }
     }
 
-    /// Whether a newcomer of some machine would have a place: while none has, the others need not be asked in.
+    /// Whether a newcomer of some machine would get a place. If not, further callers need not be accepted.
     pub fn has_place(&mut self, now: Mono, connections: &mut impl ConnectionTable<K>) -> bool {
         connections.count() < self.limits.connections_max
             || self.oldest_handshake(None, connections).is_some()
             || self.longest_idle(now, connections).is_some()
     }
 
-    /// What becomes of a newcomer from this machine. Whoever it replaces is to be removed first.
+    /// Decides about a newcomer from this machine. The caller must first remove the connection that it replaces.
     pub fn decide(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Decision<K> {
         let count = self.by_machine.len(machine);
         let is_crowd = machine.is_some() && count >= self.limits.per_address_max;
@@ -196,10 +197,10 @@ impl<K: Copy + Ord> Admission<K> {
         })
     }
 
-    /// Checks that every connection stands where it says, once.
+    /// Checks that every connection is in its place exactly once.
     ///
     /// # Panics
-    /// When one does not.
+    /// When one is not.
     pub fn sanity_check(&self, connections: &mut impl ConnectionTable<K>) {
         for (machine, standing, id) in self.by_machine.iter() {
             let info = connections.info(id).map(|info| (info.machine, info.standing));

@@ -4,13 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::types::{Mono, Neighbourhood};
 
-/// Addresses that are tried for one place: all connections of the largest may be such that stay.
+/// Machines that are tried for one place: all connections of the largest ones may be exempt.
 const MACHINES_TRIED_MAX: usize = 4;
 
-/// A machine as far as its addresses tell, or `None` for the unix socket.
+/// A machine, as far as its addresses tell, or `None` for the unix socket.
 pub type Machine = Option<Neighbourhood>;
 
-/// A place in the order in which the connections of a machine give way: whether it subscribes, and when it was heard as far as is known.
+/// A position in the order in which the connections of a machine give way: whether it subscribes, and the last known time
+/// of a message.
 pub(super) type Standing = (bool, Mono);
 
 /// The connections of each machine. No set is empty.
@@ -38,7 +39,7 @@ impl<K: Copy + Ord> ConnectionsByMachine<K> {
         }
     }
 
-    /// The first of a machine, among those that subscribe or among the others.
+    /// The first connection of a machine, among subscribers or among the others.
     pub(super) fn first(&self, machine: Machine, subscribes: bool) -> Option<(Standing, K)> {
         self.0.get(&machine)?.iter().find(|((it, _), _)| *it == subscribes).copied()
     }
@@ -54,7 +55,7 @@ impl<K: Copy + Ord> ConnectionsByMachine<K> {
         largest.into_iter().map(|(_, machine)| machine).collect()
     }
 
-    /// All of them.
+    /// All connections.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Machine, Standing, K)> {
         self.0.iter().flat_map(|(machine, crowd)| crowd.iter().map(|(standing, id)| (*machine, *standing, *id)))
     }

@@ -1,4 +1,4 @@
-//! TASK/EXPLAIN: why a task stands where it does.
+//! TASK/EXPLAIN: why a task is in its present state.
 
 use crate::engine::controller::Controller;
 use crate::engine::controller::agent::{Agent, Slot};
@@ -9,7 +9,7 @@ use crate::protocol::task::Filter;
 use crate::types::{AgentId, Holdup, BlockedAgent, Requirements, Now, Phase, TaskId, ToolName};
 
 impl Controller {
-    /// Why a task stands where it does.
+    /// Explains the present state of a task.
     pub(in crate::engine::controller) fn explain(
         &self,
         now: Now,
@@ -41,7 +41,7 @@ impl Controller {
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 
-    /// What keeps an agent busy whose run has ended, as far as it has said so.
+    /// What keeps an agent busy after the end of its run, as far as it has reported that.
     fn blocked_agent(&self, id: &AgentId, agent: &Agent) -> Option<BlockedAgent> {
         let (task, reason) = match (agent.slot, &agent.left) {
             (Slot::Busy(task), _) => {

@@ -1,4 +1,4 @@
-//! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
+//! GATE/SET and GATE/QUERY: settings and states of gates.
 
 use crate::engine::controller::Controller;
 use crate::engine::controller::effect::{Effect, Record};
@@ -8,7 +8,7 @@ use crate::protocol::{Code, Refusal};
 use crate::types::{GateSettings, Label, Now, Wall};
 
 impl Controller {
-    /// Changes how a gate is set.
+    /// Changes the settings of a gate.
     pub(in crate::engine::controller) fn set_gate(
         &mut self,
         now: Now,
@@ -26,7 +26,7 @@ impl Controller {
         Ok(Reply::Done)
     }
 
-    /// A run that stands at a gate has found out that nobody can pass it for a while.
+    /// A run has found that its gate cannot be passed for a while.
     pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.tasks.queue().gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {

@@ -1,4 +1,4 @@
-//! TASK/HOLD and TASK/RELEASE: a task is kept from starting, and let go.
+//! TASK/HOLD and TASK/RELEASE: keep a task from starting, or let it start.
 
 use crate::engine::controller::Controller;
 use crate::protocol::reply::Reply;

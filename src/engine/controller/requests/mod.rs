@@ -1,4 +1,4 @@
-//! What clients ask, a file for each request.
+//! The requests of clients, one file for each.
 
 mod drain;
 mod explain;
@@ -17,7 +17,7 @@ use crate::protocol::request::{self, Request};
 use crate::types::{Now, TaskId, TaskRecord};
 
 impl Controller {
-    /// Takes a request of a client.
+    /// Handles a request of a client.
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         let answer = match request {
             Request::Submit(submit) => answer(self.submit(now, *submit)),

@@ -1,4 +1,4 @@
-//! Stories of kills, and of fathers and children.
+//! Scenarios of kills, and of fathers and children.
 #![cfg(test)]
 
 use super::*;
@@ -39,7 +39,7 @@ fn a_killed_task_whose_agent_is_lost_does_not_run_again() {
     assert_eq!(world.outcome(task), Outcome::Killed);
 }
 
-/// HAZARDS row A12: nothing outlives its father.
+/// HAZARDS row A12: no task outlives its father.
 #[test]
 fn the_end_of_a_father_ends_all_descendants() {
     let mut world = World::new();

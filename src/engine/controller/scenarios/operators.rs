@@ -1,4 +1,4 @@
-//! Stories of people: hold, release and retry.
+//! Scenarios of operators: hold, release and retry.
 #![cfg(test)]
 
 use super::*;
@@ -32,7 +32,7 @@ fn a_held_task_keeps_its_place() {
     assert_eq!(world.apply("a2"), Some((second, Round(0))));
 }
 
-/// It does not shorten what the task waits for anyway.
+/// It does not shorten any other wait of the task.
 #[test]
 fn a_released_task_waits_for_its_time_and_its_gate() {
     let mut world = World::new();
@@ -51,7 +51,7 @@ fn a_released_task_waits_for_its_time_and_its_gate() {
     assert_eq!(world.apply("a"), Some((later, Round(0))));
 }
 
-/// One that runs goes on; its next round is held.
+/// A running task continues; its next round is held.
 #[test]
 fn a_task_is_held_in_each_phase() {
     for phase in [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended] {
@@ -93,7 +93,7 @@ fn a_held_task_can_be_killed_and_ends_with_its_father() {
     assert_eq!((world.outcome(child), world.outcome(other)), (Outcome::Killed, Outcome::Killed));
 }
 
-/// A dispatch that met nobody comes back into the state in which it was held.
+/// A dispatch without a peer returns the task to the state in which it was held.
 #[test]
 fn a_held_task_that_was_not_delivered_waits() {
     let mut world = World::new();
@@ -120,7 +120,7 @@ fn only_what_has_finished_can_be_retried() {
     }
 }
 
-/// Its budgets are new, and what it achieved before is kept.
+/// Its budgets are fresh, and its earlier results are kept.
 #[test]
 fn a_task_is_retried_with_new_budgets() {
     let mut world = World::new();
@@ -187,7 +187,7 @@ fn a_child_whose_father_has_ended_cannot_be_retried() {
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
-/// A family is kept from its last end on, also when that end comes again.
+/// A family is kept from its last end on, also when that end is repeated.
 #[test]
 fn a_retried_task_is_kept_from_its_new_end_on() {
     let mut world = World::new();
@@ -197,7 +197,7 @@ fn a_retried_task_is_kept_from_its_new_end_on() {
     world.report("a", father, Round(0), Phase::Finished);
     world.pass(seconds(3000.0));
     world.do_to(TASK_RETRY, father);
-    // TASK_KEEP_HOURS is one hour here; a task that lives is never forgotten.
+    // TASK_KEEP_HOURS is one hour here; an unfinished task is never forgotten.
     world.pass(seconds(3000.0));
     assert_eq!((world.phase(father), world.phase(child)), (Phase::Waiting, Phase::Finished));
     world.restart();
@@ -209,7 +209,7 @@ fn a_retried_task_is_kept_from_its_new_end_on() {
     assert!(world.stored.is_empty());
 }
 
-/// What is kept is counted once, however often a task was retried.
+/// A retained task is counted once, however often it was retried.
 #[test]
 fn retries_do_not_fill_the_room_for_results() {
     let mut world = World::with(|settings| settings.keep_bytes_max = 100_000);
@@ -223,7 +223,7 @@ fn retries_do_not_fill_the_room_for_results() {
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// Whoever waits for the end of a task waits for the next one.
+/// A client that waits for the end of a task waits for the next end.
 #[test]
 fn a_retried_task_can_be_awaited_again() {
     let mut world = World::new();
@@ -263,7 +263,7 @@ fn a_child_whose_father_is_ending_cannot_be_retried() {
     assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
 }
 
-/// A limit is a limit, also for what comes back.
+/// The limit also applies to a task that comes back.
 #[test]
 fn a_retry_counts_among_those_that_wait() {
     let mut world = World::with(|settings| settings.waiting_max = 2);
@@ -275,7 +275,7 @@ fn a_retry_counts_among_those_that_wait() {
     assert_eq!(world.outcome(done), Outcome::Failed, "and it is as it was");
 }
 
-/// Who was told that the task is killed does not want another round of it, although there was nothing left to be ended.
+/// A client that was told of the kill does not want another round, even though no process was left to end.
 #[test]
 fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
     for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {
