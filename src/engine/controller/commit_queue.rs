@@ -78,9 +78,9 @@ enum Store<M> {
 }
 
 /// The result of a commit.
-# The messages that may leave.
+#[derive(Debug, PartialEq, Eq)]
 pub(super) struct Committed<M> {
-    /// The messages that may leave now.
+    /// The messages that may leave.
     pub(super) released: Vec<M>,
     /// The newest task of which a record was stored.
     pub(super) newest: Option<TaskId>,

@@ -58,9 +58,9 @@ pub enum Departure<R> {
     /// under way.
     Commit(Vec<Record>),
     /// The state of a task has changed. It is to be written to the address of the task by the deadline, and shown to
-    /// 1 for the first change since the start of the controller, increasing by one.
+    /// subscribers.
     Push {
-        /// 1 for the first change since the start of the controller, and one more for each.
+        /// 1 for the first change since the start of the controller, increasing by one.
         number: u64,
         /// The task after the change.
         record: Box<TaskRecord>,

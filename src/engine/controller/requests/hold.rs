@@ -6,7 +6,7 @@ use crate::protocol::{Code, Refusal};
 use crate::types::{Now, Phase, TaskId};
 
 impl Controller {
-    /// Keeps a task from starting, or lets it. One that runs goes on; its next round is held.
+    /// Holds a task back, or releases it. A running task continues; its next round is held.
     pub(super) fn hold(&mut self, now: Now, task: TaskId, hold: bool) -> Result<Reply, Refusal> {
         let record = self.known(task)?;
         if record.phase() == Phase::Finished {
