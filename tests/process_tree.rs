@@ -12,8 +12,8 @@ use std::time::Duration;
 use llts::shell::clock;
 use llts::shell::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
-    sweep_by_cookie,
+    SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
+    stragglers, sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

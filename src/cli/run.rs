@@ -15,7 +15,7 @@ use crate::client::{Client, Waited};
 use crate::config::Transport;
 use crate::config::nearest::nearest;
 use crate::protocol::client::{AgentRow, Selector, Submission, TaskView};
-use crate::shell::ephemeral::{EphemeralService, EphemeralLeftover, EphemeralPlan, Way};
+use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
 use crate::types::{ExitCode, ToolName, ToolSet};
@@ -75,8 +75,13 @@ fn host(session: &Session, signals: &mut Signals) -> Result<EphemeralService, Fa
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
     // libzmq would let every user open a socket in the file system.
     let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
-    let plan =
-        EphemeralPlan { program: Session::program()?, config: session.config_file(), agents, way, environment: Vec::new() };
+    let plan = EphemeralPlan {
+        program: Session::program()?,
+        config: session.config_file(),
+        agents,
+        way,
+        environment: Vec::new(),
+    };
     let host = plan.start(signals).map_err(Failure::failed)?;
     host.up().warnings.iter().for_each(|warning| note(warning));
     Ok(host)

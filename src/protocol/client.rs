@@ -207,7 +207,7 @@ mod tests {
     use super::*;
     use crate::protocol::json::FieldLimits;
     use crate::protocol::request::{Message, Page, Parent, Request, Rules, parse};
-    use crate::types::{AddressPolicy, AgentId, Label, Labels, Needs, Pace, Policy, PolicySlot, Wall};
+    use crate::types::{AddressPolicy, AgentId, Label, Labels, Pace, Policy, PolicySlot, Requirements, Wall};
 
     /// What the controller makes of a request.
     fn understood(request: &Fields) -> Request {
@@ -281,7 +281,7 @@ mod tests {
             defers_max: 4,
             retry_delay: Duration::from_millis(250),
             fail_on_stderr: true,
-            needs: Needs { gates: names("api,db"), tags: names("gpu"), exclusive: true },
+            needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true },
             push_ack: true,
         };
         assert_eq!(*submit.policy, expected);

@@ -9,8 +9,8 @@ use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
 use super::words;
 use crate::types::{
-    Assignment, ExitCode, GateVerdict, Holdup, BlockedAgent, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, Servers,
-    TaskRecord, TaskState, Wall,
+    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult,
+    Servers, TaskRecord, TaskState, Wall,
 };
 
 /// Splits the name of a field of a past round.

@@ -1,4 +1,4 @@
-//! Work that would hold up a loop, on a thread of its own; a bell in the loop's wait says when some is done.
+//! Work that would block a loop, on a thread of its own; a bell in the loop's wait announces results.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -26,17 +26,18 @@ impl Bell {
 
     /// Wakes the loop.
     pub fn ring(&self) {
-        // It fails when the counter is full; then it is readable anyway.
+        // The write fails when the counter is full; the descriptor is readable anyway then.
         let _ = rustix::io::write(&self.descriptor, &1u64.to_ne_bytes());
-        // After the write: a flag that is set first could be taken before it, and the descriptor would stay readable.
+        // This follows the write: a flag that is set first could be taken before the write, and the descriptor would stay
+        // readable.
         self.has_rung.store(true, Ordering::Release);
     }
 
-    /// Whether it has rung since the last call. What it rang for is to be looked at after this.
+    /// Whether it has rung since the last call. Check the results after this call, not before.
     pub fn take(&self) -> bool {
         let has_rung = self.has_rung.swap(false, Ordering::Acquire);
         if has_rung {
-            // It fails when a ring in between was taken by the last call.
+            // The read fails when the last call has already consumed the ring.
             let _ = rustix::io::read(&self.descriptor, &mut [0; 8]);
         }
         has_rung
@@ -49,7 +50,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Rings when the thread ends, be it by a panic: whoever waits for its work must learn that none comes.
+/// Rings when the thread ends, even by a panic: the loop must learn that no result will come.
 struct LastRing(Arc<Bell>);
 
 impl Drop for LastRing {
@@ -58,11 +59,11 @@ impl Drop for LastRing {
     }
 }
 
-/// A thread that does one job after the other. It ends after the jobs that it was given once this is dropped, which does not
-/// wait for that; [`Self::finish`] does.
+/// A thread that does one job after the other. After this is dropped it completes its jobs and ends, without being waited
+/// for; [`Self::finish`] waits.
 #[derive(Debug)]
 pub struct Background<Job, Done> {
-    /// `None` once the thread has been told to end.
+    /// `None` once the thread has been asked to end.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     bell: Arc<Bell>,
@@ -70,7 +71,7 @@ pub struct Background<Job, Done> {
 }
 
 impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
-    /// Starts the thread. `work` tells the outcome of a job through its second argument, and may go on after that.
+    /// Starts the thread. `work` reports the result of a job through its second argument, and may continue after that.
     ///
     /// # Errors
     /// When descriptors or threads have run out.
@@ -91,15 +92,15 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
         Ok(Self { jobs: Some(jobs), done, bell, thread: Some(thread) })
     }
 
-    /// Has this job done after those before it.
+    /// Queues a job behind the earlier ones.
     pub fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // The thread ends before us only by a panic, which `poll` tells.
+            // The thread ends before us only by a panic, which `poll` reports.
             let _ = jobs.send(job);
         }
     }
 
-    /// Waits until the thread has done everything that it was given.
+    /// Waits until the thread has completed all of its jobs.
     pub fn finish(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take()
@@ -109,10 +110,10 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
         }
     }
 
-    /// The next outcome, if there is one. The descriptor wakes a loop once for all that are there.
+    /// The next result, if there is one. The descriptor wakes a loop once for all available results.
     ///
     /// # Panics
-    /// When the thread has panicked: what it did for the loop is not known then.
+    /// When the thread has panicked: the state of its work is unknown then.
     pub fn poll(&self) -> Option<Done> {
         self.bell.take();
         match self.done.try_recv() {

@@ -1,8 +1,8 @@
 //! The controller's process: sockets around the engine.
 //!
-//! A turn is one wait; then everything that is ready goes to the [`Sequencer`], and its departures to the sockets, the store
-//! and the addresses that are pushed to, which have a slice of each turn ([`super::push`]). What leaves when is decided there
-//! (design, section 4).
+//! A turn is one wait; then everything that is ready goes to the [`Sequencer`], and its departures to the sockets, the
+//! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
+//! leaves (design, section 4).
 
 mod error;
 mod settings;
@@ -34,7 +34,7 @@ use crate::protocol::request::{self, Message, Rules};
 use crate::protocol::words::kind;
 use crate::types::{Mono, Now};
 
-/// Requests of one turn by each door: many share a commit, and no flood keeps a deadline waiting for long.
+/// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
@@ -42,7 +42,7 @@ const REQUESTS_PER_TURN: usize = 256;
 /// # Errors
 /// [`ControllerError`], when it cannot start.
 pub fn run(config: &Config) -> Result<(), ControllerError> {
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     trust::check(config, Part::Controller)?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
@@ -80,10 +80,17 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&HostedMaster>) -> std::io::Result<()> {
+fn announce(
+    config: &Config,
+    ports: &dyn Ports,
+    http: Option<&Http>,
+    prompts: Option<&HostedMaster>,
+) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
-        log::warn!("{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set");
+        log::warn!(
+            "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
+        );
     }
     for warning in trust::warnings(config) {
         log::warn!("{warning}");
@@ -108,7 +115,7 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Arc<Metrics>,
     commit_began: Mono,
-    /// Replies that could not be sent.
+    /// Number of replies that could not be sent.
     dropped: u64,
 }
 
@@ -162,7 +169,7 @@ impl Service {
         }
     }
 
-    /// What receivers of pushes have sent back.
+    /// Handles the frames that receivers of pushes have sent back.
     fn acknowledge(&mut self, now: Now) {
         while let Some(received) = self.pusher.poll_acknowledgement() {
             if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
@@ -171,10 +178,10 @@ impl Service {
         }
     }
 
-    /// Takes the outcome of a commit.
+    /// Handles the result of a commit.
     ///
     /// # Errors
-    /// When nobody can say what the disk holds.
+    /// When the contents of the disk are unknown.
     fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
         let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
         self.metrics.committed(now.mono.since(self.commit_began), outcome.is_ok());
@@ -234,7 +241,7 @@ impl Service {
         }
     }
 
-    /// Answers every parked request, stores what is decided, and delivers what has been pushed.
+    /// Answers every parked request, stores all decisions, and delivers the queued pushes.
     fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
         self.sequencer.handle_stop();

@@ -15,7 +15,8 @@ use super::guard::{Guard, GuardError, GuardPlan};
 use super::removal;
 use super::signals::Signals;
 use super::supervisor::{
-    EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, Launch, LaunchError, Launched, Service,
+    EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, Launch, LaunchError, Launched,
+    Service,
 };
 
 /// The socket of the controller, in the folder of the service.

@@ -16,9 +16,7 @@ pub enum BadKey {
     #[error("a CURVE key is 40 characters of Z85")]
     NotZ85,
     /// A point of low order: a box sealed for it can be opened without a secret.
-    #[error(
-        "this public key has a publicly known secret, such as 40 zeros; make a pair with `llts keys new`"
-    )]
+    #[error("this public key has a publicly known secret, such as 40 zeros; make a pair with `llts keys new`")]
     LowOrder,
 }
 

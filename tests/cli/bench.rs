@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Sandbox, Said, eventually, signal};
+use crate::sandbox::{Said, Sandbox, eventually, signal};
 
 /// Each case, as the help names it.
 const CASES: [&str; 15] = [

@@ -80,7 +80,8 @@ fn run_of_a_mistyped_tool_names_the_place_and_the_nearest_one() {
     sandbox.tool("other", HELLO);
     sandbox.ok("up 1");
     let said = sandbox.llts("run hello");
-    let archive = sandbox.path("testTools/hello.tar.gz").canonicalize().unwrap_or(sandbox.path("testTools/hello.tar.gz"));
+    let archive =
+        sandbox.path("testTools/hello.tar.gz").canonicalize().unwrap_or(sandbox.path("testTools/hello.tar.gz"));
     assert!(said.err.contains(&format!("there is no {}", archive.display())), "{said:?}");
     assert!(said.err.contains("the nearest tool that an agent has is helloworld"), "{said:?}");
     let agents = sandbox.ok("agents");

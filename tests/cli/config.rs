@@ -62,8 +62,7 @@ fn a_foreign_variable_is_told_once_and_stops_nothing() {
     let up = sandbox.spawn(sandbox.command("up 1").env("LLTS_CONTROLER_IP", "x"));
     let said = sandbox.said(up);
     assert_eq!(said.code, Some(0), "{said:?}");
-    let sentence =
-        "llts: the environment variable LLTS_CONTROLER_IP is not a key and is ignored; the nearest is LLTS_CONTROLLER_IP";
+    let sentence = "llts: the environment variable LLTS_CONTROLER_IP is not a key and is ignored; the nearest is LLTS_CONTROLLER_IP";
     assert_eq!(said.err.lines().filter(|line| *line == sentence).count(), 1, "{said:?}");
     for log in crate::sandbox::names(&sandbox.path("log")) {
         let text = fs::read_to_string(sandbox.path("log").join(&log)).unwrap();

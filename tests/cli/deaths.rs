@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::sandbox::{Sandbox, Said, eventually, names, signal};
+use crate::sandbox::{Said, Sandbox, eventually, names, signal};
 
 /// Leaves a process in its own group, one in a session of its own, and one that nothing of its environment gives away either.
 const CLINGING: &str = "\

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Sandbox, Said, eventually, signal};
+use crate::sandbox::{Said, Sandbox, eventually, signal};
 
 /// The user of the agents.
 const NOBODY: u32 = 65534;

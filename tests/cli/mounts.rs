@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use rustix::process::Signal;
 
-use crate::sandbox::{Sandbox, Said, eventually, names, signal};
+use crate::sandbox::{Said, Sandbox, eventually, names, signal};
 
 /// Binds the folder with the data in several places that its removers go through, and one in its whole folder.
 const MOUNTY: &str = "\

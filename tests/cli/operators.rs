@@ -1,6 +1,6 @@
 //! kill, retry, hold, release, drain and explain, and the selections that they share, against the real service.
 
-use crate::sandbox::{Sandbox, Said, eventually};
+use crate::sandbox::{Said, Sandbox, eventually};
 
 const OK: &str = "echo \"$PARAM_name\" >> $PLACE/order; echo fine > report.log";
 

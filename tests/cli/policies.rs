@@ -1,6 +1,6 @@
 //! The policy flags of `submit` and `run` against the real service: what a task demands, and what people are told of it.
 
-use crate::sandbox::{Sandbox, Said, eventually, names};
+use crate::sandbox::{Said, Sandbox, eventually, names};
 
 const OK: &str = "echo \"$PARAM_name\" >> $PLACE/order; echo fine > report.log";
 
@@ -153,7 +153,11 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
     eventually("the second runs", || is_running(&sandbox, &second));
     sandbox.ok("gate set db --max-running none --max-starts 1 --interval 10m");
     let third = submitted(&sandbox, "ok --gate db");
-    assert_eq!(sandbox.ok(&format!("wait --timeout 60 {third}")).code, Some(0), "there is no start in the new pace yet");
+    assert_eq!(
+        sandbox.ok(&format!("wait --timeout 60 {third}")).code,
+        Some(0),
+        "there is no start in the new pace yet"
+    );
     let fourth = submitted(&sandbox, "ok --gate db");
     assert_eq!(why(&sandbox, &fourth), "its gate db has let as many tasks start as it may for the moment");
     says(&sandbox.ok("gate show db"), &["PACED", "1 in 10 min 0 s"]);

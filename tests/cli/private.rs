@@ -44,7 +44,8 @@ fn a_service_without_tcp_ports_works_by_its_sockets() {
         let sandbox = Sandbox::new();
         fs::write(sandbox.path("config.toml"), setting).unwrap();
         sandbox.tool("child", "echo \"I am a child\" > report.log");
-        sandbox.tool("parent", &format!("{} run child > report.log; cat ../controller.info", env!("CARGO_BIN_EXE_llts")));
+        sandbox
+            .tool("parent", &format!("{} run child > report.log; cat ../controller.info", env!("CARGO_BIN_EXE_llts")));
         sandbox.tool("patient", "touch $PLACE/started; exec sleep 1000");
         let said = sandbox.ok("up 2");
         let socket = sandbox.path("state/controller.sock").canonicalize().unwrap();

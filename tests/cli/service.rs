@@ -111,7 +111,8 @@ fn an_agent_without_a_name_logs_to_the_file_that_was_set() {
             command.env("LLTS_AGENT_LOG_FILE", "agent.log");
         }
         let agent = sandbox.spawn(&mut command);
-        let logs = || names(&sandbox.path("log")).into_iter().filter(|name| name.starts_with("agent.log.AGENT_")).count();
+        let logs =
+            || names(&sandbox.path("log")).into_iter().filter(|name| name.starts_with("agent.log.AGENT_")).count();
         eventually("it runs", || {
             set == (logs() > 0) && sandbox.processes().iter().any(|(_, line)| line.contains(" guard "))
         });

@@ -52,7 +52,10 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
         names(&sandbox.path("state"))
     );
 
-    assert!(sandbox.ok("store repair").out.contains(&format!("is whole: {tasks} tasks")), "there is nothing left to do");
+    assert!(
+        sandbox.ok("store repair").out.contains(&format!("is whole: {tasks} tasks")),
+        "there is nothing left to do"
+    );
     sandbox.ok("up 1");
     assert_eq!(sandbox.ok("list --output json").json()["total"].as_u64(), Some(tasks));
     let said = sandbox.llts("store repair --yes");

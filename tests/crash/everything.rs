@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::client::UNFINISHED;
-use crate::sandbox::eventually;
 use crate::runs::Runs;
+use crate::sandbox::eventually;
 use crate::service::{Service, kill};
 
 const TOOL: &str = "\

@@ -8,16 +8,16 @@
 
 mod alone;
 mod client;
+mod dir_pool;
 mod disk;
 mod everything;
 mod killer;
 mod lease;
 mod load;
+mod runs;
 #[expect(dead_code, reason = "the tests of the command line use more of it")]
 #[path = "../cli/sandbox.rs"]
 mod sandbox;
-mod runs;
 mod service;
-mod dir_pool;
 mod storm;
 mod verdict;

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, UNFINISHED};
 use crate::killer::AGENTS;
-use crate::sandbox::eventually;
 use crate::runs::Runs;
+use crate::sandbox::eventually;
 use crate::service::Service;
 
 /// Waits until nothing is left to do, then asks for each task that was accepted.

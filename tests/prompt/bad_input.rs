@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::peer::Peer;
-use crate::sandbox::{Sandbox, Running, eventually};
+use crate::sandbox::{Running, Sandbox, eventually};
 
 /// A master with a good worker that has a prompt.
 struct Scene {
@@ -179,7 +179,8 @@ fn a_worker_that_never_reads_stops_nobody() {
 fn guesses_of_a_secret_keep_no_worker_of_their_address_out() {
     let sandbox = Sandbox::new(&["a"]);
     let hour = "3600000";
-    let master = sandbox.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
+    let master =
+        sandbox.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
     let join = |secret: &str| {
         let mut peer = master.connect();
         // One that was dropped meanwhile cannot be written to.

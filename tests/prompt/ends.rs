@@ -5,7 +5,7 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::sandbox::{Sandbox, Running, eventually};
+use crate::sandbox::{Running, Sandbox, eventually};
 
 #[test]
 fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {

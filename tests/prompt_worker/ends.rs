@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::master::Master;
-use crate::sandbox::{Sandbox, Program, eventually, names, namespace, signal};
+use crate::sandbox::{Program, Sandbox, eventually, names, namespace, signal};
 
 /// Ignores SIGTERM, and has a child in a session of its own whose parent is gone. Both are running when the file is there.
 const STUBBORN: &str = "trap '' TERM INT HUP; \

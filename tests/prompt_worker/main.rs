@@ -3,7 +3,7 @@
 mod create;
 mod ends;
 mod master;
-mod sandbox;
 mod results;
 mod runs;
+mod sandbox;
 mod status;

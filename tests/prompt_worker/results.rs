@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::master::Master;
-use crate::sandbox::{Sandbox, Said, eventually, names, namespace};
+use crate::sandbox::{Said, Sandbox, eventually, names, namespace};
 
 /// The prompt is given back, and the worker ends with a sentence that names where its output is.
 #[track_caller]

@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::json;
 
 use crate::master::Master;
-use crate::sandbox::{Sandbox, SECRET, eventually, names};
+use crate::sandbox::{SECRET, Sandbox, eventually, names};
 
 #[test]
 fn a_command_finds_its_prompt_and_its_results_are_there_when_it_is_done() {

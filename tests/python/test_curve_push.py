@@ -117,7 +117,7 @@ def test_the_receiver_knows_the_controller_by_its_key(tmp_path, start_service, k
             assert receiver.next()["__TASK_ID__"] == task
         else:
             [line] = wait_until_given_up(session, receiver)
-            assert "let in the key of this controller" in line and ours.server.decode() in line
+            assert "admit the key of this controller" in line and ours.server.decode() in line
             assert not receiver.socket.poll(0)
     finally:
         receiver.close()

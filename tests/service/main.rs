@@ -4,8 +4,8 @@
 
 mod addresses;
 mod peers;
-mod sandbox;
 mod restart;
+mod sandbox;
 mod tools;
 
 use serde_json::{Value, json};

@@ -6,11 +6,11 @@ use llts::protocol::json::{self, FieldLimits};
 use llts::types::{Phase, Scalar, TaskId, TaskRecord, TaskState};
 
 use crate::controller::ReplyTo;
-use crate::policy_fields::{Deed, GATES, GatePlan, gate_name};
 use crate::dice::{Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::plan::Start;
+use crate::policy_fields::{Deed, GATES, GatePlan, gate_name};
 use crate::receiver::ADDRESS;
 use crate::tools::tool_name;
 use crate::world::{World, note};

@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use llts::types::lease;
 
-use crate::policy_fields::{Deed, PolicyFields, Fashion};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
+use crate::policy_fields::{Deed, Fashion, PolicyFields};
 use crate::tools::ToolsPlan;
 
 /// Between the heartbeats of an agent; everything else is measured against it.

@@ -320,7 +320,13 @@ impl Ours {
             let Some((at, _)) = self.connection.poll_timeout() else { break };
             self.now = self.now.max(at);
             if let Err(cut) = self.connection.handle_timeout(self.now) {
-                assert!(matches!(cut, DisconnectReason::SlowHandshake | DisconnectReason::NotReading | DisconnectReason::Silent), "{cut:?}");
+                assert!(
+                    matches!(
+                        cut,
+                        DisconnectReason::SlowHandshake | DisconnectReason::NotReading | DisconnectReason::Silent
+                    ),
+                    "{cut:?}"
+                );
                 // It is nothing that the peer said.
                 let said = self.outcome.cut.replace(cut);
                 self.check();

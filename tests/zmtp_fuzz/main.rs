@@ -94,7 +94,13 @@ fn mutations_reach_every_end() {
             Some(DisconnectReason::NotReading) => "not reading",
             Some(DisconnectReason::Silent) => "silent",
             // Nobody guesses a key; one connection is no crowd; the last is what a dead connection says.
-            Some(DisconnectReason::Unauthorised(_) | DisconnectReason::Crowded | DisconnectReason::Idle | DisconnectReason::Unanswered | DisconnectReason::Over) => "impossible",
+            Some(
+                DisconnectReason::Unauthorised(_)
+                | DisconnectReason::Crowded
+                | DisconnectReason::Idle
+                | DisconnectReason::Unanswered
+                | DisconnectReason::Over,
+            ) => "impossible",
         })
         .collect();
     let expected = [

@@ -25,7 +25,6 @@
 
 mod arguments;
 mod case;
-mod simulated_agents;
 mod echo;
 mod error;
 mod floor;
@@ -39,6 +38,7 @@ mod row;
 mod samples;
 mod service;
 mod show;
+mod simulated_agents;
 mod stock;
 
 use std::io::{self, Write as _};

@@ -7,7 +7,7 @@ use super::load::Load;
 use super::meter;
 use super::{Bench, BenchError, transport_word};
 use llts::config::Transport;
-use llts::shell::ephemeral::{EphemeralService, EphemeralPlan, Way};
+use llts::shell::ephemeral::{EphemeralPlan, EphemeralService, Way};
 use llts::shell::signals::Signals;
 
 /// A controller and agents, each a process. Dropped, it ends by itself; [`Service::end`] waits for that.

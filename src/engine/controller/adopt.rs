@@ -57,7 +57,9 @@ impl Controller {
             {
                 true
             }
-            (FromAgent::Heartbeat(_), Liveness::Restored) => return self.agents.set_liveness(id, Liveness::Returned(now.mono)),
+            (FromAgent::Heartbeat(_), Liveness::Restored) => {
+                return self.agents.set_liveness(id, Liveness::Returned(now.mono));
+            }
             (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
         };
         self.agents.set_liveness(id, Liveness::Session(sender.session));

@@ -9,7 +9,7 @@ use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
 use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Requirements, Now, Offer, Round, TaskId, ToolSet};
+use crate::types::{AgentId, Now, Offer, Requirements, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use super::Controller;
 use super::agent::{Agent, Liveness, Slot};
+use super::batch_delay;
 use super::effect::{Answer, Effect, Ticket, Timer};
 use super::leases::Remains;
 use super::report::outcome_of;
-use super::batch_delay;
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::{self, Reply, Wanted};
@@ -78,7 +78,8 @@ impl Controller {
         let id = &sender.agent;
         let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
-            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
+            let gone =
+                agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
@@ -237,7 +238,8 @@ impl Controller {
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);
         if let Some(task) = self.task_for(now, id) {
-            let batch_delay = self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
+            let batch_delay =
+                self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
             return self.assign(now, task, id, batch_delay).into();
         }
         match wait {
@@ -330,7 +332,8 @@ impl Controller {
     /// whose repetition would otherwise make another task; and for a simple agent, which could not tell the next controller
     /// what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
-        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
+        let is_simple =
+            self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }

@@ -50,11 +50,7 @@ impl Controller {
                 continue;
             };
             if self.expiring.contains_key(&record.id) {
-                assert!(
-                    self.timers.is_set(&Timer::Lease(record.id)),
-                    "the lease of {} is awaited forever",
-                    record.id
-                );
+                assert!(self.timers.is_set(&Timer::Lease(record.id)), "the lease of {} is awaited forever", record.id);
                 continue;
             }
             let slot = self.agents.slot(&run.agent);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::LOOK_INTERVAL;
 use crate::engine::gate::Gate;
-use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Requirements, Now};
+use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Now, Requirements};
 
 #[derive(Debug, Default)]
 struct Entry {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool_sets::SetId;
-use crate::types::{AgentId, Requirements, Offer};
+use crate::types::{AgentId, Offer, Requirements};
 
 /// The waiting agents, longest first: by their tools, then by their offer. No map or set in it is empty.
 #[derive(Debug, Default)]

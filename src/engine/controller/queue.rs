@@ -22,7 +22,7 @@ use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{
-    AgentId, Holdup, Label, Requirements, Now, Offer, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+    AgentId, Holdup, Label, Now, Offer, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
 };
 
 /// The tasks with equal requirements.
@@ -227,14 +227,14 @@ impl Queue {
     }
 
     /// An agent with this set is present.
-    pub(super) fn enter(&mut self, now: Now, set: SetId) {
+    pub(super) fn enter_set(&mut self, now: Now, set: SetId) {
         if self.sets.enter(set) {
             self.serve(now, set);
         }
     }
 
     /// An agent with this set is not present any more.
-    pub(super) fn leave(&mut self, now: Now, set: SetId) {
+    pub(super) fn leave_set(&mut self, now: Now, set: SetId) {
         if self.sets.leave(set) {
             self.open.remove(&set);
             for line in self.lines.values_mut() {

@@ -67,7 +67,8 @@ impl Controller {
     pub(super) fn retain(&mut self, now: Now) {
         for _ in 0..FAMILIES_PER_TURN {
             let over = self.retained.bytes > self.settings.keep_bytes_max;
-            let Some((until, root)) = self.retained.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
+            let Some((until, root)) =
+                self.retained.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
             else {
                 break;
             };

@@ -61,10 +61,10 @@ impl Controller {
         let queue = self.tasks.queue_mut();
         let set = queue.sets_mut().hold(set);
         // The new set comes first: tools in both sets stay available throughout.
-        queue.enter(now, set);
+        queue.enter_set(now, set);
         self.agents.set_tools(id, Tools { set, generation });
         if let Some(before) = before {
-            self.tasks.queue_mut().leave(now, before.set);
+            self.tasks.queue_mut().leave_set(now, before.set);
             self.tasks.queue_mut().sets_mut().release(before.set);
         }
     }
@@ -72,7 +72,7 @@ impl Controller {
     /// A lost agent is back, with its former tools.
     pub(super) fn tools_are_back(&mut self, now: Now, id: &AgentId) {
         if let Some(tools) = self.agents.get(id).and_then(|agent| agent.tools) {
-            self.tasks.queue_mut().enter(now, tools.set);
+            self.tasks.queue_mut().enter_set(now, tools.set);
         }
     }
 
@@ -80,7 +80,7 @@ impl Controller {
     pub(super) fn tools_are_lost(&mut self, now: Now, id: &AgentId) {
         let Some(agent) = self.agents.get(id).filter(|agent| agent.slot != Slot::Lost) else { return };
         if let Some(tools) = agent.tools {
-            self.tasks.queue_mut().leave(now, tools.set);
+            self.tasks.queue_mut().leave_set(now, tools.set);
         }
         self.forget_look(id);
     }

@@ -139,7 +139,11 @@ impl<K: Copy + Ord> Admission<K> {
         if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), connections) {
             return Decision::ReplaceHandshake(oldest);
         }
-        let idle = if is_crowd { self.longest_idle_of(now, machine, connections) } else { self.longest_idle(now, connections) };
+        let idle = if is_crowd {
+            self.longest_idle_of(now, machine, connections)
+        } else {
+            self.longest_idle(now, connections)
+        };
         idle.map_or(Decision::Refuse(count), Decision::ReplaceIdle)
     }
 

@@ -19,7 +19,7 @@ mod quota;
 mod redial;
 mod refusals;
 
-pub use admission::{Admission, ConnectionLimits, Decision, ConnectionTable, ConnectionInfo};
+pub use admission::{Admission, ConnectionInfo, ConnectionLimits, ConnectionTable, Decision};
 pub use budget::{BufferBudget, Share};
 pub use machines::Machine;
 pub use quota::SubscriptionQuota;

@@ -1,4 +1,4 @@
-//! Stories of a prompt worker on virtual time.
+//! Scenarios of a prompt worker on virtual time.
 
 #![cfg(test)]
 
@@ -25,7 +25,7 @@ fn settings() -> Settings {
 struct Story {
     worker: Worker,
     now: Now,
-    /// Whether results are kept at once.
+    /// Whether results are stored at once.
     keeps: bool,
 }
 
@@ -279,7 +279,7 @@ fn a_cut_connection_ends_the_command_and_its_end_comes_before_the_next_connectio
     story.does(&["Kill"]);
     story.passes(2 * SECOND);
     story.does(&["Kill"]);
-    // Whatever it exits with, the prompt is somebody else's by now.
+    // Whatever its exit code, the prompt belongs to another worker by now.
     story.exits(0);
     story.tree(false);
     story.does(&["discard", "Connect"]);
@@ -326,7 +326,7 @@ fn a_stop_after_the_end_of_the_command_still_reports_it() {
     story.does(&["keep Done", "DONE r1.txt", "LEAVE", "close", "Stopped"]);
 }
 
-/// A story whose results are being written.
+/// A scenario whose results are being written.
 fn keeping() -> Story {
     let mut story = Story::running(settings());
     story.keeps = false;
@@ -493,7 +493,7 @@ fn a_refusal_ends_the_worker_with_its_reason() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: the invariants hold, no two runs overlap, and each has one end.
+    /// Events in any order: the invariants hold, no two runs overlap, and each run ends once.
     #[test]
     fn any_order_of_events_keeps_the_invariants(events in prop::collection::vec((0..13_u8, 0..40_u64), 0..200)) {
         let mut story = Story::new(settings());

@@ -1,4 +1,4 @@
-//! The mechanism CURVE (RFC 25 and 26): who the peer is, and boxes that only the two of us can open.
+//! The mechanism CURVE (RFC 25 and 26): the identity of the peer, and boxes that only the two sides can open.
 //!
 //! ```text
 //! client                                   server
@@ -9,8 +9,8 @@
 //!   | <=== MESSAGE: C' and S' only ========> |
 //! ```
 //!
-//! C and S are the keys that last, C' and S' those of this connection. The cookie serves a server that forgets a client between
-//! its two commands; this one does not, so its cookie is random bytes that must come back.
+//! C and S are the long-term keys, C' and S' those of this connection. The cookie is for a server that forgets a client
+//! between its two commands. This server does not, so its cookie is random bytes that must come back.
 
 use std::sync::Arc;
 
@@ -33,30 +33,30 @@ const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 const COOKIE_BYTES: usize = 96;
 const VOUCH_BYTES: usize = 16 + TAG_BYTES + 2 * KEY_BYTES;
-/// Version 1.0, and room so that a WELCOME is never longer than the HELLO that asked for it.
+/// Version 1.0, and padding so that a WELCOME is never longer than the HELLO that asked for it.
 const HELLO_HEAD: [u8; 74] = {
     let mut head = [0; 74];
     head[0] = 1;
     head
 };
-/// What the box of a HELLO holds.
+/// The content of the box in a HELLO.
 const PROOF: [u8; 64] = [0; 64];
-/// The reason of an ERROR that means to libzmq: your key is not wanted.
+/// The reason in an ERROR that tells libzmq that its key is not authorised.
 const UNAUTHORISED: &str = "400";
 
-/// What has come of a handshake.
+/// The result of a handshake.
 pub(super) struct Secured {
     pub(super) kind: Kind,
     pub(super) session: Session,
     pub(super) key: PublicKey,
 }
 
-/// What opens and seals the boxes between a peer and us.
+/// The box between a peer and us.
 fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
     SalsaBox::new(&crypto_box::PublicKey::from_bytes(*theirs.as_bytes()), &ours.secret)
 }
 
-/// Opens a box of ours.
+/// Opens a box with a nonce.
 fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
     let wrong = DisconnectReason::Keys("a box cannot be opened");
     let (tag, text) = sealed.split_at_checked(TAG_BYTES).ok_or_else(|| wrong.clone())?;
@@ -75,7 +75,7 @@ fn seal(with: &SalsaBox, nonce: [u8; 24], text: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// A nonce of a purpose and a number that grows.
+/// A nonce made of a purpose and an increasing number.
 fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(&purpose);
@@ -83,7 +83,7 @@ fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
     nonce
 }
 
-/// A nonce of a purpose and random bytes.
+/// A nonce made of a purpose and random bytes.
 fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(&purpose);
@@ -91,14 +91,14 @@ fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     nonce
 }
 
-/// Takes a fixed part off a command.
+/// Takes a part of fixed length from a command.
 fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], DisconnectReason> {
     let (part, rest) = data.split_first_chunk().ok_or(DisconnectReason::Protocol("a command of CURVE is cut short"))?;
     *data = rest;
     Ok(*part)
 }
 
-/// Reads an ERROR, or refuses a command that comes at the wrong time.
+/// Reads an ERROR, or refuses an unexpected command.
 fn unexpected(name: &[u8], data: &[u8]) -> DisconnectReason {
     if name == ERROR {
         DisconnectReason::Refused(command::error_reason(data))
@@ -118,7 +118,7 @@ fn bytes<const COUNT: usize>(random: &mut StdRng) -> [u8; COUNT] {
 pub(super) struct CurveServer {
     keys: Arc<ServerKeys>,
     random: StdRng,
-    /// After the HELLO.
+    /// Set after the HELLO.
     greeted: Option<Greeted>,
 }
 
@@ -134,7 +134,12 @@ impl CurveServer {
         Self { keys, random: StdRng::from_seed(seed), greeted: None }
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, DisconnectReason> {
+    pub(super) fn handle(
+        &mut self,
+        ours: Kind,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.greeted.take()) {
             ((HELLO, data), None) => self.hello(data, out).map(|()| None),
             ((INITIATE, data), Some(greeted)) => self.initiate(ours, &greeted, data, out).map(Some),
@@ -204,7 +209,7 @@ pub(super) struct CurveClient {
     keys: Arc<ClientKeys>,
     random: StdRng,
     transient: KeyPair,
-    /// S', after the WELCOME.
+    /// S', set after the WELCOME.
     welcomed: Option<PublicKey>,
 }
 
@@ -222,7 +227,12 @@ impl CurveClient {
         command::write(out, HELLO, &[&HELLO_HEAD, self.transient.public.as_bytes(), &number, &proof]);
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, DisconnectReason> {
+    pub(super) fn handle(
+        &mut self,
+        ours: Kind,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.welcomed) {
             ((WELCOME, data), None) => self.welcome(ours, data, out).map(|()| None),
             ((READY, data), Some(server)) => self.ready(ours, server, data).map(Some),

@@ -1,6 +1,7 @@
 //! Frames: a flag byte, a length of 1 or 8 bytes, a body.
 //!
-//! The reader takes any split of the stream: a header gathers in nine bytes, a body in the buffer that leaves with the frame.
+//! The reader accepts any split of the stream: a header is collected in nine bytes, a body in the buffer that becomes the
+//! frame.
 
 use super::DisconnectReason;
 
@@ -18,7 +19,7 @@ pub(super) struct Frame {
     pub(super) body: Vec<u8>,
 }
 
-/// What a frame may have, at the place where it comes.
+/// The limits of a frame at its place in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub(super) command_bytes: usize,
@@ -30,13 +31,13 @@ pub(super) struct Allowance {
 pub(super) struct FrameReader {
     header: [u8; HEADER_BYTES_MAX],
     have: usize,
-    /// Of the body, once the header is complete.
+    /// Missing bytes of the body, once the header is complete.
     missing: Option<usize>,
     body: Vec<u8>,
 }
 
 impl FrameReader {
-    /// Takes one frame, or what there is of it, off the input; `None` while something is missing.
+    /// Reads one frame, or the available part of it, from the input; `None` while it is incomplete.
     pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, DisconnectReason> {
         let missing = match self.missing {
             Some(missing) => missing,
@@ -47,7 +48,7 @@ impl FrameReader {
         };
         let (now, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
-        // It grows with what has come: an announced length reserves nothing.
+        // It grows with the received bytes: an announced length reserves nothing.
         self.body.extend_from_slice(now);
         if now.len() < missing {
             self.missing = Some(missing - now.len());
@@ -59,7 +60,7 @@ impl FrameReader {
         Ok(Some(Frame { is_command: flags & COMMAND != 0, has_more: flags & MORE != 0, body }))
     }
 
-    /// Bytes that an unfinished frame holds.
+    /// Bytes of an incomplete frame.
     pub(super) const fn held(&self) -> usize {
         self.body.capacity()
     }

@@ -1,4 +1,4 @@
-//! Traffic under CURVE: each frame, a command too, is the box of a frame of ours.
+//! Traffic under CURVE: each frame, including commands, is the box of an inner frame.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ const TAG: std::ops::Range<usize> = 16..32;
 /// Bytes that a box adds to a frame: the name, the number, the tag, the flags.
 pub(super) const OVERHEAD_BYTES: usize = 33;
 
-/// The flags inside a box; they are not those of a frame.
+/// The flags inside a box; they differ from those of a frame.
 const BOXED_MORE: u8 = 1;
 const BOXED_COMMAND: u8 = 2;
 
@@ -23,7 +23,7 @@ pub(super) struct Session {
     with: SalsaBox,
     ours: [u8; 16],
     theirs: [u8; 16],
-    /// The numbers that were used last. They grow, so that nothing can be said twice.
+    /// The last used numbers. They increase, so that no message can be replayed.
     sent: u64,
     heard: u64,
 }
@@ -39,7 +39,7 @@ impl Session {
         Self { with, ours, theirs, sent, heard }
     }
 
-    /// Writes a frame in its box.
+    /// Writes a frame in a box.
     pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, flags: u8, body: &[u8]) {
         self.sent += 1;
         let number = self.sent.to_be_bytes();
@@ -59,7 +59,7 @@ impl Session {
         }
     }
 
-    /// Opens the box that came as a frame.
+    /// Opens the box in a frame.
     pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, DisconnectReason> {
         let mut body = frame.body;
         if body.len() < OVERHEAD_BYTES || !body.starts_with(MESSAGE) {

@@ -34,7 +34,7 @@ fn secured(kind: Kind, security: Security, seed: u8) -> Connection {
     Connection::new(at(Duration::ZERO), Settings { kind, limits: limits(), security }, [seed; 32])
 }
 
-/// Everything that comes of some bytes, and how it ended.
+/// All events that result from some bytes, and the reason for the end.
 fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<DisconnectReason>) {
     let mut events = Vec::new();
     loop {
@@ -52,7 +52,7 @@ fn take(connection: &mut Connection) -> Vec<u8> {
     bytes
 }
 
-/// Carries bytes to and fro until both are silent.
+/// Carries bytes back and forth until both sides are silent.
 fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Event>) {
     let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
     while !(one.output().is_empty() && other.output().is_empty()) {
@@ -66,7 +66,7 @@ fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Ev
     (of_one, of_other)
 }
 
-/// What a peer of this kind sends up to the end of the handshake.
+/// The bytes of a peer of this kind up to the end of the handshake.
 fn opening(kind: Kind) -> Vec<u8> {
     let mut bytes = greeting::greeting("NULL", false).to_vec();
     handshake::Handshake::Null.begin(kind, &mut bytes);
@@ -107,7 +107,7 @@ fn two_of_us_shake_hands_and_talk() {
     assert_eq!(of_server, [Event::Message(owned(&[b"", &long])), Event::Message(owned(&[b"x"]))]);
 }
 
-/// Also a stranger gets no more than the signature.
+/// A stranger also gets no more than the signature.
 #[test]
 fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
     let settings = || Settings { kind: Kind::Router, limits: limits(), security: Security::Null };
@@ -123,13 +123,16 @@ fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
     let mut server = accepted();
     assert_eq!(feed(&mut server, b"GET"), (vec![], Some(DisconnectReason::NotZmtp)));
     assert_eq!(take(&mut server), greeting[..10]);
-    // Who speaks ZMTP, but not so, can see why it is closed.
+    // A peer that speaks another form of ZMTP can see why it is disconnected.
     let mut server = accepted();
-    assert!(matches!(feed(&mut server, &greeting::greeting("PLAIN", false)).1, Some(DisconnectReason::Mechanism { .. })));
+    assert!(matches!(
+        feed(&mut server, &greeting::greeting("PLAIN", false)).1,
+        Some(DisconnectReason::Mechanism { .. })
+    ));
     assert_eq!(take(&mut server), greeting);
 }
 
-/// Nothing waits for a peer whose greeting comes byte by byte: it is not one that does not read.
+/// No output waits for a peer whose greeting comes byte by byte: it does not count as a peer that does not read.
 #[test]
 fn a_slow_greeting_is_no_stall() {
     let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: std::collections::BTreeSet::new() };
@@ -287,7 +290,7 @@ fn the_ttl_of_a_ping_is_kept() {
 fn a_slow_handshake_ends() {
     let mut router = connection(Kind::Router);
     take(&mut router);
-    // A byte now and then is no excuse.
+    // An occasional byte is not enough.
     assert_eq!(router.handle_input(at(SECOND * 2), &mut &b"\xFF"[..]), Ok(None));
     assert_eq!(router.poll_timeout(), Some((at(SECOND * 3), Timer::Handshake)));
     assert_eq!(router.handle_timeout(at(SECOND * 3)), Err(DisconnectReason::SlowHandshake));
@@ -305,7 +308,7 @@ fn who_does_not_read_is_noticed() {
     }
     assert!(router.is_clogged());
     assert_eq!(router.send(at(SECOND), &[b"reply"]), Err(Full));
-    // One that reads slowly makes room, message by message, and is not stalled.
+    // A slow reader makes room, message by message, and does not count as stalled.
     router.handle_written(at(SECOND * 5), 7);
     router.send(at(SECOND * 6), &[b"reply"]).unwrap();
     router.handle_written(at(SECOND * 7), 3);
@@ -373,7 +376,7 @@ fn any_stream() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|parts| [opening(Kind::Dealer), parts.concat()].concat())
 }
 
-/// Cuts a stream into pieces at these places.
+/// Cuts a stream into pieces at these positions.
 fn pieces(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.sort_unstable();
@@ -417,7 +420,7 @@ proptest! {
         }
     }
 
-    /// The first events of a stream that is cut short are those of the whole one, and no harm is done.
+    /// The first events of a truncated stream are those of the whole one, without further effects.
     #[test]
     fn a_truncation_is_a_beginning(stream in any_stream(), end in any::<prop::sample::Index>()) {
         let whole = feed(&mut connection(Kind::Router), &stream).0;
@@ -454,7 +457,7 @@ fn keys() -> (Security, Security) {
 
 #[test]
 fn a_key_is_written_as_others_write_it() {
-    // The client of the manual of libzmq, zmq_curve(7).
+    // The client of the libzmq manual, zmq_curve(7).
     let pair = KeyPair::parse("D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs").unwrap();
     assert_eq!(pair.public().to_string(), "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID");
     assert_eq!(PublicKey::parse(&pair.public().to_string()), Ok(pair.public()));
@@ -489,9 +492,10 @@ fn wrong_keys_do_not_get_in() {
     let (server, Security::CurveClient(known)) = keys() else { panic!() };
     let unknown = ClientKeys { pair: stranger.clone(), ..ClientKeys::clone(&known) };
     let mistaken = ClientKeys { server: stranger.public(), ..ClientKeys::clone(&known) };
-    for (client, expected) in
-        [(unknown, DisconnectReason::Unauthorised(stranger.public().to_string())), (mistaken, DisconnectReason::Keys("a box cannot be opened"))]
-    {
+    for (client, expected) in [
+        (unknown, DisconnectReason::Unauthorised(stranger.public().to_string())),
+        (mistaken, DisconnectReason::Keys("a box cannot be opened")),
+    ] {
         let mut client = secured(Kind::Dealer, Security::CurveClient(client.into()), 3);
         let mut server = secured(Kind::Router, server.clone(), 4);
         let reason = std::iter::repeat_with(|| {
@@ -507,7 +511,7 @@ fn wrong_keys_do_not_get_in() {
     assert_eq!(reason, Some(DisconnectReason::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
 }
 
-/// RFC 26: the server looks at each field of a HELLO.
+/// RFC 26: the server checks each field of a HELLO.
 #[test]
 fn a_malformed_hello_is_refused() {
     let hello = |change: fn(&mut Vec<u8>)| {
@@ -536,7 +540,7 @@ fn a_malformed_hello_is_refused() {
     }
 }
 
-/// What the client makes of a server that closes: after the first command of CURVE, and at no other time.
+/// The client's conclusion from a server that closes: after the first CURVE command, and at no other time.
 #[test]
 fn a_close_instead_of_a_welcome_tells_of_another_key() {
     let (server, client) = keys();
@@ -574,7 +578,7 @@ fn boxes_are_bounded_and_not_taken_twice() {
 const COMMAND_MAX_BOXED: usize = command::COMMAND_BYTES_MAX + 33;
 
 proptest! {
-    /// A byte that is changed on its way, or a stream that is split, anywhere in a secured conversation.
+    /// A byte that is changed on the way, or a split of the stream, anywhere in a secured conversation.
     #[test]
     fn a_changed_byte_is_noticed(place in any::<prop::sample::Index>(), change in 1..=255_u8, byte_by_byte in any::<bool>()) {
         let (server, client) = keys();

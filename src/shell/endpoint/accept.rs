@@ -9,7 +9,7 @@ use slotmap::SlotMap;
 use super::peer::Peer;
 use super::reactor::{Endpoint, KEYS_KEY, PeerId};
 use super::stream::{Listener, Stream};
-use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, ConnectionTable, ConnectionInfo, Refusals};
+use crate::engine::endpoint::{Admission, ConnectionInfo, ConnectionLimits, ConnectionTable, Decision, Refusals};
 use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security, Settings};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;

@@ -39,11 +39,15 @@ impl Denial {
     pub(super) fn of(reason: &DisconnectReason, security: &Security) -> Option<Self> {
         match (security, reason) {
             (Security::Null, DisconnectReason::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),
-            (Security::CurveClient(_), DisconnectReason::Mechanism { theirs, .. }) if theirs == "NULL" => Some(Self::KeyUnused),
+            (Security::CurveClient(_), DisconnectReason::Mechanism { theirs, .. }) if theirs == "NULL" => {
+                Some(Self::KeyUnused)
+            }
             (Security::CurveClient(keys), DisconnectReason::Refused(why)) if why == UNAUTHORISED => {
                 Some(Self::KeyRefused(keys.pair.public()))
             }
-            (Security::CurveClient(keys), DisconnectReason::Unanswered | DisconnectReason::Keys(_)) => Some(Self::OtherController(keys.server)),
+            (Security::CurveClient(keys), DisconnectReason::Unanswered | DisconnectReason::Keys(_)) => {
+                Some(Self::OtherController(keys.server))
+            }
             _ => None,
         }
     }

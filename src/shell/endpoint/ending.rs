@@ -94,8 +94,12 @@ impl Endpoint {
 const fn remedy(reason: &DisconnectReason) -> &'static str {
     match reason {
         DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR lets it in",
-        DisconnectReason::Keys(_) => "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller",
-        DisconnectReason::Mechanism { .. } => "; either both sides have the CURVE keys of the configuration, or neither",
+        DisconnectReason::Keys(_) => {
+            "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller"
+        }
+        DisconnectReason::Mechanism { .. } => {
+            "; either both sides have the CURVE keys of the configuration, or neither"
+        }
         _ => "",
     }
 }

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
 use super::denial::Denial;
-use super::redialer::{Redialer, LinkSettings};
 use super::reactor::Tag;
+use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::transport::{Link, SocketError};
 use crate::types::Mono;

@@ -160,7 +160,10 @@ impl OwnPorts {
         let mut outcome = Ok(());
         self.change(peer, |asked| outcome = asked.add(prefix, max));
         if outcome.is_err() {
-            self.endpoint.disconnect(peer, &DisconnectReason::Protocol("it subscribes too often, or to a prefix that is too long"));
+            self.endpoint.disconnect(
+                peer,
+                &DisconnectReason::Protocol("it subscribes too often, or to a prefix that is too long"),
+            );
         }
     }
 

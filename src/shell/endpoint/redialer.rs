@@ -52,8 +52,11 @@ impl Redialer {
             Ok(Target { address, kind: *kind, redial: Redial::new(now, settings.reconnect_interval_max) })
         };
         let targets: Vec<Target> = addresses.iter().map(target).collect::<Result<_, SocketError>>()?;
-        let limits =
-            ConnectionLimits { connections_max: targets.len(), per_address_max: targets.len(), held_bytes_max: usize::MAX };
+        let limits = ConnectionLimits {
+            connections_max: targets.len(),
+            per_address_max: targets.len(),
+            held_bytes_max: usize::MAX,
+        };
         let endpoint = Endpoint::new(limits);
         let endpoint = endpoint.map_err(|source| SocketError::new("make a poller for", addresses[0].0, source))?;
         let mut all = Self { endpoint, targets, settings, denial: None };

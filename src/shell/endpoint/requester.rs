@@ -6,7 +6,7 @@
 use std::os::fd::BorrowedFd;
 
 use super::denial::Denial;
-use super::redialer::{Redialer, LinkSettings};
+use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
 use crate::shell::transport::SocketError;

@@ -20,9 +20,9 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
 
-use super::tree_scan::Pinned;
 use super::procfs::{ProcessId, pid_of};
 use super::sweep::{Ended, death_deadline};
+use super::tree_scan::Pinned;
 use crate::shell::clock;
 
 const PROCS: &str = "cgroup.procs";

@@ -34,7 +34,6 @@ mod cgroup;
 mod child;
 mod command;
 mod environment;
-mod tree_scan;
 mod procfs;
 mod record;
 mod run;
@@ -42,6 +41,7 @@ mod spawn;
 mod sweep;
 mod sys;
 mod tree;
+mod tree_scan;
 
 pub use brand::Brand;
 pub use child::{ChildExit, RunningChild};

@@ -9,9 +9,9 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal};
 
 use super::brand::Brand;
-use super::tree_scan::{TreeScan, Pinned};
 use super::procfs::{self, ProcessId, Stat};
 use super::record::TaskRun;
+use super::tree_scan::{Pinned, TreeScan};
 use crate::shell::clock;
 use crate::types::Mono;
 

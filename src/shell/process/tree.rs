@@ -9,9 +9,9 @@ use std::io;
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::tree_scan::TreeScan;
 use super::procfs::{ProcessId, Stat, visit_all};
 use super::sys::{self, Peek};
+use super::tree_scan::TreeScan;
 
 /// Orphans that one call reaps at the most, so that a tree that forks without end cannot hold the caller. SIGCHLD stays
 /// pending for what is left.

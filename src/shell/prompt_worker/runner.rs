@@ -174,7 +174,11 @@ impl Runner {
     }
 
     /// Begins to put the results in place; [`Self::finish`] follows.
-    pub(super) fn store_results(&self, folder: ResultFolder, worker: &str) -> io::Result<Background<Result<(), String>>> {
+    pub(super) fn store_results(
+        &self,
+        folder: ResultFolder,
+        worker: &str,
+    ) -> io::Result<Background<Result<(), String>>> {
         let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
         let outcome = match folder {

@@ -20,7 +20,9 @@ mod service;
 mod stop;
 mod turn;
 
-pub use ephemeral_dir::{Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned};
+pub use ephemeral_dir::{
+    Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned,
+};
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
 pub use stop::{StopError, Stopped, end_guest, stop};

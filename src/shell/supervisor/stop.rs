@@ -13,7 +13,7 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use ephemeral_dir::{EPHEMERAL_STATE, EPHEMERAL_WORK, EphemeralDir};
+use super::ephemeral_dir::{EPHEMERAL_STATE, EPHEMERAL_WORK, EphemeralDir};
 use super::{LOCK, MARK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
-use ephemeral_dir::{EphemeralDir, KeeperLock};
+use super::ephemeral_dir::{EphemeralDir, KeeperLock};
 use super::service::{self, Report, Service};
 use super::{LOCK, lease_of, stop_max};
 use crate::config::Config;

@@ -29,7 +29,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use copy::{Copier, CopyError};
-pub use snapshot::{ToolSnapshot, SnapshotFile, SnapshotFolder};
+pub use snapshot::{SnapshotFile, SnapshotFolder, ToolSnapshot};
 use source::Source;
 use store::{Entry, Store};
 

@@ -105,7 +105,7 @@ impl ToolsFolder {
     }
 
     /// Looks at the folder if that is due. True when the list has changed.
-    pub fn tend(&mut self, now: Now) -> bool {
+    pub fn check_if_due(&mut self, now: Now) -> bool {
         let noticed = self.deadline().is_some_and(|at| at <= now.mono);
         (noticed || now.mono >= self.looked + self.interval) && self.look(now, noticed)
     }

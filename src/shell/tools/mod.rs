@@ -17,7 +17,7 @@ mod scratch;
 mod section;
 
 pub use archive::{ArchiveError, Limits, Unpacked, unpack};
-pub use cache::{CacheError, Placed, ToolSnapshot, Size, ToolCache};
+pub use cache::{CacheError, Placed, Size, ToolCache, ToolSnapshot};
 pub use check::{CheckError, Checked, check};
 pub use create::{CreateError, create};
 pub use error::ToolError;

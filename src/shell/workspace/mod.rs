@@ -11,11 +11,11 @@
 //! A tool owns its folder and may have turned any name in it into anything. So everything is reached by the descriptor of the
 //! folder, no link is followed, and nothing is opened that could block.
 
-mod pinned_file;
-mod reusable_dir;
-mod own;
-mod remover;
 mod dir_pool;
+mod own;
+mod pinned_file;
+mod remover;
+mod reusable_dir;
 mod sys;
 mod tail;
 
@@ -29,14 +29,14 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
-pub use remover::{Remover, TrashRemainder};
 pub use dir_pool::DirPool;
+pub use remover::{Remover, TrashRemainder};
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 
-use pinned_file::{PinnedFile, NotReusable};
-use reusable_dir::{ReusableDir, OwnFile};
 use own::{move_to_trash, restore_mode};
+use pinned_file::{NotReusable, PinnedFile};
+use reusable_dir::{OwnFile, ReusableDir};
 
 use crate::shell::removal::{self, Progress};
 use crate::shell::tools::ToolSnapshot;

@@ -18,9 +18,9 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
 use rustix::io::Errno;
 
-use super::pinned_file::{PinnedFile, NotReusable};
+use super::pinned_file::{NotReusable, PinnedFile};
 use crate::shell::removal::{self, Budget};
-use crate::shell::tools::{ToolSnapshot, RUN_SCRIPT};
+use crate::shell::tools::{RUN_SCRIPT, ToolSnapshot};
 use crate::types::Wall;
 
 /// Entries that are removed to make a folder fit for the next task. A tool that leaves more is worth a fresh one.
@@ -167,7 +167,11 @@ impl ReusableDir {
     ///
     /// # Errors
     /// [`NotReusable`], when this folder cannot be used twice; it is good for one run all the same.
-    pub(super) fn new(folder: BorrowedFd<'_>, own: &mut [OwnFile], snapshot: &Arc<ToolSnapshot>) -> Result<Self, NotReusable> {
+    pub(super) fn new(
+        folder: BorrowedFd<'_>,
+        own: &mut [OwnFile],
+        snapshot: &Arc<ToolSnapshot>,
+    ) -> Result<Self, NotReusable> {
         for file in own {
             file.pinned.note()?;
         }

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::simulated_agents::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::row::{Measured, Unit};
+use crate::simulated_agents::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::{Bench, BenchError, meter};
 use llts::shell::limits::raise_descriptor_limit;
 

@@ -7,7 +7,7 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::{each, percentile};
 use crate::service::Service;
-use crate::{Bench, BenchError, simulated_agents, meter};
+use crate::{Bench, BenchError, meter, simulated_agents};
 use llts::config::Transport;
 use llts::protocol::client::{self, Submission};
 use llts::shell::signals::Signals;

@@ -6,7 +6,7 @@ use crate::protocol::Refusal;
 use crate::protocol::reply::Reply;
 use crate::protocol::request;
 use crate::protocol::task::Filter;
-use crate::types::{AgentId, Holdup, BlockedAgent, Requirements, Now, Phase, TaskId, ToolName};
+use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
 
 impl Controller {
     /// Explains the present state of a task.

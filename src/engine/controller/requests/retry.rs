@@ -15,7 +15,9 @@ impl Controller {
             return not_allowed(format!("task {task} has not finished; only a finished task can be retried"));
         };
         if let Some(at) = record.policy.end_before.filter(|at| *at <= now.wall) {
-            return not_allowed(format!("the end-before time of task {task} was {at}; submit it again with a later one"));
+            return not_allowed(format!(
+                "the end-before time of task {task} was {at}; submit it again with a later one"
+            ));
         }
         if let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent))
             && parent.gets_no_children()

@@ -6,7 +6,7 @@ use crate::engine::controller::Controller;
 use crate::protocol::reply::Reply;
 use crate::protocol::request::{Parent, Submit};
 use crate::protocol::{Code, Refusal, code, task, words};
-use crate::types::{Acknowledgement, Counts, Requirements, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use crate::types::{Acknowledgement, Counts, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
     pub(super) fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
@@ -26,7 +26,8 @@ impl Controller {
         }
         if !submit.unknown.is_empty() {
             let unknown = submit.unknown.join(", ");
-            warnings.push(format!("this controller does not know the field {unknown}; it became a parameter of the task"));
+            warnings
+                .push(format!("this controller does not know the field {unknown}; it became a parameter of the task"));
         }
         let parent = self.parent(&submit)?;
         let id = self.new_id(now.wall);

@@ -43,7 +43,7 @@ fn too_many_tools_are_every_tool() {
     assert_eq!(folder.tools().to_string(), "*,-x");
     fs::write(dir.path().join("x.tar.gz"), "").unwrap();
     folder.notice();
-    assert!(folder.tend(later(clock::now(), PAUSE)));
+    assert!(folder.check_if_due(later(clock::now(), PAUSE)));
     assert_eq!(*folder.tools(), ToolSet::every());
 }
 
@@ -53,13 +53,13 @@ fn a_change_is_seen_with_a_notice_or_with_the_next_heartbeat() {
     let mut folder = folder(dir.path());
     let start = clock::now();
     fs::write(dir.path().join("a.tar.gz"), "").unwrap();
-    folder.tend(start);
+    folder.check_if_due(start);
     assert_eq!(folder.tools().to_string(), "", "nothing says that it has come");
     folder.notice();
-    folder.tend(later(start, PAUSE));
+    folder.check_if_due(later(start, PAUSE));
     assert_eq!(folder.tools().to_string(), "a");
     fs::remove_file(dir.path().join("a.tar.gz")).unwrap();
-    folder.tend(later(start, PAUSE + INTERVAL));
+    folder.check_if_due(later(start, PAUSE + INTERVAL));
     assert_eq!(folder.tools().to_string(), "");
 }
 
@@ -81,7 +81,7 @@ fn a_folder_may_come_later_and_go() {
     let mut now = clock::now();
     let mut look = |folder: &mut ToolsFolder| {
         now = later(now, INTERVAL);
-        folder.tend(now);
+        folder.check_if_due(now);
         folder.tools().to_string()
     };
     assert_eq!(look(&mut folder), "");

@@ -495,7 +495,8 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
     }
     assert!(!site.task().1);
-    let kept: Vec<_> = site.dir_pool.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
+    let kept: Vec<_> =
+        site.dir_pool.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
     assert_eq!((kept[0].as_str(), kept.len()), ("tool-1", SPARES_MAX));
 }
 
