@@ -393,7 +393,7 @@ fn a_program_that_cannot_run_is_explained() {
             ),
             (
                 |path| fs::write(path, "#!/etc/passwd\n").unwrap(),
-                "run.sh may not be executed: \"#!/etc/passwd\" is no executable program, or the file system is mounted noexec",
+                "run.sh may not be executed: \"#!/etc/passwd\" is not an executable program, or the file system is mounted noexec",
             ),
         ];
         for (make, sentence) in cases {

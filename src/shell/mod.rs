@@ -1,4 +1,4 @@
-//! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
+//! All I/O: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
 pub mod background;

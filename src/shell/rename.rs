@@ -69,7 +69,7 @@ fn copy(from: &Path, to: &PathBuf) -> io::Result<()> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
     let mut source = File::options().read(true).custom_flags(flags).open(from)?;
     if !source.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no regular file", from.display())));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not a regular file", from.display())));
     }
     let mut target = File::create_new(to)?;
     io::copy(&mut source, &mut target)?;

@@ -55,7 +55,7 @@ fn a_key_file_that_is_missing_or_open_to_others_is_a_mistake_of_the_configuratio
         [(client, &as_client[..], "agent.key"), (server, &["up 1", "controller"], "server.key")]
     {
         chmod(name, 0o644);
-        let expected = format!("{name} holds a secret key and others may read it (mode 644); say `chmod 600 {name}`");
+        let expected = format!("{name} holds a secret key and others can read it (mode 644); run `chmod 600 {name}`");
         refused(config, commands, &expected);
         chmod(name, 0o600);
         fs::rename(sandbox.path(name), sandbox.path("away")).unwrap();

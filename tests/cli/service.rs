@@ -203,11 +203,11 @@ fn what_stands_in_the_place_of_a_socket_is_named_at_once_and_stays() {
             assert_eq!(sandbox.processes(), []);
         };
         std::fs::write(&path, "precious").unwrap();
-        refused("the file there is no socket");
+        refused("the file there is not a socket");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
         std::fs::remove_file(&path).unwrap();
         std::fs::create_dir(&path).unwrap();
-        refused("the file there is no socket");
+        refused("the file there is not a socket");
         std::fs::remove_dir(&path).unwrap();
         let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
         refused("a process listens there");

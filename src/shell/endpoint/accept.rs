@@ -1,4 +1,4 @@
-//! Who is let in: listeners, and how many places there are.
+//! Accepting connections: listeners, and the number of places.
 
 use std::io;
 use std::net::IpAddr;
@@ -15,23 +15,23 @@ use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
 use crate::types::{Mono, Neighbourhood};
 
-/// Connections taken in one turn, of each listener.
+/// Connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
 
-/// How often the keys are looked at without news of them: what happens on another machine is no news here.
+/// How often the keys are checked without an event: changes on another machine cause no event here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What has become of connections.
+/// Counters of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// They had a place.
+    /// Accepted connections.
     pub accepted: u64,
-    /// There was no place, or no descriptor.
+    /// Refused connections: no place, or no descriptor.
     pub refused: u64,
-    /// They were closed by us.
+    /// Connections that we have closed for a reason.
     pub disconnected: u64,
 }
 
@@ -41,11 +41,11 @@ pub(super) struct Accepting {
     pub(super) admission: Admission<PeerId>,
     pub(super) refusals: Refusals,
     resumes_at: Option<Mono>,
-    /// Who may come in to the listeners with CURVE.
+    /// The keys that listeners with CURVE accept.
     keys: Option<KeyFolder>,
-    /// Something has happened to the keys.
+    /// Whether an event on the keys is pending.
     keys_have_news: bool,
-    /// When to look at the keys without news of them.
+    /// When to check the keys without an event.
     look_at: Mono,
     pub(super) counts: Counts,
 }
@@ -54,7 +54,7 @@ pub(super) struct Accepting {
 struct Listening {
     listener: Listener,
     settings: Settings,
-    /// Somebody may be waiting.
+    /// Whether connections may be waiting.
     has_callers: bool,
 }
 
@@ -91,7 +91,7 @@ impl Accepting {
         self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
     }
 
-    /// When there is something to do although there is no news.
+    /// The next time-out of the listeners and keys.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         let look_at = self.keys.as_ref().map(|_| self.look_at);
         self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
@@ -101,7 +101,7 @@ impl Accepting {
         self.keys_have_news = true;
     }
 
-    /// Whether the key of a peer is known, at this moment.
+    /// Whether the key of a peer is authorised at present.
     pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
         let keys = self.keys.as_ref().map(KeyFolder::keys);
         keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
@@ -109,7 +109,7 @@ impl Accepting {
 }
 
 impl Endpoint {
-    /// Whether a connection more could be taken.
+    /// Whether one more connection could be accepted.
     pub(super) fn has_place(&mut self) -> bool {
         self.accepting.admission.has_place(self.now, &mut self.peers)
     }
@@ -129,7 +129,7 @@ impl Endpoint {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.accepting.listeners[tag].has_callers = false;
                     }
-                    // One that has gone while it waited; the next one may be there.
+                    // It has gone while it waited; the next one may be there.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
                         log::warn!("cannot take a connection: {error}; trying again in {REST:?}");
@@ -142,7 +142,8 @@ impl Endpoint {
         }
     }
 
-    /// Lets in whose key is there, and nobody whose key has gone, from a second after it came or went at the latest.
+    /// Accepts the authorised keys of the folder. A change takes effect within a second, and closes the connections of
+    /// removed keys.
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         let watched = keys.news().map(|news| self.poller.add(news, KEYS_KEY, false));
         if let Some(Err(error)) = watched {
@@ -151,7 +152,7 @@ impl Endpoint {
         self.accepting.keys = Some(keys);
     }
 
-    /// Ends the connections of those whose key is not there any more.
+    /// Closes the connections whose key is not authorised any more.
     pub(super) fn look_at_keys(&mut self) {
         let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
@@ -176,11 +177,11 @@ impl Endpoint {
         }
     }
 
-    /// Ends a connection whose key has been taken away.
+    /// Closes a connection whose key has been removed.
     pub(super) fn revoke(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
         let from = self.peers.get(id).map(Peer::origin).unwrap_or_default();
-        log::info!("a connection {from} ends: its key {key} has been taken away");
+        log::info!("closing a connection {from}: its key {key} has been removed");
         self.disconnect(id, &DisconnectReason::Unauthorised(key));
     }
 

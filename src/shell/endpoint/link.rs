@@ -18,16 +18,16 @@ const BROADCASTS: Tag = 1;
 pub struct OwnLink {
     redialer: Redialer,
     prefixes: Vec<String>,
-    /// What was sent while nobody was there.
+    /// Messages sent without a connection.
     waiting: VecDeque<Vec<u8>>,
     answers: VecDeque<Vec<u8>>,
     broadcasts: VecDeque<Vec<u8>>,
-    /// Whether requests have got a connection since that was asked for.
+    /// Whether a connection for requests has been made since the last query.
     has_connected: bool,
 }
 
 impl OwnLink {
-    /// Begins to connect; whether anybody is there shows when an answer comes.
+    /// Begins to connect. The first answer shows whether the controller is there.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
@@ -40,7 +40,7 @@ impl OwnLink {
         Self::dial(rep_endpoint, Some(pub_endpoint), prefixes, settings)
     }
 
-    /// The same for a controller whose broadcasts need not be heard.
+    /// The same for a controller whose broadcasts are not needed.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -117,7 +117,7 @@ impl Link for OwnLink {
         if let Err(why) = self.redialer.endpoint.send(peer, &[Vec::new(), body]) {
             log::debug!("a message to the controller is lost: {why:?}");
         }
-        // At once: what the agent does next may take longer than a write.
+        // At once, because the next action of the agent may take longer than a write.
         self.redialer.endpoint.flush();
     }
 

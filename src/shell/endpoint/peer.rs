@@ -1,4 +1,4 @@
-//! One peer: its stream, its protocol, and where it stands in the lists of the endpoint.
+//! One peer: its stream, its protocol, and its position in the lists of the endpoint.
 
 use std::io;
 use std::net::IpAddr;
@@ -14,36 +14,36 @@ pub(super) struct Peer {
     pub(super) stream: Stream,
     pub(super) connection: Connection,
     pub(super) tag: Tag,
-    /// Of its machine, if it came in by a listener.
+    /// Address of its machine, if it was accepted by a listener.
     pub(super) address: Option<IpAddr>,
-    /// Its place among all connections, and whether it gives way.
+    /// The facts about it for admission.
     pub(super) info: ConnectionInfo,
-    /// Stands in the list of those to be read.
+    /// Whether it is in the list of peers to read from.
     pub(super) is_ready: bool,
-    /// Stands in the list of those to be written to.
+    /// Whether it is in the list of peers to write to.
     pub(super) is_unsent: bool,
-    /// When what waits for it is written although nothing more has come.
+    /// Latest time to write output that was held back for batching.
     pub(super) write_by: Option<Mono>,
-    /// The stream takes nothing at present; we are told when it does.
+    /// Whether the stream takes nothing at present; the poller reports when it does.
     pub(super) is_blocked: bool,
-    /// Not read until it has taken what waits for it.
+    /// Whether it is not read until it has taken its output.
     pub(super) is_held_back: bool,
-    /// It has sent its last byte: read until that comes.
+    /// Whether it has sent its last byte: it is read until that arrives.
     pub(super) has_ended: bool,
-    /// The deadline that stands in the table of timers.
+    /// The deadline in the table of timers.
     pub(super) armed: Option<Mono>,
-    /// What it makes us hold, as it was counted last.
+    /// The bytes that it makes us hold, as counted last.
     pub(super) share: Share,
 }
 
-/// What a read has brought.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// Nothing for the present.
+    /// Nothing at present.
     Nothing,
-    /// The stream is over; `None` when it ended in peace.
+    /// The stream has ended; `None` for an orderly end.
     Over(Option<io::Error>),
 }
 
@@ -66,7 +66,7 @@ impl Peer {
         }
     }
 
-    /// Notes that it has said something.
+    /// Updates its facts after an event.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
         match event {
             Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
@@ -75,7 +75,7 @@ impl Peer {
         }
     }
 
-    /// Where it comes from, for a log.
+    /// Its origin, for a log.
     pub(super) fn origin(&self) -> String {
         self.address.map_or_else(|| "of this machine's socket".to_owned(), |ip| format!("of {ip}"))
     }
@@ -89,7 +89,7 @@ impl Peer {
         }
     }
 
-    /// Writes what the stream takes.
+    /// Writes as much output as the stream takes.
     pub(super) fn write(&mut self, now: Mono) -> io::Result<()> {
         self.is_blocked = false;
         while !self.connection.output().is_empty() {

@@ -12,24 +12,24 @@ use crate::shell::clock;
 use crate::shell::transport::SocketError;
 use crate::types::Mono;
 
-/// What the other side may cost, and how it is looked for.
+/// Limits of the peer, and how to connect to it.
 #[derive(Clone, Debug)]
 pub struct LinkSettings {
-    /// The connection.
+    /// Limits of the connection.
     pub limits: Limits,
-    /// How it is secured.
+    /// Security of the connection.
     pub security: Security,
     /// The longest pause between two attempts to connect.
     pub reconnect_interval_max: Duration,
 }
 
-/// All lines of one loop, by the numbers of their targets.
+/// All targets of one loop, by number.
 #[derive(Debug)]
 pub(super) struct Redialer {
     pub(super) endpoint: Endpoint,
     targets: Vec<Target>,
     settings: LinkSettings,
-    /// Why the last attempt was turned away, until it is asked for or an attempt succeeds.
+    /// The reason of the last refusal, until it is queried or an attempt succeeds.
     denial: Option<Denial>,
 }
 
@@ -78,7 +78,7 @@ impl Redialer {
         }
     }
 
-    /// Waits, and dials who is due. Says which of `fds` are readable, and what has come of lines that are in use.
+    /// Waits, and dials due targets. Returns which of `fds` are readable, and the events of current connections.
     pub(super) fn wait(
         &mut self,
         now: Mono,
@@ -118,12 +118,12 @@ impl Redialer {
         }
     }
 
-    /// The peer of a line that is open.
+    /// The peer of a target with an open connection.
     pub(super) fn open(&self, tag: Tag) -> Option<PeerId> {
         self.targets[tag].redial.open()
     }
 
-    /// Why the other side turned us away, once for each attempt.
+    /// The reason of the last refusal, once per attempt.
     pub(super) const fn take_denial(&mut self) -> Option<Denial> {
         self.denial.take()
     }
@@ -139,7 +139,7 @@ impl Redialer {
         self.dial(now);
     }
 
-    /// Messages that may wait for one of them.
+    /// Maximum number of messages that may be queued for one target.
     pub(super) const fn queue_max(&self) -> usize {
         self.settings.limits.queue_messages_max
     }

@@ -1,7 +1,7 @@
 //! A client's connection: one request at a time, and its answer.
 //!
-//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an earlier
-//! request is not taken for that to the present one. A request that finds nobody waits until somebody is there.
+//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an
+//! earlier request is not mistaken for the answer to the present one. A request without a connection waits for one.
 
 use std::os::fd::BorrowedFd;
 
@@ -12,14 +12,14 @@ use crate::shell::clock;
 use crate::shell::transport::SocketError;
 use crate::types::Mono;
 
-/// What a wait for an answer has come to.
+/// The result of waiting for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The frames behind the delimiter.
+    /// The frames after the delimiter.
     Answer(Vec<Vec<u8>>),
     /// The other side will never answer.
     Denied(Denial),
-    /// The time is over.
+    /// The deadline has passed.
     Silence,
     /// The interrupt is readable.
     Interrupted,
@@ -30,7 +30,7 @@ pub enum Outcome {
 pub struct Requester {
     redialer: Redialer,
     number: u32,
-    /// The present request, until it has left.
+    /// The present request, until it has been sent.
     waiting: Option<Vec<u8>>,
 }
 
@@ -43,8 +43,8 @@ impl Requester {
         Ok(Self { redialer: Redialer::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
     }
 
-    /// Sends a request and waits for its answer, for `until` or until `interrupt` is readable. An earlier request without an
-    /// answer is forgotten.
+    /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier request
+    /// without an answer is dropped.
     pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);

@@ -1,4 +1,4 @@
-//! The changes of tasks, kept for a while and told to whoever asks from a number on.
+//! The changes of tasks, kept for a while, for clients that ask from a number on.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::types::TaskId;
 
-/// What a change costs beside its message.
+/// Cost of a change besides its message, in bytes.
 const EVENT_BYTES: usize = 96;
 
 /// One change of a task.
@@ -19,12 +19,12 @@ pub(super) struct Event {
     pub(super) message: Arc<str>,
 }
 
-/// The latest changes, within a bound of bytes. The oldest give way.
+/// The latest changes, within a bound of bytes. The oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Events {
     buffer: Mutex<EventBuffer>,
     bytes_max: usize,
-    /// Tells of a new one.
+    /// Notifies listeners of a new change.
     news: Notify,
 }
 
@@ -32,16 +32,16 @@ pub(super) struct Events {
 struct EventBuffer {
     events: VecDeque<Event>,
     bytes: usize,
-    /// The number of the latest change of all.
+    /// The number of the latest change.
     last: u64,
 }
 
-/// What there is from a number on.
+/// The changes from a number on.
 #[derive(Debug)]
 pub(super) enum After {
-    /// These come next; none so far when it is empty.
+    /// The next changes; empty if there are none yet.
     Events(Vec<Event>),
-    /// Some that come next are not kept any more; this is the first that is.
+    /// Some of the next changes have been dropped; this is the first one that is still kept.
     Gap(u64),
 }
 
@@ -51,7 +51,7 @@ impl Events {
     }
 
     fn buffer(&self) -> MutexGuard<'_, EventBuffer> {
-        // No code that holds it can panic half-way.
+        // No code that holds the lock can panic half-way.
         self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -90,7 +90,7 @@ impl Events {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
-            // From here on no news is missed.
+            // From here on no notification is missed.
             news.as_mut().enable();
             if self.last() > number {
                 return;

@@ -164,7 +164,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.signal(role, rustix::process::Signal::KILL);
             }
             Effect::Fence(role) => {
-                log::warn!("{role} does not end its run, whose lease is over: it is killed");
+                log::warn!("{role} does not end its run, whose lease has expired: it is killed");
                 self.signal(role, rustix::process::Signal::KILL);
             }
             Effect::EndOrphans => {
