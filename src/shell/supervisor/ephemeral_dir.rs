@@ -1,11 +1,12 @@
-//! The folder of a service that is hosted for the time of one command, and what is done about it when all its keepers were killed.
+//! The folder of an ephemeral service, and the cleanup after all of its keepers were killed.
 //!
-//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in the
-//! folder for as long as it lives. The kernel gives a lock back however its holder ends, and shows it to every process of the
-//! machine, also in another PID namespace. So a folder with a free lock has lost all three: no other process ends what is left of
-//! its service, and [`end_abandoned`] does.
+//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in
+//! the folder as long as it lives. The kernel releases a lock however its holder ends, and shows it to every process of the
+//! machine, even in another PID namespace. So a folder with a free lock has lost all three: no other process ends the
+//! remains of its service, and [`end_abandoned`] does.
 //!
-//! The file is filled by a holder of the lock, after the lock. A file without its text belongs to a command that is just starting.
+//! The file is filled by a holder of the lock, after locking. A file without its text belongs to a command that is just
+//! starting.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, TryLockError};
@@ -23,25 +24,25 @@ use crate::config::Config;
 use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
 
-/// What the folder of a guest is called at the beginning: nothing else is ever removed.
+/// Prefix of the folder's name: no other folder is ever removed.
 pub const EPHEMERAL_PREFIX: &str = "llts-run-";
 
-/// STATE_DIR of a guest, in its folder.
+/// STATE_DIR of the service, in its folder.
 pub const EPHEMERAL_STATE: &str = "state";
 
-/// AGENT_WORK_DIR of a guest, in its folder.
+/// AGENT_WORK_DIR of the service, in its folder.
 pub const EPHEMERAL_WORK: &str = "work";
 
-/// LOG_DIR of a guest, in its folder.
+/// LOG_DIR of the service, in its folder.
 pub const EPHEMERAL_LOG: &str = "log";
 
-/// The file that its keepers hold locks on.
+/// The file that the keepers lock.
 const LOCK_FILE: &CStr = c"keepers.lock";
 
 /// A longer text is not ours.
 const TEXT_BYTES_MAX: u64 = 16 * 1024;
 
-/// The permissions of a guest's folder. It may have the set-group-ID bit of the folder around it, too.
+/// The permissions of the folder. It may also have the set-group-ID bit of its parent.
 const PRIVATE: u32 = 0o700;
 
 /// The lock of one keeper. It holds until this is dropped or the process ends.
@@ -50,22 +51,22 @@ pub struct KeeperLock {
     _file: File,
 }
 
-/// Where the processes of a guest can be seen and signalled.
+/// Where the processes of the service can be seen and signalled.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Home {
     boot_id: String,
-    /// As `/proc/self/ns/pid` names it.
+    /// The link target of `/proc/self/ns/pid`.
     pid_namespace: String,
-    /// The folder itself. Processes of the guest carry it in their mark.
+    /// The folder itself. Processes of the service carry it in their mark.
     folder: PathBuf,
 }
 
-/// A guest without a keeper, and what was done about it.
+/// An ephemeral service without a keeper, and the result of the cleanup.
 #[derive(Debug)]
 pub struct Abandoned {
     /// Its folder.
     pub folder: PathBuf,
-    /// How many processes of it were ended; or why something of it is still there.
+    /// Number of processes that were ended; or why a part of it is still there.
     pub ended: Result<u32, String>,
 }
 
@@ -81,16 +82,16 @@ impl KeeperLock {
         Ok(Self { _file: file })
     }
 
-    /// Takes one lock more, as another keeper.
+    /// Takes one more lock, as another keeper.
     ///
     /// # Errors
-    /// When there is no such guest any more.
+    /// When the service does not exist any more.
     pub fn join(folder: &Path) -> io::Result<Self> {
         let path = lock_file(folder);
         let failed = |why: &str| io::Error::other(format!("{why} {}", path.display()));
         let file = options().open(&path).map_err(|error| failed(&format!("{error}:")))?;
         match file.try_lock_shared() {
-            // Whoever ends a guest removes the file under its lock.
+            // A process that ends the service removes the file under its lock.
             Ok(()) if file.metadata()?.nlink() > 0 => Ok(Self { _file: file }),
             Ok(()) | Err(TryLockError::WouldBlock) => Err(failed("its starter was killed, and another command ends")),
             Err(TryLockError::Error(error)) => Err(error),
@@ -115,15 +116,15 @@ impl Home {
         Ok(Self { boot_id: boot_id().to_owned(), pid_namespace, folder: folder.canonicalize()? })
     }
 
-    /// Whether the processes of a guest can be seen from here. Those of an earlier boot cannot be told from those of another
-    /// machine that shares the folder.
+    /// Whether the processes of the service can be seen from here. Those of an earlier boot cannot be told from those of
+    /// another machine that shares the folder.
     fn is_here(&self, folder: &Path) -> bool {
         !self.boot_id.is_empty() && Self::of(folder).is_ok_and(|here| here == *self)
     }
 }
 
-/// Ends the guests in TMPDIR that have lost their keepers, as the guard of each would have done, and removes their folders. A guest
-/// with a keeper is left alone, and so is one whose processes cannot be seen from here.
+/// Ends the ephemeral services in TMPDIR that have lost their keepers, as the guard of each would have done, and removes
+/// their folders. A service with a keeper is left alone, and so is one whose processes cannot be seen from here.
 #[must_use]
 pub fn end_abandoned(config: &Config) -> Vec<Abandoned> {
     std::path::absolute(std::env::temp_dir()).map_or_else(|_| Vec::new(), |base| end_abandoned_in(&base, config))
@@ -149,7 +150,7 @@ fn is_name(name: &OsStr) -> bool {
     name.as_bytes().starts_with(EPHEMERAL_PREFIX.as_bytes())
 }
 
-/// Opens a folder as the maker of a guest leaves it: ours, private, no link, and nothing mounted there.
+/// Opens a folder in the state that its maker leaves: ours, private, not a link, and not a mount point.
 fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
     let folder = removal::open_on_mount(parent.as_fd(), name).ok()?;
     let stat = rustix::fs::fstat(&folder).ok()?;
@@ -157,14 +158,14 @@ fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
     is_ours.then_some(folder)
 }
 
-/// Takes the lock of a guest that has no keeper, and keeps new ones out.
+/// Takes the lock of a service without keepers, and keeps new ones out.
 fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(openat(opened, LOCK_FILE, flags, Mode::empty()).ok()?);
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     let mut text = Vec::new();
     (&mut file).take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
-    // Read before the lock: an empty file must never be seen locked by whoever made it.
+    // Read before the lock is taken: a maker must never see its empty file locked.
     serde_json::from_slice::<Home>(&text).ok().filter(|home| home.is_here(folder))?;
     file.try_lock().ok()?;
     // Another command may have ended it since it was opened.
@@ -185,7 +186,7 @@ fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     Ok(ended)
 }
 
-/// The folder of a guest. It goes with the supervisor, or with the guard of the command.
+/// The folder of an ephemeral service. The supervisor, or the guard of the command, removes it.
 pub(super) struct EphemeralDir(PathBuf);
 
 impl EphemeralDir {
@@ -205,8 +206,8 @@ impl Drop for EphemeralDir {
     }
 }
 
-/// Removes everything but the lock, which tells [`end_abandoned`] that there is something left to do. What stays belongs to a tool that
-/// ran as another user, or is mounted there; the command names it.
+/// Removes everything but the lock, which shows [`end_abandoned`] that work is left. Remaining files belong to a tool that
+/// ran as another user, or are mounts; the command names the folder.
 fn empty(folder: &Path) -> bool {
     let Ok(top) = removal::open_uncovered(folder) else { return false };
     let entries = Dir::read_from(&top).into_iter().flatten().flatten();

@@ -1,17 +1,17 @@
-//! The service of one machine: a controller and its agents, each a process, started again when it dies.
+//! The service of one machine: a controller and its agents, each a process that is started again when it dies.
 //!
-//! [`supervise`] is the process that stays: one thread around one wait. [`launch`] starts such a process and waits until it
-//! says that the service is up; [`stop()`] ends it. One service runs per STATE_DIR: the supervisor holds its lock.
+//! [`supervise`] is the main loop: one thread around one wait. [`launch`] starts such a process and waits until it reports
+//! that the service is up; [`stop()`] ends it. One service runs per STATE_DIR: the supervisor holds its lock.
 //!
 //! | module | what it does |
 //! |---|---|
-//! | [`engine::supervisor`](crate::engine::supervisor) | decides whom to start and stop, and when |
-//! | [`turn`] | waits for events, tells them to the plan, does what it says |
-//! | [`child`] | one process: its start, its lines, its end |
-//! | [`service`] | `service.json`: what runs here, for `down` and for clients |
-//! | [`launch`] | starts a supervisor and hears its report |
+//! | [`engine::supervisor`](crate::engine::supervisor) | decides which processes to start and stop, and when |
+//! | [`turn`] | waits for events, reports them to the plan, carries out its effects |
+//! | [`child`] | one process: its start, its output lines, its end |
+//! | [`service`] | `service.json`: the running service, for `down` and for clients |
+//! | [`launch`] | starts a supervisor and reads its report |
 //! | [`stop()`] | ends the service of a STATE_DIR |
-//! | [`ephemeral_dir`] | the folder of a service that is hosted for one command, and its end when all its keepers were killed |
+//! | [`ephemeral_dir`] | the folder of an ephemeral service, and the cleanup after its keepers were killed |
 
 mod child;
 mod ephemeral_dir;

@@ -1,4 +1,4 @@
-//! Says whether a folder or an archive would run as a tool, and what in it looks like a mistake.
+//! Checks whether a folder or an archive would run as a tool, and reports likely mistakes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,7 +12,7 @@ use super::scratch::Scratch;
 use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
 use crate::types::{InvalidToolName, ToolName};
 
-/// How much of run.sh is looked at.
+/// Bytes of run.sh that are checked.
 const SCRIPT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A tool that an agent would accept.
@@ -24,7 +24,7 @@ pub struct Checked {
     pub entries: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// What would run, but perhaps not as meant. Each is a sentence without a full stop.
+    /// Likely mistakes that do not prevent a run. Each is a sentence without a full stop.
     pub warnings: Vec<String>,
 }
 
@@ -34,54 +34,54 @@ pub enum CheckError {
     /// Neither a folder nor a file named `.tar.gz`.
     #[error("{} is neither a folder nor a .tar.gz file", .path.display())]
     NotTool {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
     },
-    /// The name cannot name a tool.
+    /// The name is not a valid tool name.
     #[error("{}: {source}", .path.display())]
     Name {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// What is wrong with its name.
+        /// The defect of the name.
         source: InvalidToolName,
     },
     /// The folder cannot be packed.
     #[error("{source}")]
     Pack {
-        /// Why.
+        /// The reason.
         source: PackError,
     },
     /// An agent would refuse the archive.
     #[error("{}: {source}", .path.display())]
     Refused {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: ArchiveError,
     },
     /// run.sh cannot be started.
     #[error("{}: its run.sh {why}", .path.display())]
     Script {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// What is wrong, as the rest of the sentence.
+        /// The defect, as the rest of the sentence.
         why: &'static str,
     },
     /// The file system refused.
     #[error("cannot read {}: {source}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
-/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by really unpacking it, in a folder of its own under the
-/// system's folder for temporary files.
+/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by unpacking it, in a folder of its own under the system's
+/// folder for temporary files.
 ///
 /// # Errors
-/// What would make each run of the tool fail. What only looks wrong is in [`Checked::warnings`].
+/// Defects that would make each run of the tool fail. Likely mistakes are in [`Checked::warnings`].
 pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
     let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
@@ -123,7 +123,7 @@ fn not_executable(dir: &Path) -> Option<String> {
     (!executable).then(|| "run.sh is not executable; packing makes it so".to_owned())
 }
 
-/// Looks at the text of run.sh.
+/// Checks the text of run.sh.
 ///
 /// # Errors
 /// The rest of the sentence "its run.sh …".
@@ -132,7 +132,7 @@ fn check_script(script: &[u8]) -> Result<Vec<String>, &'static str> {
     if script.is_empty() {
         return Err("is empty");
     }
-    // A program that is only called run.sh needs no first line.
+    // A binary named run.sh needs no first line.
     if script.starts_with(b"\x7fELF") {
         return Ok(warnings);
     }

@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! Which folders are taken for those of an abandoned guest, and what happens to all others: nothing.
+//! Which folders count as those of an abandoned service; all others are left alone.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -26,7 +26,7 @@ fn abandoned(base: &Path) -> Vec<PathBuf> {
 fn a_guest_is_ended_when_its_last_keeper_is_gone() {
     let base = tempfile::tempdir().unwrap();
     let (folder, first) = guest(base.path(), "x");
-    // As where TMPDIR belongs to a group.
+    // As in a TMPDIR that belongs to a group.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o2700)).unwrap();
     let second = KeeperLock::join(&folder).unwrap();
     for keeper in [first, second] {
@@ -40,7 +40,7 @@ fn a_guest_is_ended_when_its_last_keeper_is_gone() {
     assert!(abandoned(base.path()).is_empty());
 }
 
-/// A supervisor or a guard that starts late, when its guest is being ended.
+/// A supervisor or a guard that starts late, while its service is being ended.
 #[test]
 fn no_keeper_joins_a_guest_that_is_being_ended() {
     let base = tempfile::tempdir().unwrap();
@@ -117,7 +117,7 @@ fn the_end_of_a_guest_follows_no_link_and_crosses_no_mount() {
         assert_eq!(abandoned(base.path()), [folder.as_path()]);
         assert!(!folder.exists());
         precious.is_untouched();
-        // The lock is out of sight: whether it has keepers cannot be told.
+        // The lock is hidden: whether there are keepers is unknown.
         let (covered, lock) = guest(base.path(), "y");
         drop(lock);
         bind(precious.path(), &covered);
