@@ -134,7 +134,7 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
         let said = sandbox.llts("up 1");
         assert_eq!(said.code, Some(1), "{key}: {said:?}");
         assert!(
-            said.err.contains(&format!("llts: {key} is {}, and it may be written by others", folder.display())),
+            said.err.contains(&format!("llts: {key} is {}, and it is writable by others", folder.display())),
             "{said:?}"
         );
         if key == "STATE_DIR" {
@@ -153,7 +153,7 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
     sandbox.ok("down");
 }
 
-/// Root can be anybody: what another user owns is used only if root was started in a folder of that user.
+/// Root can act as any user: a folder of another user is used only if root was started in a folder of that user.
 #[test]
 fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
     if !is_root() {

@@ -10,7 +10,7 @@ use crate::sandbox::{Said, Sandbox, eventually, names, namespace};
 #[track_caller]
 fn is_unkept(said: &Said) -> String {
     assert_eq!(said.code, Some(1), "{said:?}");
-    let (_, rest) = said.err.split_once("cannot keep the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
+    let (_, rest) = said.err.split_once("cannot store the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
     assert!(rest.contains("given back"), "{said:?}");
     let (_, rest) = rest.split_once("its output is in ").unwrap_or_else(|| panic!("{said:?}"));
     rest.split_once(';').unwrap_or_else(|| panic!("{said:?}")).0.to_owned()

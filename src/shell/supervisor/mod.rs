@@ -34,46 +34,46 @@ use std::time::Duration;
 use crate::config::Config;
 use crate::shell::lock::{Holder, StateLock};
 
-/// More agents than this on one machine is a slip of the finger.
+/// The maximum number of agents on one machine; a larger number is taken for a typing error.
 pub const AGENTS_MAX: u16 = 1000;
 
 /// The name of the lock in STATE_DIR.
 const LOCK: &str = "service";
 
-/// Variable by which every process of a service is known, whatever it does: what is left of a supervisor that was killed is
-/// found by it. Its name keeps a client that a tool starts from taking it for a key.
+/// The environment variable that marks every process of a service. After a supervisor was killed, its remaining processes
+/// are found by this mark. Its prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration key.
 const MARK: &str = "LLTS_RUN_SERVICE";
 
-/// Whoever runs the service of this STATE_DIR.
+/// The process that holds the lock of the service of this STATE_DIR, if there is one.
 #[must_use]
 pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
 }
 
-/// Whether a supervisor has started this process.
+/// Whether this process was started by a supervisor.
 #[must_use]
 pub fn is_parent() -> bool {
     std::env::var_os(MARK).is_some()
 }
 
-/// What a line begins with by which an agent says when the lease of its run is over for good.
+/// The start of the line in which an agent reports when the lease of its run ends for good.
 const LEASE_LINE: &str = "llts agent lease: ";
 
-/// What an agent says to its supervisor of the lease of its run: when it is over for good, as time since the boot, or that there
-/// is none.
+/// The line in which an agent reports the lease of its run to its supervisor: the end of the lease as time since the boot,
+/// or that there is no lease.
 #[must_use]
 pub fn lease_line(end: Option<Duration>) -> String {
     format!("{LEASE_LINE}{}\n", end.map_or_else(|| "none".to_owned(), |end| end.as_nanos().to_string()))
 }
 
-/// Reads such a line.
+/// Parses a line of [`lease_line`]; `None` for any other line.
 fn lease_of(line: &str) -> Option<Option<Duration>> {
     let end = line.strip_prefix(LEASE_LINE)?;
     Some(end.parse().ok().map(Duration::from_nanos))
 }
 
-/// How long a process may take to end after it was asked to: an agent goes through the whole kill ladder of its task, and waits
-/// for its controller.
+/// The longest time that a process may take to end after it was asked to: an agent goes through the whole kill ladder of
+/// its task and waits for its controller.
 fn stop_max(config: &Config) -> Duration {
     let agent = &config.agent;
     agent.kill_interval * agent.kill_count + agent.stop_timeout + config.push.linger + Duration::from_secs(2)

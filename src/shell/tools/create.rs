@@ -1,4 +1,4 @@
-//! Makes the folder of a new tool, with a run.sh to begin from.
+//! Makes the folder of a new tool, with a run.sh as a starting point.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::RUN_SCRIPT;
 use crate::types::{InvalidToolName, ToolName};
 
-/// What a new run.sh says. It runs as it is.
+/// The content of a new run.sh, which can be run as it is.
 const TEMPLATE: &str = r#"#!/bin/sh
 # Runs one task. The working directory is this folder, a copy that belongs to this task alone and goes with it.
 #
@@ -26,7 +26,7 @@ echo "hello, ${PARAM_name:-world}" >> report.log
 /// Why a tool was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The folder's name cannot name a tool.
+    /// The folder's name is not a valid tool name.
     #[error("cannot make {}: {source}", .dir.display())]
     Name {
         /// The folder.
@@ -34,10 +34,10 @@ pub enum CreateError {
         /// What is wrong with its name.
         source: InvalidToolName,
     },
-    /// Something of that name is there.
-    #[error("{} is there already", .dir.display())]
+    /// A file or folder of that name exists.
+    #[error("{} already exists", .dir.display())]
     Exists {
-        /// It.
+        /// Its path.
         dir: PathBuf,
     },
     /// The file system refused.
@@ -45,7 +45,7 @@ pub enum CreateError {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }

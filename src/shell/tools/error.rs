@@ -10,10 +10,10 @@ use crate::types::ExitCode;
 /// sees.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// There is no archive of that name.
+    /// The tools folder has no archive of that name.
     #[error("there is no {}", .archive.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path that was looked up.
         archive: PathBuf,
     },
     /// The archive is a symbolic link to a place outside the tools folder.
@@ -30,7 +30,7 @@ pub enum ToolError {
         /// What is wrong with it.
         source: ArchiveError,
     },
-    /// The archive is sound, but it holds no run.sh that could be started.
+    /// The archive is sound, but it contains no run.sh that can be started.
     #[error("{}: {source}", .archive.display())]
     NoScript {
         /// The archive.
@@ -47,11 +47,11 @@ pub enum ToolError {
     /// The file system refused.
     #[error("cannot {what} {}: {source}", .path.display())]
     Io {
-        /// What was being done, as a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// To which file.
+        /// The file on which it failed.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The run was stopped while the tool was being placed.
@@ -60,7 +60,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The exit code of a run that ends because of this (document, section 2.7).
+    /// The exit code of a run that ends with this error (document, section 2.7).
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {

@@ -1,13 +1,13 @@
-//! A folder of a task that the next task may get: everything in it that we made, held open, and put right after the run.
+//! A task folder that the next task may get: every file in it that llts made is held open and restored after the run.
 //!
-//! The promise to a task is the same as with a fresh folder: a private, pristine copy of its tool, and empty output. It costs
-//! no file that is made or removed. That is worth a lot: ext4 looks through all inodes that were deleted lately for each new
-//! one, so that a service that makes and removes files becomes slower the more it does.
+//! The guarantee to a task is the same as with a fresh folder: a private, unmodified copy of its tool, and empty output. No
+//! file is created or deleted for it. That saves much time: for each new inode ext4 searches all recently deleted ones, so
+//! a service that creates and deletes files becomes slower with its rate.
 //!
-//! [`ReusableDir::restore`] is called when no process of the run is left. It removes what does not belong there and compares the
-//! rest. It never opens anything by a name that the tool could have turned into something else. What it finds changed, it does
-//! not mend: the folder is given up, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its
-//! folder: [`ReusableDir::is_as_left`] looks at it once more before it is used.
+//! [`ReusableDir::restore`] is called when no process of the run is left. It removes foreign entries and compares the rest.
+//! It never opens anything by a name that the tool could have replaced. It does not repair a changed file: the folder is
+//! discarded, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its folder:
+//! [`ReusableDir::is_as_left`] checks it once more before it is used.
 
 use std::ffi::{CStr, CString};
 use std::mem::MaybeUninit;
@@ -23,22 +23,22 @@ use crate::shell::removal::{self, Budget};
 use crate::shell::tools::{RUN_SCRIPT, ToolSnapshot};
 use crate::types::Wall;
 
-/// Entries that are removed to make a folder fit for the next task. A tool that leaves more is worth a fresh one.
+/// The maximum number of entries that are removed to restore a folder. If a tool leaves more, a fresh folder is cheaper.
 const EXTRA_ENTRIES_MAX: u32 = 64;
 
-/// A file of ours that was written up to this size is cut; to cut a longer one takes time that only the remover has.
+/// The maximum size of a file that is truncated here; a larger one takes so long that the remover has to do it.
 const CUT_BYTES_MAX: i64 = 1 << 20;
 
-/// One of our own files in the folder of a task.
+/// A file made by llts in a task folder.
 #[derive(Debug)]
 pub(super) struct OwnFile {
     name: CString,
     pinned: PinnedFile,
-    /// Emptied after each run, because nobody writes it before the next one.
+    /// Whether it is an output, which is emptied after each run because it is not rewritten before the next one.
     is_output: bool,
-    /// Bytes of an earlier run that are still in it.
+    /// The number of bytes of an earlier run that are still in it.
     stale: u64,
-    /// Whether it was given to the present run.
+    /// Whether the present run uses it.
     pub(super) in_use: bool,
 }
 
@@ -51,10 +51,10 @@ impl OwnFile {
         self.name.as_bytes() == name.as_bytes()
     }
 
-    /// Puts other content in the place of what an earlier run has left.
+    /// Replaces the content that an earlier run has left.
     ///
     /// # Errors
-    /// When it cannot be written whole.
+    /// When it cannot be written completely.
     pub(super) fn rewrite(&mut self, mut bytes: &[u8]) -> rustix::io::Result<()> {
         self.in_use = true;
         let size = bytes.len() as u64;
@@ -70,7 +70,8 @@ impl OwnFile {
                 Err(error) => return Err(error),
             }
         }
-        // Not O_TRUNC before: ext4 writes a file that was cut to nothing to the disk when it is closed.
+        // The file is not truncated before the write: when a file that was truncated to zero is closed, ext4 writes it to
+        // the disk.
         if self.stale > size { rustix::fs::ftruncate(&self.pinned, size) } else { Ok(()) }
     }
 
@@ -84,13 +85,14 @@ impl OwnFile {
         if self.is_output { self.cut(folder) } else { Ok(()) }
     }
 
-    /// Empties it.
+    /// Empties the file.
     fn cut(&mut self, folder: BorrowedFd<'_>) -> Result<(), NotReusable> {
         if self.stale > 0 {
             rustix::fs::ftruncate(&self.pinned, 0)?;
             self.stale = 0;
-            // The same as above, and the next to close it is the next run, when it is full: a close while it is empty costs
-            // nothing, and ext4 forgets that it was cut.
+            // For the same reason as in [`Self::rewrite`] the file must not be written out here. The next process to close
+            // it is the next run, when the file has content: closing this second descriptor while the file is empty costs
+            // nothing, and makes ext4 forget the truncation.
             let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
             drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
             self.pinned.changed_by_us()?;
@@ -105,31 +107,31 @@ impl AsFd for OwnFile {
     }
 }
 
-/// The tool's folder in the folder of a task, as the first task got it.
+/// The tool's folder in a task folder, as the first task got it.
 #[derive(Debug)]
 pub(super) struct ReusableDir {
     snapshot: Arc<ToolSnapshot>,
     name: CString,
     /// The task's folder.
     top: PinnedFolder,
-    /// As in the pristine tool.
+    /// In the order of the tool snapshot.
     folders: Vec<PinnedFolder>,
     files: Vec<PinnedToolFile>,
-    /// Whether the file system tells of every change when it was.
+    /// Whether the file system is known to report every change of it.
     tells_changes: bool,
 }
 
 #[derive(Debug)]
 struct PinnedFolder {
     pinned: PinnedFile,
-    /// Some file systems never make a folder smaller, and one that was large once stays slow.
+    /// Some file systems never shrink a folder, and one that was large once stays slow.
     size: i64,
 }
 
 #[derive(Debug)]
 struct PinnedToolFile {
     pinned: PinnedFile,
-    /// When its content was written: build tools look at this.
+    /// When its content was written; build tools compare this time.
     modified: (i64, i64),
 }
 
@@ -140,7 +142,7 @@ impl PinnedFolder {
         Ok(Self { pinned, size })
     }
 
-    /// Removes what does not belong there, and looks at the folder itself, which is `path` of `parent`.
+    /// Removes foreign entries, and checks the folder itself, which is `path` of `parent`.
     fn restore(
         &mut self,
         (parent, path): (BorrowedFd<'_>, &CStr),
@@ -163,10 +165,10 @@ impl PinnedFolder {
 }
 
 impl ReusableDir {
-    /// Takes charge of a copy of a tool that was just made in the folder of a task, beside our own files.
+    /// Takes charge of a copy of a tool that was just made in a task folder, beside the other files made by llts.
     ///
     /// # Errors
-    /// [`NotReusable`], when this folder cannot be used twice; it is good for one run all the same.
+    /// [`NotReusable`], when this folder cannot be used twice; it can be used for one run in any case.
     pub(super) fn new(
         folder: BorrowedFd<'_>,
         own: &mut [OwnFile],
@@ -197,26 +199,26 @@ impl ReusableDir {
         })
     }
 
-    /// Whether all of the tool is settled: see [`super::pinned_file`].
+    /// Whether every file of the tool is settled: see [`super::pinned_file`].
     #[cfg(test)]
     pub(super) fn is_settled(&self) -> bool {
         let folders = self.folders.iter().map(|folder| &folder.pinned);
         folders.chain(self.files.iter().map(|file| &file.pinned)).all(PinnedFile::has_settled)
     }
 
-    /// Stands for the content of the tool.
+    /// The identifier of the tool's content.
     pub(super) fn content(&self) -> &str {
         self.snapshot.content()
     }
 
-    /// The tool's folder.
+    /// The tool's folder, open.
     pub(super) fn tool_folder(&self) -> Option<BorrowedFd<'_>> {
         self.folders.first().map(|tool| tool.pinned.as_fd())
     }
 
-    /// Makes everything what it was before the run, or finds out that it is not. `parent` and `name` are where the folder is.
-    /// The outputs are emptied; the other files of ours wait to be written. What was not changed since `settled_before` settles:
-    /// see [`super::pinned_file`].
+    /// Restores the state before the run, or finds out that this is not possible. `parent` and `name` are the location of
+    /// the folder. Outputs are emptied; the other files of llts are rewritten for the next task. Files unchanged since
+    /// `settled_before` settle: see [`super::pinned_file`].
     ///
     /// # Errors
     /// [`NotReusable`]: no task may get this folder.
@@ -260,7 +262,7 @@ impl ReusableDir {
 }
 
 impl ReusableDir {
-    /// Whether everything is as [`Self::restore`] has left it. Its files may be rewritten only after this.
+    /// Whether everything is unchanged since [`Self::restore`]. The files of llts may be rewritten only after this check.
     pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
         let top = self.top.pinned.as_fd();
         let Some(tool) = self.tool_folder() else { return false };
@@ -274,8 +276,8 @@ impl ReusableDir {
     }
 }
 
-/// Whether the file system is known to note when anything of a file was last changed, and to let nobody say otherwise. Some
-/// that programs provide make it up.
+/// Whether the file system is known to record the last change of every file in a way that no call can forge. Some file
+/// systems in user space invent this time.
 pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
     const KNOWN: [libc::c_long; 5] = [
         libc::EXT4_SUPER_MAGIC,
@@ -287,7 +289,7 @@ pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> 
     Ok(KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type))
 }
 
-/// Gives the owner the right to execute run.sh, as its start does, before it is noted how the file looks.
+/// Gives the owner the right to execute run.sh, as its start does, before the properties of the file are recorded.
 fn make_ready(file: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
     if path.to_bytes() != RUN_SCRIPT.as_bytes() {
         return Ok(());
@@ -302,7 +304,7 @@ fn modified(stat: &rustix::fs::Stat) -> (i64, i64) {
     (stat.st_mtime as i64, stat.st_mtime_nsec as i64)
 }
 
-/// The names in a folder that do not belong there.
+/// The foreign names in a folder.
 fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, NotReusable> {
     rustix::fs::seek(folder, SeekFrom::Start(0))?;
     let mut buffer = [MaybeUninit::uninit(); 2048];

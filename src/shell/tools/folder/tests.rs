@@ -39,7 +39,7 @@ fn too_many_tools_are_every_tool() {
     assert_eq!(*folder.tools(), ToolSet::every());
     let [there, absent] = ["100", "x"].map(|name| ToolName::new(name).unwrap());
     assert!(folder.missed(clock::now(), &absent));
-    assert!(!folder.missed(clock::now(), &there), "it has come back before the look");
+    assert!(!folder.missed(clock::now(), &there), "it was added again before the read");
     assert_eq!(folder.tools().to_string(), "*,-x");
     fs::write(dir.path().join("x.tar.gz"), "").unwrap();
     folder.notice();
@@ -54,7 +54,7 @@ fn a_change_is_seen_with_a_notice_or_with_the_next_heartbeat() {
     let start = clock::now();
     fs::write(dir.path().join("a.tar.gz"), "").unwrap();
     folder.check_if_due(start);
-    assert_eq!(folder.tools().to_string(), "", "nothing says that it has come");
+    assert_eq!(folder.tools().to_string(), "", "no notice was sent");
     folder.notice();
     folder.check_if_due(later(start, PAUSE));
     assert_eq!(folder.tools().to_string(), "a");

@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! Whatever a run has done to its folder, the next one gets its tool as it is packed, empty output, and nothing else.
+//! Whatever a run has done to its folder, the next run gets its tool as packed, empty output, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -23,11 +23,11 @@ struct Site {
     dir_pool: DirPool,
     tool: Arc<ToolSnapshot>,
     tasks: u64,
-    /// Whether all that can settle has, before a run begins that changes something.
+    /// Whether the folder is to settle before a run begins that changes something.
     is_settled: bool,
 }
 
-/// What a task finds: of each path its mode, its content if it is a file, and how many names it has.
+/// The state of the folder that a task finds: for each path its mode, its content if it is a file, and its number of links.
 type Found = BTreeMap<PathBuf, (u32, Option<Vec<u8>>, u64)>;
 
 impl Site {
@@ -54,16 +54,16 @@ impl Site {
         }
     }
 
-    /// One whose folders are always new, and one whose folders have been used for long.
+    /// A site whose folders are always new, and one whose folders have been in use for long.
     fn both() -> [Self; 2] {
         let mut long_used = Self::new();
         long_used.is_settled = tells_changes(long_used.workspace.folder.as_fd()).unwrap();
-        // Longer than the clock of any kernel stands still.
+        // Longer than the resolution of any kernel clock.
         long_used.dir_pool.settling = Duration::from_millis(20);
         [Self::new(), long_used]
     }
 
-    /// Has the folder of the next task settle.
+    /// Makes the folder of the next task settle.
     fn settle(&mut self) {
         let end = clock::now().mono + Duration::from_secs(20);
         while self.is_settled && !self.dir_pool.kept.last().is_some_and(TaskDir::is_settled) {
@@ -85,7 +85,7 @@ impl Site {
         assert!(copy.status().unwrap().success());
     }
 
-    /// The folder of the next task, and whether another one had it before.
+    /// The folder of the next task, and whether another task has used it before.
     fn task(&mut self) -> (TaskDir, bool) {
         self.tasks += 1;
         let id = TaskId::new(Wall::from_micros(self.tasks), [0; 5]);
@@ -107,13 +107,13 @@ impl Site {
         (dir, reused)
     }
 
-    /// Shorter from task to task, but for every hundredth.
+    /// The content becomes shorter from task to task, except for every hundredth.
     fn info(&self, name: &str) -> String {
         let round = usize::try_from(self.tasks % 100).unwrap();
         format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - round))
     }
 
-    /// What a task of this site must find.
+    /// The state of the folder that a task of this site must find.
     fn expected(&self) -> Found {
         let model = self.folder.path().join("model");
         let _ = fs::remove_dir_all(&model);
@@ -128,7 +128,7 @@ impl Site {
         found(&model)
     }
 
-    /// Runs a script in the tool's folder, as run.sh would be, and then puts the folder aside.
+    /// Runs a script in the tool's folder, as run.sh would be run, and then puts the folder aside.
     fn run(&mut self, dir: TaskDir, script: &str) {
         let output = |name| Stdio::from(dir.open_output(name).unwrap());
         let mut shell = Command::new("sh");
@@ -146,7 +146,7 @@ impl Site {
         self.dir_pool.tidy(&self.remover);
     }
 
-    /// Whether the folder of a run is used again; what the next task finds is as fresh in any case.
+    /// Whether the folder of a run is reused. The state that the next task finds must be fresh in any case.
     fn is_reused_after(&mut self, script: &str) -> bool {
         let dir = self.first();
         self.run(dir, script);
@@ -219,7 +219,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "cp -p config old; printf b=2 | dd of=config conv=notrunc 2>&-; touch -r old config",
             "echo x > data/deep/empty",
             "touch -d @1 run.sh",
-            // Other files under the names of ours.
+            // Other files under the names of the tool's files.
             "cp -p run.sh x; mv x run.sh",
             "rm run.sh; ln -s /etc/passwd run.sh",
             "rm run.sh; mkfifo run.sh",
@@ -235,7 +235,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "mv ../tool ../../carried; ln -s ../carried ../tool",
             "mv data moved; cp -rp moved data",
             "rm -r data",
-            // What else a file has.
+            // Other properties of a file.
             "ln run.sh ../../elsewhere",
             "ln ../stdout hidden; mv hidden ../../hidden",
             "chmod 000 . .. || true",
@@ -250,7 +250,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "i=0; while [ $i -lt 200 ]; do mkdir deep-$i; cd deep-$i; i=$((i + 1)); done",
         ] {
             assert!(!site.is_reused_after(script), "{script}");
-            // The one that came after it is fit again.
+            // The next folder is reused again.
             assert_eq!(site.spares(), 1, "{script}");
         }
     }
@@ -293,7 +293,7 @@ fn attributes_do_not_stay() {
     }
 }
 
-/// A task of another tool, or of another agent of this host, can reach what waits for the next one.
+/// A task of another tool, or of another agent of this host, can reach the folder that waits for the next task.
 #[test]
 fn what_another_task_has_changed_is_not_given_to_the_next_one() {
     for mut site in Site::both() {
@@ -328,10 +328,10 @@ fn what_another_task_has_changed_is_not_given_to_the_next_one() {
     }
 }
 
-/// A tool is the same user as its agent, and can take the rights on the agent's own folders away.
+/// A tool runs as the same user as its agent, and can change the modes of the agent's own folders.
 #[test]
 fn folders_of_ours_are_made_accessible_again() {
-    // Root may do everything by these capabilities; they are of the thread.
+    // Root is exempt from modes by these capabilities; they belong to the thread.
     let mut present = capabilities(None).unwrap();
     present.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
     set_capabilities(None, present).unwrap();
@@ -363,7 +363,7 @@ fn what_a_run_has_mounted_stays_as_it_is() {
         for (way, mount) in ways_to_mount() {
             for folder in ["", "tool", "tool/data"] {
                 let mut site = Site::new();
-                // Only what a run leaves in a folder that was used before is looked through on the spot.
+                // Only the files that a run leaves in a reused folder are inspected at once.
                 let (dir, _) = site.task();
                 site.put_aside(dir);
                 let (dir, reused) = site.task();
@@ -398,7 +398,7 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
             drop(Workspace::open(around.path()).unwrap());
             let precious = Precious::new();
             let _ = fs::create_dir(around.path().join(name));
-            // One of them can only be unmounted after another one.
+            // One of them can be unmounted only after another one.
             for place in ["", "a", ""] {
                 bind(precious.path(), &around.path().join(name).join(place));
             }
@@ -411,7 +411,7 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
     });
 }
 
-/// As for an agent without the right to unmount: the error names the place and the command.
+/// The case of an agent without the right to unmount: the error names the path and the command.
 #[test]
 fn what_stays_mounted_over_our_own_folders_is_named() {
     in_own_mount_namespace(|| {
@@ -427,14 +427,14 @@ fn what_stays_mounted_over_our_own_folders_is_named() {
         let refused = [Workspace::open(around.path()).map(drop), DirPool::open(workspace).map(drop)];
         for (name, refused) in [".trash", SPARE].into_iter().zip(refused) {
             let (said, place) = (refused.unwrap_err().to_string(), around.path().join(name));
-            assert!(said.contains(&format!("something is mounted there; say `umount {}`", place.display())), "{said}");
+            assert!(said.contains(&format!("something is mounted there; run `umount {}`", place.display())), "{said}");
             assert!(said.contains(&format!("{place:?}: ")), "{said}");
         }
         precious.is_untouched();
     });
 }
 
-/// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.
+/// A run may pass an open file to a process outside of its tree, which could write to it when another task uses the folder.
 #[test]
 fn a_file_that_somebody_has_open_is_not_given_to_the_next_task() {
     for mut site in Site::both() {
@@ -522,7 +522,7 @@ fn what_has_no_copy_of_a_small_tool_is_no_spare() {
 #[test]
 fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
     let Site { dir_pool, remover, workspace, folder, .. } = Site::new();
-    // Its first look comes at any time.
+    // The time of its first pass is not defined.
     remover.finish();
     let work = folder.path().join("work");
     let count = |name: &str| fs::read_dir(work.join(name)).unwrap().count();
@@ -533,7 +533,7 @@ fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
     drop(dir_pool);
     assert!(!work.join(SPARE).exists());
 
-    // The next agent's remover does it by itself.
+    // The next agent's remover does this without a request.
     drop(own_folder(&workspace).unwrap());
     Remover::start(&workspace).unwrap().finish();
     assert_eq!((count(SPARE), count(".trash")), (0, 0));
