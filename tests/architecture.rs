@@ -1,7 +1,10 @@
-//! The rules of the design as tests: who may import whom, what an engine must not touch, where wire words stand.
+//! The rules of the design as tests: the permitted imports, the calls that an engine must not make, the place of wire words,
+//! the banned phrases of comments and texts.
 //!
 //! Each rule is shown to fail on a made-up source, so that a green run means something.
 
+#[path = "architecture/phrases.rs"]
+mod phrases;
 #[path = "architecture/rules.rs"]
 mod rules;
 #[path = "architecture/source.rs"]
@@ -33,10 +36,6 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
-        // Other programs stand outside of the layers: they see what the library shows.
-        if path.is_dir() && path.ends_with("src/bin") {
-            continue;
-        }
         if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -48,7 +47,13 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
 /// The violations of one file; files of tests have none.
 fn check(path: &str, text: &str) -> Vec<String> {
     let is_test = path.trim_end_matches(".rs").split('/').any(|part| part == "tests" || part.ends_with("_tests"));
-    if is_test { Vec::new() } else { rules::violations(&Source::new(path, text)) }
+    if is_test {
+        return Vec::new();
+    }
+    let source = Source::new(path, text);
+    // Other programs are outside of the layers: they use the public interface of the library.
+    let rules = if path.starts_with("src/bin/") { Vec::new() } else { rules::violations(&source) };
+    [rules, phrases::violations(&source)].concat()
 }
 
 /// The violations of a made-up file, whose line 2 is `code`.
@@ -199,6 +204,41 @@ fn wire_words_stand_in_protocol_only() {
         accepts("src/protocol/words.rs", code);
     }
     accepts("src/shell/push.rs", "/// `__TASK_ID__`\nconst A: &str = \"______\"; // \"__TASK_ID__\"");
+}
+
+#[test]
+fn comments_and_texts_have_no_banned_phrases() {
+    for (code, expected) in [
+        ("/// None so far.", ":2: the phrase `so far` is banned in comments and texts; write `yet`"),
+        ("/// None so\n/// far.", ":2: the phrase `so far`"),
+        (
+            "/// A line.\n/// Ten at the most.",
+            ":3: the phrase `at the most` is banned in comments and texts; write `at most`",
+        ),
+        ("fn f() {} // At the least one.", "write `at least`"),
+        ("fn f() {\n    // Whoever asks.\n}", ":3: the phrase `whoever`"),
+        ("/* The run is over. */", "write `has ended` or `has passed`"),
+        ("const A: &str = \"nobody asks\";", ":2: the phrase `nobody`"),
+        ("const A: &str = \"a user and \\\n  somebody\";", ":3: the phrase `somebody`"),
+        ("/// Read by anybody.", "write `any user`"),
+        ("/// For everybody, always.", "write `every user`"),
+        ("/// Who has asked.", "the phrase `who` is banned in comments and texts; write the noun"),
+        ("/// A line. What is left.", "the phrase `what is` is banned in comments and texts; write the noun"),
+        ("/// Which.\nconst A: u8 = 1;", ":2: the comment `which` alone says nothing; say the shape and the unit"),
+        ("/// Why.", "the comment `why` alone"),
+    ] {
+        refuses("src/types/id.rs", code, expected);
+        refuses("src/bin/bench/main.rs", code, expected);
+        accepts("src/types/id.rs", &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}"));
+    }
+    for code in [
+        "/// The farm is overgrown, at most by a user who has time.",
+        "/// Decides what is sent. | module | what it does |",
+        "/// Which\n/// of them.\nconst A: &str = \"so_far\";",
+        "fn so(far: u8) { nobody() }",
+    ] {
+        accepts("src/types/id.rs", code);
+    }
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub enum KeyError {
     NoKey {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the text.
+        /// The error in the text.
         why: BadKey,
     },
     /// A new key cannot be written.

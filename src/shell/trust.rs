@@ -148,7 +148,7 @@ impl Trust {
         Ok(())
     }
 
-    /// What is wrong with a folder, and the command that repairs it.
+    /// The fault of a folder, and the command that repairs it.
     fn fault(&self, folder: &Path, metadata: &Metadata, is_itself: bool) -> Option<(String, String)> {
         let (owner, mode) = (Uid::from_raw(metadata.uid()), metadata.mode());
         let place = if is_itself { "it".to_owned() } else { folder.display().to_string() };

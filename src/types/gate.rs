@@ -137,6 +137,6 @@ pub struct BlockedAgent {
     pub agent: AgentId,
     /// Its last task.
     pub task: TaskId,
-    /// What is left, as one sentence.
+    /// The unmet condition, as one sentence.
     pub reason: String,
 }

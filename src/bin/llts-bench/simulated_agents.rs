@@ -1,7 +1,7 @@
-//! Simulated agents: the engine of the real ones, without processes. A task that one gets has run in no time.
+//! Simulated agents: the engine of real agents, without processes. An assigned task ends at once.
 //!
-//! [`serve_one`] is one agent on the transport of the configuration, as a real one; [`serve_many`] are as many as are wanted in
-//! one loop, each with its two connections.
+//! [`serve_one`] is one agent on the configured transport, like a real one; [`serve_many`] runs any number of agents in one
+//! loop, each with its two connections.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -26,15 +26,19 @@ use llts::shell::signals::Signals;
 use llts::shell::transport;
 use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
 
-/// What an agent subscribes to.
+/// The topics that an agent subscribes to.
 fn prefixes() -> [String; 1] {
     [publish::prefix(kind::TASK_KILL)]
 }
 
-/// Agents of this service in a process of their own, all of them registered.
+/// Starts agents of this service in a process of their own, and waits until all are registered.
 pub(crate) fn start(service: &Service, agents: usize, signals: &mut Signals) -> Result<Part, BenchError> {
     let (part, line) = Part::start(&["serve-agents", "--count", &agents.to_string()], &service.keys(), signals)?;
-    if line == READY { Ok(part) } else { Err(BenchError::Unexpected(format!("the simulated agents say {line:?}"))) }
+    if line == READY {
+        Ok(part)
+    } else {
+        Err(BenchError::Unexpected(format!("unexpected output of the simulated agents: {line:?}")))
+    }
 }
 
 const READY: &str = "ready";
@@ -73,7 +77,7 @@ impl SimulatedAgent {
         }
     }
 
-    /// Does all that is to be done; whether the controller knows the agent since.
+    /// Carries out all pending work; returns whether the controller has registered the agent meanwhile.
     fn carry_out(&mut self, now: Now, mut send: impl FnMut(Vec<u8>)) -> bool {
         let mut is_ready = false;
         self.slot.handle_timeout(now);
@@ -88,7 +92,8 @@ impl SimulatedAgent {
                 Effect::CheckTree => self.slot.handle_tree(now, false, 0),
                 Effect::Remove => self.slot.handle_removed(now),
                 Effect::Ready => is_ready = true,
-                // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
+                // There is no process that could be signalled or aborted, and a measurement does not outlive its
+                // controller.
                 Effect::Signal(_)
                 | Effect::Unended
                 | Effect::AbortPrepare
@@ -119,10 +124,10 @@ fn nothing_left() -> Exited {
     }
 }
 
-/// One agent, until standard input ends.
+/// Runs one agent until standard input ends.
 ///
 /// # Errors
-/// When there is no connection.
+/// When the connection cannot be made.
 pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
     let mut link = transport::connect(config, &prefixes())?;
     let mut agent = SimulatedAgent::new(config, 0)?;
@@ -142,16 +147,16 @@ pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
     }
 }
 
-/// Agents in one loop, until standard input ends.
+/// Runs many agents in one loop until standard input ends.
 ///
 /// # Errors
-/// When there is no connection.
+/// When a connection cannot be made.
 pub(crate) fn serve_many(config: &Config, count: usize) -> Result<(), BenchError> {
     llts::shell::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
     SimulatedAgents::connect(config, count)?.serve().map(|never| match never {})
 }
 
-/// Connections that are made at once: no more than the controller lets wait.
+/// The number of connections made at once: no more than the controller's backlog.
 const CONNECT_STEP: usize = 256;
 
 struct SimulatedAgents {
@@ -172,7 +177,7 @@ impl SimulatedAgents {
         for first in (0..count).step_by(CONNECT_STEP) {
             let last = count.min(first + CONNECT_STEP);
             for number in first..last {
-                // Hosted services of the bench have both ports.
+                // The services of the bench have both ports.
                 all.dial(number, &config.controller.rep_endpoint().unwrap_or_default(), Kind::Dealer)?;
                 all.dial(number, &config.controller.pub_endpoint().unwrap_or_default(), Kind::Sub)?;
             }
@@ -267,5 +272,5 @@ impl SimulatedAgents {
 /// The connections of an agent.
 pub(crate) const CONNECTIONS_PER_AGENT: usize = 2;
 
-/// The time between two signs of life of a simulated agent.
+/// The time between two heartbeats of a simulated agent.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);

@@ -183,7 +183,7 @@ impl Lanes {
             let mut servers = lane.servers.clone();
             expected.sort_unstable();
             servers.sort_unstable();
-            assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "who serves the lane of tool {tool}");
+            assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "servers of the lane of tool {tool}");
             let waiting: usize = lane.ready_or_not().map(BTreeSet::len).sum();
             assert!(lane.members > 0 && waiting <= lane.members, "the lane of tool {tool} is empty");
             let is_looked_for = |places: &BTreeSet<Place>, tools: &BTreeSet<ToolName>| {

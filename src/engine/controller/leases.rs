@@ -25,7 +25,7 @@ pub(super) struct Expiring {
     pub(super) until: Mono,
 }
 
-/// What is known of the processes of a void run.
+/// The known state of the processes of a void run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remains {
     /// No process is left.

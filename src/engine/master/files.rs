@@ -21,7 +21,7 @@ pub(super) struct Waiting {
 }
 
 impl Waiting {
-    /// What is known of the front matter before the file has been read as a whole.
+    /// The known part of the front matter, before the whole file has been read.
     pub(super) fn front(self) -> Front {
         Front { priority: self.priority, gates: self.gates, ..Front::default() }
     }

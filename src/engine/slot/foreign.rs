@@ -6,8 +6,8 @@
 //! | left behind by run.sh | has ended |
 //! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; if it ends later, and the result has not been reported yet, that end is its result |
 //!
-//! The process occupies the slot, because no task may run beside the remains of another one. The controller is told at
-//! once, with the report of ENDED, which process it is. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with
+//! The process occupies the slot, because no task may run beside the remains of another one. The report of ENDED
+//! names the process to the controller at once. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with
 //! the reason; the slot stays occupied, without a task, until the process has ended or the agent stops.
 
 use std::time::Duration;

@@ -109,8 +109,7 @@ pub enum Effect {
     CheckTree,
     /// Remove the work folder; then [`Slot::handle_removed`].
     Remove,
-    /// The lease of the run until this moment, or no lease any more. The guard or supervisor must know it before the run
-    /// starts.
+    /// The end of the lease of the run, or no lease. The guard or supervisor must know it before the run starts.
     Lease(Option<Hold>),
     /// Look at the tools folder, for the look of this number; then [`Slot::handle_looked`].
     Look(u64),
@@ -277,8 +276,8 @@ impl Slot {
         }
     }
 
-    /// A connection has been made. Earlier messages may be lost, and the peer may be another controller. It is told at once
-    /// that the agent is here, and its answer triggers the repetition of the rest.
+    /// A connection has been made. Earlier messages may be lost, and the peer may be another controller. So a heartbeat is
+    /// sent at once, and its answer triggers the repetition of the rest.
     pub fn handle_connected(&mut self, now: Now) {
         self.link.connected();
         if self.timers.is_set(&Timer::Farewell) {
@@ -322,8 +321,7 @@ impl Slot {
         }
         // This comes before it asks for a task, so that it gets a task that it can run.
         self.tell_tools(now);
-        // The controller is alive, and has not answered in time. It usually says earlier that it has no APPLY of this
-        // agent.
+        // The controller is alive but has not answered in time. Usually it reports the missing APPLY earlier.
         self.link.forget_apply(now.mono, self.apply_wait() + self.settings.heartbeat_interval);
         self.apply(now);
     }
@@ -376,7 +374,6 @@ impl Slot {
         }
     }
 
-    /// Schedules a report on the run, if there is one.
     fn report_soon(&mut self, now: Now) {
         if let Some(batch_delay) = self.run.batch_delay() {
             self.report_by.get_or_insert(now.mono + batch_delay);

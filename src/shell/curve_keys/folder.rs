@@ -245,7 +245,9 @@ mod tests {
         let away = place.place.path().join("away");
         fs::rename(place.keys(), &away).unwrap();
         assert_eq!(place.look(), (true, vec![]));
-        assert!(place.folder.complaints.iter().any(|it| it.contains("authorised") && it.contains("no key may")));
+        assert!(
+            place.folder.complaints.iter().any(|it| it.contains("authorised") && it.contains("no key is accepted"))
+        );
         fs::rename(&away, place.keys()).unwrap();
         assert_eq!(place.look(), (true, vec![key(2)]));
         assert!(place.folder.complaints.is_empty());

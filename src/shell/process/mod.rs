@@ -5,8 +5,8 @@
 //!
 //! 1. Once, before any thread and any run: [`become_subreaper`], [`limit_processes`], [`RunRecords::sweep`].
 //! 2. For each run: [`spawn()`]; on [`SpawnError::Busy`] again, by a timer.
-//! 3. After run.sh has ended: [`any_left`]. Mostly it says no and the run is over. Otherwise [`Tree::terminate`], a grace, then
-//!    [`Tree::kill`] until [`any_left`] says no.
+//! 3. After run.sh has ended: [`any_left`]. Usually no process is left and the run has ended. Otherwise [`Tree::terminate`], a grace
+//!    period, then [`Tree::kill`] until [`any_left`] finds none.
 //! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then
 //! [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
 //!

@@ -23,7 +23,7 @@ pub enum StoreError {
     Foreign {
         /// Path of the file.
         path: PathBuf,
-        /// What it is instead.
+        /// The kind of file that it is.
         what: &'static str,
     },
     /// A later version of this program has written it.

@@ -150,8 +150,8 @@ impl ToolCache {
                 return Ok(Placed { size: entry.manifest.size, unpacked });
             }
         }
-        let cause = io::Error::other("what was unpacked disappears again and again");
-        Err(ToolError::io("keep a tool in", self.store.dir(), cause))
+        let cause = io::Error::other("the unpacked tool keeps disappearing");
+        Err(ToolError::io("store a tool in", self.store.dir(), cause))
     }
 
     /// The size of the copy that [`Self::place`] would make, if this process knows the tool and its archive has not

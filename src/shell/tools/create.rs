@@ -31,7 +31,7 @@ pub enum CreateError {
     Name {
         /// The folder.
         dir: PathBuf,
-        /// What is wrong with its name.
+        /// The error in its name.
         source: InvalidToolName,
     },
     /// A file or folder of that name exists.

@@ -27,7 +27,7 @@ pub enum ToolError {
     Unpack {
         /// The archive.
         archive: PathBuf,
-        /// What is wrong with it.
+        /// The error in it.
         source: ArchiveError,
     },
     /// The archive is sound, but it contains no run.sh that can be started.

@@ -42,7 +42,7 @@ pub enum PackError {
     Name {
         /// The folder.
         dir: PathBuf,
-        /// What is wrong with its name.
+        /// The error in its name.
         source: InvalidToolName,
     },
     /// The archive's name is not that of the tool.

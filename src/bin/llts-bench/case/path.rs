@@ -1,5 +1,5 @@
-//! All messages of a task and nothing else: submit, the answer to a parked agent, its report, the push of FINISHED. The agent is
-//! simulated; the store does not wait for the disk, which would hide the messages.
+//! All messages of a task and nothing else: submit, the answer to a parked agent, its report, the push of FINISHED. The
+//! agent is simulated; the store does not wait for the disk, which would dominate the times.
 
 use crate::load::{Heard, Load, task};
 use crate::part::Part;
@@ -12,7 +12,7 @@ use llts::config::Transport;
 use llts::protocol::client::{self, Submission};
 use llts::shell::signals::Signals;
 
-/// One service with its agent, and what each round has shown of it.
+/// One service with its agent, and the samples of each round.
 struct Subject {
     service: Service,
     agent: Part,
@@ -27,7 +27,7 @@ const NAMES: [&str; 4] = [
     "processor time of the agent for it",
 ];
 
-/// Which of the numbers is the one that must not be worse than that of libzmq.
+/// The index of the number that must not be worse than that of libzmq.
 const TAIL: usize = 1;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {

@@ -69,7 +69,7 @@ impl<'a> Packed<'a> {
         Ok(Self { file, size, at: 0, hasher: DefaultHasher::new(), watch })
     }
 
-    /// A number that differs, except for one chance in 2^64, when the bytes read so far differ. Only comparable between
+    /// The hash of the bytes read up to now. Different bytes have different hashes, except for one chance in 2^64. Only comparable between
     /// readers with the same chunk size, and between programs built with the same standard library.
     pub(in crate::shell::tools) fn digest(&self) -> u64 {
         self.hasher.finish()
