@@ -1,4 +1,4 @@
-//! What an agent makes of tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
+//! Unpacking tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
 //! agent calls it. Hostile archives are made by hand, block by block.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]

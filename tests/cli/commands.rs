@@ -101,7 +101,7 @@ fn a_run_that_is_killed_leaves_nothing_behind() {
     sandbox.is_clean();
 }
 
-/// Nobody is left who was asked to look after it but the guard.
+/// Of the processes that were to look after it, only the guard is left.
 #[test]
 fn a_run_that_is_killed_with_its_supervisor_leaves_nothing_behind() {
     let sandbox = Sandbox::new();
@@ -247,7 +247,7 @@ fn each_kind_of_failure_has_its_exit_code() {
 fn a_controller_that_was_named_is_not_replaced_by_a_hosted_one() {
     let sandbox = Sandbox::new();
     sandbox.tool("hello", HELLO);
-    // Bound and silent: nobody else can take the port meanwhile.
+    // Bound and silent: no other process can take the port meanwhile.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let endpoint = format!("tcp://{}", silent.local_addr().unwrap());
     let mut run = sandbox.command(&format!("run hello --controller {endpoint}"));

@@ -35,7 +35,7 @@ fn what_is_configured_is_shown_with_where_it_was_said() {
     fs::write(sandbox.path("bad.toml"), "CONTROLLER_IP = 5").unwrap();
     assert_eq!(sandbox.llts("config --config bad.toml").code, Some(2));
     assert_eq!(sandbox.ok("config --defaults --config bad.toml").out, sandbox.ok("config --defaults").out);
-    // What is shown is a configuration, and says the same.
+    // The output is a valid configuration with the same values.
     fs::write(sandbox.path("shown.toml"), shown).unwrap();
     let again = sandbox.ok("config --diff --config shown.toml --output json").json();
     let pairs = |value: &serde_json::Value| {

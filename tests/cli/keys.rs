@@ -67,7 +67,8 @@ fn a_key_file_that_is_missing_or_open_to_others_is_a_mistake_of_the_configuratio
     assert_eq!(sandbox.processes(), []);
 }
 
-/// The four commands of the README. A tool that starts `llts` is let in as its agent is; without keys nobody is.
+/// The four commands of the README. A tool that starts `llts` is admitted with the keys of its agent; without keys no
+/// client is.
 #[test]
 fn a_service_with_keys_serves_its_tools_and_no_stranger() {
     let sandbox = Sandbox::new();

@@ -1,4 +1,4 @@
-//! What a tool has left mounted in its folder when its task ends, however it ends, is other people's data.
+//! A mount that a tool has left in its folder when its task ends, however it ends, is other people's data.
 
 use std::fs;
 use std::os::unix::process::CommandExt as _;

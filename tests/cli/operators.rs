@@ -88,7 +88,7 @@ fn everything_is_killed_only_if_that_is_confirmed() {
     sandbox.llts("wait --timeout 60 all");
     assert_eq!(sandbox.ok("kill all").out, "there are no such tasks\n", "nothing is to be confirmed");
     refused(&sandbox, "kill --given-id mine", 5, &["no task that has not finished matches"]);
-    // Whoever waits goes first, else the end of one that runs would start it.
+    // Waiting tasks go first, otherwise the end of a running one would start them.
     let blocker = submitted(&sandbox, "sleeper");
     eventually("it runs", || status(&sandbox, &blocker) == "RUNNING");
     let others = [submitted(&sandbox, "ok"), submitted(&sandbox, "ok")];

@@ -1,4 +1,4 @@
-//! What a task changes outside of its folder is not run by another one, although all of them are one user to the system.
+//! Changes that a task makes outside of its folder are not run by another task, although all tasks belong to the same user.
 
 use crate::sandbox::{Sandbox, names};
 

@@ -78,7 +78,7 @@ fn a_task_that_fails_is_run_again_and_its_rounds_are_shown() {
 fn a_task_that_waits_for_its_next_round_says_until_when() {
     let sandbox = with(1, &[("flaky", FLAKY)]);
     let id = submitted(&sandbox, "flaky --max-fails 2 --retry-delay 10m");
-    eventually("its first round is over", || task(&sandbox, &id)["__ROUND__"] == 1);
+    eventually("its first round has ended", || task(&sandbox, &id)["__ROUND__"] == 1);
     let sentence = why(&sandbox, &id);
     assert!(
         sentence.starts_with("it does not start before 20") && sentence.ends_with(": the run failed"),
@@ -122,7 +122,7 @@ fn a_run_that_defers_spends_no_budget_and_closes_its_gate() {
 if [ $__ROUND__ = 0 ]; then printf 'retry_after=600\\ngate=api\\n' > ../defer.info; exit 75; fi; echo done > report.log";
     let sandbox = with(1, &[("defers", DEFERS), ("ok", OK)]);
     let id = submitted(&sandbox, "defers --gate api");
-    eventually("its first round is over", || task(&sandbox, &id)["__ROUND__"] == 1);
+    eventually("its first round has ended", || task(&sandbox, &id)["__ROUND__"] == 1);
     let record = task(&sandbox, &id);
     assert_eq!((record["__DEFERS__"].as_u64(), &record["__FAILS__"]), (Some(1), &serde_json::Value::Null), "{record}");
     assert_eq!(record["0:__ROUND_END__"], "DEFERRED");

@@ -1,4 +1,4 @@
-//! What other users of the machine can reach of a service: ports, sockets, files, folders.
+//! The parts of a service that other users of the machine can reach: ports, sockets, files, folders.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -181,7 +181,7 @@ fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
     assert!(said.err.contains(&format!("say `chown 0 {}`", elsewhere.path().display())), "{said:?}");
 }
 
-/// What a service writes is for its user only; what its tools write is what whoever started it would write.
+/// The files that a service writes are for its user only; its tools write with the umask of the starter of the service.
 #[test]
 fn files_of_a_service_are_private_and_those_of_its_tools_as_the_starter_has_it() {
     let sandbox = Sandbox::new();
@@ -229,7 +229,7 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
     }
 }
 
-/// What lies in AGENT_TOOLS_DIR is run by agents: nobody else may write it, however carelessly the shell was set up.
+/// The content of AGENT_TOOLS_DIR is run by agents: no other user may write it, however permissive the umask is.
 #[test]
 fn packed_tools_are_for_their_owner_to_write() {
     let sandbox = Sandbox::new();

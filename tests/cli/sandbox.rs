@@ -14,7 +14,7 @@ mod waiting;
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::eventually;
 
-/// A client, a run or an agent may be held up for seconds on a busy machine. What ends with SIGKILL only takes a second of it.
+/// A client, a run or an agent may be delayed for seconds on a busy machine. A run that only SIGKILL ends takes a second more.
 const CONFIG: &str = "\
 CONTROLLER_REP_PORT = 0
 CONTROLLER_PUB_PORT = 0
@@ -29,7 +29,7 @@ pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -131,7 +131,7 @@ impl Sandbox {
         found.unwrap_or_else(|| panic!("no {end}: {processes:?}")).0
     }
 
-    /// What the agents of the service are, as JSON.
+    /// The agents of the service, as JSON.
     pub(crate) fn agents(&self) -> Vec<serde_json::Value> {
         let said = self.llts("agents --output json");
         said.json()["agents"].as_array().cloned().unwrap_or_default()

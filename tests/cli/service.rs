@@ -211,7 +211,7 @@ fn what_stands_in_the_place_of_a_socket_is_named_at_once_and_stays() {
         std::fs::remove_dir(&path).unwrap();
         let other = std::os::unix::net::UnixListener::bind(&path).unwrap();
         refused("a process listens there");
-        // What another one has left is none of these.
+        // The remains of another service are none of these.
         drop(other);
         sandbox.ok("up 1");
         sandbox.ok("down");

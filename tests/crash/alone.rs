@@ -137,7 +137,7 @@ fn the_guard_of_a_killed_agent_ends_its_tree() {
         alone.is_swept();
         eventually("the record is gone", || alone.records().is_empty());
         eventually("the guard has ended", || guards(&alone.service).is_empty());
-        assert!(bystander.try_wait().unwrap().is_none(), "somebody else's process was ended");
+        assert!(bystander.try_wait().unwrap().is_none(), "an unrelated process was ended");
         bystander.kill().unwrap();
         bystander.wait().unwrap();
         alone.runs_again(Some(1));

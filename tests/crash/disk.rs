@@ -87,7 +87,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     stop(controller);
     let store = service.sandbox.path("state/tasks.sqlite");
     let whole = fs::read(&store).unwrap();
-    // Not just any byte: the page in the middle may have room that nobody uses.
+    // Not just any byte: the page in the middle may have unused space.
     let middle = accepted[50].as_bytes();
     let at = whole.windows(middle.len()).position(|bytes| bytes == middle).expect("the row of a task");
 

@@ -180,7 +180,7 @@ fn an_agent_that_is_cut_off_ends_its_exclusive_run() {
     assert_eq!(trial.client.query(&task), end);
 }
 
-/// A way to a port of this machine that can be cut: whoever is on it is neither heard nor told.
+/// A proxy to a port of this machine that can be cut: its connections then carry nothing in either direction.
 struct CuttableLink {
     port: u16,
     is_cut: Arc<AtomicBool>,

@@ -1,4 +1,4 @@
-//! Crash tests: the real binary under kill -9, a full disk and a damaged store. What was accepted must be kept.
+//! Crash tests: the real binary under kill -9, a full disk and a damaged store. Accepted tasks must be kept.
 //!
 //! | variable | what | default |
 //! |---|---|---|

@@ -54,7 +54,7 @@ MAX_LOSSES = 1000
         processes
     }
 
-    /// What is neither a tool nor started by one: supervisor, controller, agents.
+    /// The processes that are neither a tool nor started by one: supervisor, controller, agents.
     pub(crate) fn own_processes(&self) -> Vec<i32> {
         let processes = self.sandbox.processes();
         processes.iter().map(|(pid, _)| *pid).filter(|pid| !is_of_a_tool(*pid)).collect()
@@ -85,7 +85,7 @@ impl Drop for Service {
             let left = [names(&self.sandbox.path("work")), names(&self.sandbox.path("state/runs"))];
             let _ = writeln!(std::io::stderr(), "work and runs: {left:?}\n{:?}", self.sandbox.processes());
         }
-        // Supervisors first, so that nobody starts anew what is killed here; a tool may fork meanwhile.
+        // Supervisors first, so that no killed process is started again; a tool may fork meanwhile.
         self.sandbox.llts("down");
         for _ in 0..100 {
             let left = self.sandbox.processes();
@@ -107,7 +107,7 @@ pub(crate) fn kill(pid: i32) {
     let _ = rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
 }
 
-/// A port below those that the kernel gives to clients: while the controller is away, no connection of anybody takes it.
+/// A port below those that the kernel assigns to clients: while the controller is down, no client's connection takes it.
 fn free_port() -> u16 {
     loop {
         let port = rand::random_range(20_000..32_000);

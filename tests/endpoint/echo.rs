@@ -21,13 +21,13 @@ use crate::ports;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PATIENCE_MILLIS: i32 = 60_000;
 
-/// What the messages that are made on demand begin with.
+/// The prefix of the messages that are made on demand.
 pub(crate) const WATCHABLE: &str = "watch";
 
-/// What gets no answer, as if it was parked.
+/// A request that gets no answer, as if it was parked.
 pub(crate) const WAIT: &[u8] = b"wait";
 
-/// What only an agent says.
+/// A message that only an agent sends.
 pub(crate) const AGENT: &[u8] = b"agent";
 
 pub(crate) fn settings() -> PortSettings {
@@ -46,7 +46,7 @@ pub(crate) fn configured(transport: &str, ip: Ipv4Addr, [requests, broadcasts]: 
 
 enum Order {
     Publish(Vec<u8>),
-    /// Says whether somebody watches.
+    /// Reports whether there is a subscriber.
     Watched(Sender<bool>),
 }
 

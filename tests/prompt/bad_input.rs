@@ -1,4 +1,4 @@
-//! What broken and hostile peers send. Beside each of them a good worker works on, and nothing is lost.
+//! Messages of broken and hostile peers. Beside each of them a good worker works on, and nothing is lost.
 
 use std::time::Duration;
 

@@ -55,7 +55,7 @@ fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
         assert!(exit == Some(code) && text.ends_with(&format!("1 succeeded, 0 failed, 0 left{before}\n")), "{text}");
     };
     last("; 2 failed under a master before", 1);
-    // What was told at the end of all work is no concern of the next.
+    // Messages at the end of all work do not concern the next run.
     sandbox.write("d", b"d");
     last("", 0);
 }

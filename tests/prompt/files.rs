@@ -74,7 +74,7 @@ fn a_name_that_is_taken_gets_a_number_and_nothing_is_replaced() {
     peer.acknowledge(&request);
     peer.done();
     peer.take();
-    // Somebody puts a file of this name there meanwhile.
+    // Another program puts a file of this name there meanwhile.
     fs::write(sandbox.path("done/b"), "other").unwrap();
     peer.done();
     eventually("both are done", || sandbox.names("done") == ["a.3.txt", "a.txt", "b", "b.2"]);

@@ -14,7 +14,7 @@ const PROMPTS: usize = 400;
 const WORKERS: usize = 8;
 const KILLS: usize = 25;
 
-/// What the workers know of the master.
+/// The workers' knowledge of the master.
 #[derive(Default)]
 struct Shared {
     port: AtomicU16,
@@ -22,7 +22,8 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// Works for whatever master is there, until all is over. Every fifth prompt fails; now and then it goes without a word.
+/// Works for whatever master is there, until all prompts are done. Every fifth prompt fails; now and then the worker ends
+/// silently.
 fn work(shared: &Shared, seed: u64) {
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
     while !shared.over.load(Ordering::Relaxed) {

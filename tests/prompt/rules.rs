@@ -125,7 +125,7 @@ fn failures_are_counted_on_by_the_next_master() {
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
-    // Its failure is noted before anybody gets it again.
+    // Its failure is noted before any worker gets it again.
     peer.request();
     master.kill();
     let master = sandbox.master(&[]);

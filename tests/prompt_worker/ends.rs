@@ -124,7 +124,7 @@ fn what_even_the_guard_cannot_end_is_ended_by_the_next_worker() {
     sandbox.is_clean();
 }
 
-/// Both loops of the command, asleep until somebody ends them.
+/// Both loops of the command, blocked until a signal ends them.
 fn sleepers(sandbox: &Sandbox) -> Vec<(i32, String)> {
     let mut found = Vec::new();
     eventually("two loops asleep", || {

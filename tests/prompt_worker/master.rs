@@ -30,7 +30,7 @@ impl Master {
         self.0.local_addr().expect("bound")
     }
 
-    /// Where nobody listens.
+    /// An address without a listener.
     pub(crate) fn gone() -> SocketAddr {
         Self::new().address()
     }

@@ -124,7 +124,7 @@ fn a_worker_of_the_same_name_in_another_pid_namespace_leaves_a_run_alone() {
     leaves_a_run_alone(&[&unshare[..], &["--mount-proc", "--"]].concat());
 }
 
-/// What tells two machines of one name apart is the id of their boot.
+/// Two machines of the same name differ in their boot ids.
 #[test]
 fn a_worker_of_another_machine_of_the_same_name_leaves_a_run_alone() {
     let Some(unshare) = namespace("-m") else { return };

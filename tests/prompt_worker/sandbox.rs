@@ -18,7 +18,7 @@ mod waiting;
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::{PATIENCE, eventually};
 
-/// What every worker shows its master.
+/// The fields with which every worker introduces itself to its master.
 pub(crate) const SECRET: &str = "open sesame";
 
 pub(crate) struct Sandbox(tempfile::TempDir);
@@ -26,7 +26,7 @@ pub(crate) struct Sandbox(tempfile::TempDir);
 /// A `llts` that runs. Dropping it ends it.
 pub(crate) struct Program(pub(crate) Child);
 
-/// What a program said.
+/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,

@@ -15,7 +15,7 @@ const TALKERS: usize = 8;
 
 #[test]
 fn two_hundred_bad_addresses_keep_nobody_from_an_answer() {
-    // Nobody runs anything: a task that is killed while it waits is pushed as FINISHED.
+    // No agent runs anything: a task that is killed while it waits is pushed as FINISHED.
     let sandbox = Sandbox::start(0, &[]);
     let client = sandbox.client();
     let silent: Vec<TcpListener> = (0..EACH).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
@@ -72,7 +72,7 @@ fn start_talker(reached: Sender<()>) -> String {
     address
 }
 
-/// A port that nobody listens on: an accepted connection keeps it after its listener has gone.
+/// A port without a listener: an accepted connection keeps it after its listener is closed.
 struct DeadPort {
     _connection: [TcpStream; 2],
     port: u16,

@@ -124,7 +124,7 @@ fn every_exit_code_is_told() {
     }
 }
 
-/// Design, section 6: what is wrong with one client is nobody else's concern.
+/// Design, section 6: an error of one client does not affect another one.
 #[test]
 fn a_client_that_asks_nonsense_goes_on() {
     let sandbox = Sandbox::start(1, &[HELLO]);

@@ -1,4 +1,4 @@
-//! What one client may take from the others.
+//! The resources that one client may take from the others.
 
 use serde_json::json;
 

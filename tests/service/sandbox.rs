@@ -23,7 +23,7 @@ pub(crate) struct Sandbox {
     context: zmq::Context,
     processes: Vec<Child>,
     rep: String,
-    /// What agents are told of the controller's ports.
+    /// The addresses of the controller's ports for agents.
     ports: Vec<(&'static str, String)>,
 }
 

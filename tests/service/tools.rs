@@ -23,7 +23,7 @@ fn of(folder: &Path) -> [(&'static str, String); 2] {
     [("LLTS_AGENT_TOOLS_DIR", folder.display().to_string()), interval]
 }
 
-/// The tools that an agent has, as anybody may ask.
+/// The tools of an agent, as a client can query them.
 fn has(client: &Client, agent: &str, tools: &str) {
     client.until("AGENT/DETAILS", &json!({}), |agents| agents[agent]["__TOOLS__"] == tools);
 }

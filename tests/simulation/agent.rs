@@ -1,6 +1,6 @@
 //! One turn of an agent's process: what has come in through the engine, then what the engine wants, in order.
 //!
-//! The order is that of `shell/agent.rs`. What the engine wants of the system, [`crate::tool`] does.
+//! The order is that of `shell/agent.rs`. The effects of the engine on the system are carried out by [`crate::tool`].
 
 use llts::engine::slot::Effect;
 use llts::protocol::agent::ToAgent;

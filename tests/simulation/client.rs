@@ -40,7 +40,7 @@ struct Request {
 enum Ask {
     Submit(usize),
     Kill(TaskId),
-    /// Something that is done or refused, and that nobody looks at afterwards.
+    /// A request that is accepted or refused, and not checked afterwards.
     Operate,
     /// Something that cannot be refused.
     Set,
@@ -48,7 +48,7 @@ enum Ask {
     Await(TaskId),
 }
 
-/// What a client or an operator is going to ask for.
+/// A pending request of a client or an operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     Kill(TaskId),
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Ends what a jump of the clock has put so far away that nobody waits for it.
+    /// Ends the waits that a jump of the clock has put too far into the future.
     pub(crate) fn end_what_is_far(&mut self) {
         let soon = self.clock(self.server.clock_offset).wall + Duration::from_secs(30);
         let far = |record: &&TaskRecord| match record.state {
@@ -264,7 +264,7 @@ impl World {
         self.done(request);
     }
 
-    /// What a submitter does next.
+    /// The next action of a submitter.
     fn accepted(&mut self, plan: usize, task: TaskId) {
         let (kill_after, awaited) = (self.plan.tasks[plan].kill_after, self.plan.tasks[plan].awaited);
         if let Some(delay) = kill_after {

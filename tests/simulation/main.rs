@@ -201,7 +201,7 @@ fn the_checks_find_a_defect() {
         (Defect::NewKeys, "has made two tasks"),
         (Defect::DeafReceiver, "not done in time"),
     ] {
-        assert!(is_found(0, defect, complaint), "nobody notices {defect:?}");
+        assert!(is_found(0, defect, complaint), "no check notices {defect:?}");
     }
 }
 
@@ -218,7 +218,7 @@ fn the_checks_find_runs_without_end() {
 fn the_checks_find_agents_that_do_not_tell() {
     let peaceful = (1_050..4_000).filter(|seed| Plan::new(&mut Dice::new(*seed)).is_peaceful());
     let mut complaints = peaceful.filter_map(|seed| broken(seed, Some(Defect::UntoldTools)).err());
-    assert!(complaints.any(|why| why.contains("has for long")), "nobody notices");
+    assert!(complaints.any(|why| why.contains("has for long")), "no check notices");
 }
 
 /// Rounds overlap only when an agent is in trouble for long while a long run is on: the searches begin shortly before the first

@@ -1,4 +1,4 @@
-//! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
+//! The decisions of a seed before anything happens: agents, tasks, and the faults that will hit them.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(crate) const STRAGGLER_GRACE: Nanos = 100 * MILLI;
 pub(crate) const STOP_TIMEOUT: Nanos = 500 * MILLI;
 pub(crate) const KILL_COUNT: u32 = 3;
 
-/// What an agent needs to end a run.
+/// The times that an agent needs to end a run.
 pub(crate) fn kill_budget() -> Duration {
     let [interval, grace] = [KILL_INTERVAL, STRAGGLER_GRACE].map(Duration::from_nanos);
     lease::kill_budget(interval, KILL_COUNT, grace)
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,
     pub(crate) weather: Weather,
     pub(crate) faults: Vec<(Nanos, Fault)>,
-    /// What operators do.
+    /// The actions of operators.
     pub(crate) deeds: Vec<(Nanos, Deed)>,
     /// Which agents special tasks can run on.
     pub(crate) special: Vec<bool>,
@@ -95,7 +95,7 @@ pub(crate) enum Fault {
     },
 }
 
-/// What a task is and what its tool does in each of its runs.
+/// The properties of a task and the behaviour of its tool in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPlan {
     pub(crate) start: Start,

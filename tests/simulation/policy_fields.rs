@@ -1,4 +1,4 @@
-//! What a seed lets submitters demand of the lives of their tasks, and what operators do meanwhile.
+//! The policies that a seed gives to tasks, and the actions of operators meanwhile.
 
 use std::fmt::Write as _;
 
@@ -33,9 +33,9 @@ pub(crate) struct PolicyFields {
     pub(crate) held: Option<(Nanos, Nanos)>,
     /// How long after that it is retried, each time.
     pub(crate) retries: Vec<Nanos>,
-    /// What run.sh ends with in the rounds after the first one.
+    /// The exit codes of run.sh in the rounds after the first one.
     pub(crate) later_exits: Vec<i32>,
-    /// What a run that defers asks for: how long to wait, and whether its gates shall be closed.
+    /// The request of a run that defers: how long to wait, and whether its gates shall be closed.
     pub(crate) defer: Option<(Nanos, bool)>,
 }
 
@@ -73,13 +73,13 @@ impl Fashion {
     /// Which agents have the tag that special tasks require.
     pub(crate) fn special_agents(&self, dice: &mut Dice, agents: usize) -> Vec<bool> {
         let mut special: Vec<bool> = (0..agents).map(|_| self.special && dice.chance(400)).collect();
-        // Somebody must be there for the special tasks.
+        // There must be agents for the special tasks.
         let one = dice.index(agents);
         special[one] |= self.special;
         special
     }
 
-    /// What operators do, and when.
+    /// The actions of operators, with their times.
     pub(crate) fn deeds(&self, dice: &mut Dice, agents: usize, calm: Nanos) -> Vec<(Nanos, Deed)> {
         let mut deeds = Vec::new();
         if self.gates {
@@ -194,7 +194,7 @@ impl PolicyFields {
         self.end_before.is_some()
     }
 
-    /// What run.sh ends with in a round after the first one.
+    /// The exit code of run.sh in a round after the first one.
     pub(crate) fn later_exit(&self, round: u32) -> Option<i32> {
         let index = usize::try_from(round.checked_sub(1)?).ok()?;
         Some(self.later_exits.get(index).copied().unwrap_or_default()).filter(|_| !self.later_exits.is_empty())
@@ -204,7 +204,7 @@ impl PolicyFields {
         self.gates.iter().map(|gate| gate_name(*gate)).collect::<Vec<_>>().join(",")
     }
 
-    /// How many runs there may be at the most, and how long the pauses between them may be, in all.
+    /// The maximum number of runs, and the maximum total of the pauses between them.
     pub(crate) fn patience(&self) -> (u64, Nanos) {
         let rounds = 1 + u64::from(self.fails_max + self.timeouts_max + self.defers_max);
         let lives = 1 + u64::try_from(self.retries.len()).unwrap_or_default();
@@ -216,14 +216,14 @@ pub(crate) fn gate_name(gate: usize) -> String {
     format!("gate-{gate}")
 }
 
-/// What an operator does beside submitting and killing.
+/// An action of an operator other than submitting and killing.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     SetGate(usize, GatePlan),
     Drain(usize, bool),
 }
 
-/// What a GATE/SET says; nanoseconds.
+/// The content of a GATE/SET; times in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct GatePlan {
     running_max: Option<Option<u64>>,
@@ -239,7 +239,7 @@ impl GatePlan {
         Self { running_max, pace, closed_for: dice.chance(300).then(|| dice.skewed(0..=3 * SECOND)) }
     }
 
-    /// What lets everything through in the end.
+    /// Lets every task through in the end.
     pub(crate) const fn open() -> Self {
         Self { running_max: Some(Some(2)), pace: None, closed_for: Some(0) }
     }

@@ -40,7 +40,7 @@ enum Child {
 }
 
 impl ToolRun {
-    /// What run.sh writes to defer.info.
+    /// The content that run.sh writes to defer.info.
     fn defer(&self) -> Option<Defer> {
         let (pause, close) = self.plan.policy_fields.defer?;
         let gates = if close { self.plan.policy_fields.gate_names() } else { String::new() };
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// A preparation notices soon that nobody wants it.
+    /// A preparation notices soon that its task is not wanted.
     pub(crate) fn abort_prepare(&mut self, agent: usize) {
         let Some(run) = &mut self.hosts[agent].run else { return };
         run.aborted = true;

@@ -19,7 +19,7 @@ use llts::types::Mono;
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-/// What the peer says follows on a valid handshake.
+/// The messages of the peer follow on a valid handshake.
 pub(crate) const HANDSHAKE_DONE: u8 = 1;
 /// Of CURVE: what the peer says is sealed for us, with [`HANDSHAKE_DONE`].
 pub(crate) const SEALED: u8 = 2;
@@ -38,8 +38,8 @@ const PARTS_MAX: usize = 4;
 const QUEUE_BYTES_MAX: usize = 4000;
 /// The engine's own limit of a command.
 const COMMAND_BYTES_MAX: usize = 8192;
-/// A message whose last part is not complete (a buffer that grows may have twice what it holds), what waits for the peer, and
-/// the commands that wait for nobody.
+/// A message whose last part is not complete (a buffer that grows may have twice what it holds), the messages that wait for the
+/// peer, and the commands, which never wait.
 const HELD_BYTES_MAX: usize =
     2 * (MESSAGE_BYTES_MAX + COMMAND_BYTES_MAX + 100) + QUEUE_BYTES_MAX + 3 * COMMAND_BYTES_MAX;
 
@@ -109,7 +109,7 @@ impl Role {
 
 const START: Mono = Mono::from_nanos(0);
 
-/// What a conversation has come to.
+/// The result of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) events: Vec<Event>,
@@ -126,7 +126,7 @@ pub(crate) fn drive(input: &[u8]) -> Outcome {
     let outcome = live(role, pieces, how, said);
     if how & (NOBODY_READS | WE_TALK | TIME_PASSES) == 0 && pieces != 0 {
         let whole = live(role, 0, how, said);
-        // Who says all at once reads nothing in between.
+        // A peer that sends everything at once reads nothing in between.
         if ![&whole, &outcome].iter().any(|it| it.cut == Some(DisconnectReason::NotReading)) {
             assert_eq!(whole, outcome, "it matters how the bytes come");
         }
@@ -154,7 +154,7 @@ fn live(role: Role, pieces: u8, how: u8, said: &[u8]) -> Outcome {
     ours.outcome
 }
 
-/// What comes over the wire: after the handshake, if that is to be a good one, and in boxes.
+/// The bytes on the wire: after the handshake, if that is to be a good one, and in boxes.
 fn stream(ours: &mut Ours, said: &[u8]) -> Vec<u8> {
     if ours.how & HANDSHAKE_DONE == 0 {
         return said.to_vec();
@@ -163,7 +163,7 @@ fn stream(ours: &mut Ours, said: &[u8]) -> Vec<u8> {
     if ours.role.is_secured && ours.how & SEALED != 0 { seal(ours.role, said) } else { said.to_vec() }
 }
 
-/// What the other end of this role says up to the end of the handshake: it is the same each time.
+/// The bytes of the other end of this role up to the end of the handshake, which are the same each time.
 pub(crate) fn opening(role: Role) -> &'static [u8] {
     static OPENINGS: [OnceLock<Vec<u8>>; Role::ALL.len()] = [const { OnceLock::new() }; Role::ALL.len()];
     let index = Role::ALL.iter().position(|it| *it == role).expect("one of them");
@@ -273,7 +273,7 @@ impl Ours {
         self.outcome.events.push(event);
     }
 
-    /// What our side does between two pieces.
+    /// The actions of our side between two pieces.
     fn act(&mut self) {
         self.check();
         if self.how & TIME_PASSES != 0 && self.outcome.cut.is_none() {
@@ -313,7 +313,7 @@ impl Ours {
         }
     }
 
-    /// Whoever falls silent is cut in the end, and not before its time.
+    /// A peer that falls silent is disconnected in the end, and not before its time.
     fn end(&mut self) {
         self.check();
         for _ in 0..1000 {

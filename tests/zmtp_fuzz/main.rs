@@ -38,7 +38,7 @@ fn mutated_conversations_do_no_harm() {
     }
 }
 
-/// Nothing is forgotten, whoever says, writes and reads how much when: behind the last byte of a handshake too.
+/// Nothing is lost, in whatever pieces the two sides write and read: including the bytes after a handshake.
 #[test]
 fn two_of_us_never_wait_for_each_other() {
     for seed in 0..variable("PAIR_SEEDS").unwrap_or(PAIR_SEEDS) {
@@ -93,7 +93,7 @@ fn mutations_reach_every_end() {
             Some(DisconnectReason::SlowHandshake) => "slow handshake",
             Some(DisconnectReason::NotReading) => "not reading",
             Some(DisconnectReason::Silent) => "silent",
-            // Nobody guesses a key; one connection is no crowd; the last is what a dead connection says.
+            // No peer guesses a key; one connection is no crowd; the last is the report of a dead connection.
             Some(
                 DisconnectReason::Unauthorised(_)
                 | DisconnectReason::Crowded

@@ -92,6 +92,6 @@ mod tests {
         assert!(!budget.is_over());
         budget.count('c', &mut c, 500, false);
         budget.forget(&mut a);
-        assert_eq!(budget.longest_still(), None, "what is about to be written is nobody's fault yet");
+        assert_eq!(budget.longest_still(), None, "bytes about to be written are not counted as stalled");
     }
 }

@@ -689,7 +689,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     for _ in 0..3 {
         host.pass(INTERVAL);
     }
-    assert_eq!(reports(&host.end(0)), [], "nobody listens");
+    assert_eq!(reports(&host.end(0)), [], "no peer listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
     assert_eq!(
         host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, look: None, beat: None }),
@@ -743,7 +743,7 @@ fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
     for _ in 0..3 {
         host.pass(INTERVAL);
     }
-    assert_eq!(reports(&host.end(0)), [], "nobody listens");
+    assert_eq!(reports(&host.end(0)), [], "no peer listens");
     let mut silent = Host::running();
     assert_eq!(reports(&silent.end(0)), [(Phase::Finished, Some(0))]);
     for mut host in [host, silent] {

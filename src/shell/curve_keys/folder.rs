@@ -252,7 +252,7 @@ mod tests {
         assert_eq!(place.look(), (true, vec![key(2)]));
         assert!(place.folder.complaints.is_empty());
         fs::set_permissions(place.keys(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(place.look(), (true, vec![]), "anybody may put keys there");
+        assert_eq!(place.look(), (true, vec![]), "any user may put keys there");
     }
 
     #[test]

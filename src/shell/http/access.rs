@@ -169,7 +169,7 @@ mod tests {
         }
         let local = || headers(&[("host", "localhost")]);
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
-        assert!(access().check_origin(&path(), &two).is_err(), "which of them is meant is anybody's guess");
+        assert!(access().check_origin(&path(), &two).is_err(), "two values are ambiguous");
         assert!(access().check_origin(&path(), &headers(&[])).is_err());
         assert!(access().check_origin(&"http://evil.example/api".parse().unwrap(), &local()).is_err());
         for (site, is_served) in [("none", true), ("same-origin", true), ("same-site", false), ("cross-site", false)] {

@@ -159,7 +159,7 @@ fn a_time_that_is_over_is_refused() {
     assert_eq!(refused(&world.submit(&both)), Code::BadField);
     let past = Fields::new().with(words::START_AFTER, world.moment(-5.0));
     let task = world.submitted(&past);
-    assert_eq!(world.apply("a"), Some((task, Round(0))), "not before a moment that is over is at once");
+    assert_eq!(world.apply("a"), Some((task, Round(0))), "a past start time means at once");
 }
 
 /// The family of an expiring task ends with it.

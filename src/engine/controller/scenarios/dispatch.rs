@@ -96,7 +96,7 @@ fn parked_agents_get_tasks_in_the_order_in_which_they_came() {
         })
         .collect();
     assert_eq!(assigned, [(a, first), (b, second)]);
-    assert!(!world.published.contains(&Published::Inform), "nobody else needs to wake up");
+    assert!(!world.published.contains(&Published::Inform), "no other agent needs to wake up");
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_duplicate_is_found_before_anything_is_refused() {
     let (task, _) = submitted(&world.submit(&fields));
     assert_eq!(submitted(&world.submit(&fields)), (task, true), "no room is needed");
     world.pass(seconds(6.0));
-    assert_eq!(submitted(&world.submit(&fields)), (task, true), "its end is over, and it is told so by its state");
+    assert_eq!(submitted(&world.submit(&fields)), (task, true), "its deadline has passed, and its state says so");
     world.controller.handle_store(Some("full".to_owned()));
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
 }
@@ -144,7 +144,7 @@ fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
     assert!(!world.controller.handle_unstored(world.now, task, true), "its answer waits for the store");
     world.settle();
     assert_eq!(world.phase(task), Phase::Waiting);
-    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
+    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to any client");
     assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
 }
 

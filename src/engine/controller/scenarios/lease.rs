@@ -98,7 +98,7 @@ fn an_agent_says_how_long_it_needs() {
 fn an_agent_that_has_ended_its_run_is_not_waited_for() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.pass(LOSS);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop), "its lease is over");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop), "its lease has expired");
     assert_eq!(world.asks("b"), None);
     assert_eq!(world.ends("a", task, Round(0), result(ExitCode::LEASE_OVER.0)), None);
     assert_eq!(world.asks("b"), Some((task, Round(1))));

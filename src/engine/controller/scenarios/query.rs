@@ -147,7 +147,7 @@ fn an_answer_that_shows_tasks_is_a_view() {
     assert!(Claim::View.waits(false) && !Claim::View.waits(true), "but not for a store that is in trouble");
     world.kill(task);
     let end = world.ask(Request::Query(id, None));
-    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "somebody has waited for the end");
+    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "a client has waited for the end");
 }
 
 /// Document, section 2.6: a client that knows nothing of pages expects all tasks.

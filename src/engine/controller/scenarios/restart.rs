@@ -214,7 +214,7 @@ fn a_busy_agent_still_has_the_run_that_it_was_given() {
     world.kill(task);
     assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Kill)), "PUB may lose");
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
-    assert_eq!(world.busy("a"), None, "it has said that the run is over");
+    assert_eq!(world.busy("a"), None, "it has reported the end of the run");
 }
 
 /// The run of a simple agent that was lost meanwhile is void, and the agent is told so.

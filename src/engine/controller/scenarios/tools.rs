@@ -219,7 +219,7 @@ fn what_a_lost_agent_has_does_not_count_until_it_is_back() {
     world.pass(INTERVAL);
     world.tells("b", 1, None);
     world.pass(INTERVAL);
-    assert_eq!(world.apply("b"), Some((task, Round(0))), "nobody else has it now");
+    assert_eq!(world.apply("b"), Some((task, Round(0))), "no other agent has it now");
     world.tells("a", 1, None);
     world.misses("b", task, 0);
     assert_eq!(world.apply("b"), None);

@@ -309,7 +309,7 @@ fn what_another_task_has_changed_is_not_given_to_the_next_one() {
             "rm tool/config",
             "mv tool/data tool/moved; cp -rp tool/moved tool/data; rm -r tool/moved",
             "mv tool moved; cp -rp moved tool",
-            "echo output of somebody else > stdout",
+            "echo output of another task > stdout",
             "echo __EXTRA__=1 >> task.info",
             "touch extra",
             "chmod 500 .",
