@@ -8,12 +8,16 @@ use std::time::Duration;
 use divan::counter::ItemsCount;
 use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket};
 use llts::protocol::agent::{self, ToAgent};
-use llts::protocol::client::{self, Submission};
 use llts::protocol::json::FieldLimits;
+use llts::protocol::page::PageBytes;
 use llts::protocol::publish;
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Heartbeat, Message, Report, Rules, Sender, ToldTools};
-use llts::protocol::words::kind;
+use llts::protocol::reply::{self, Reply};
+use llts::protocol::requests::apply::TASK_APPLY;
+use llts::protocol::requests::heartbeat::{Heartbeat, ToldTools};
+use llts::protocol::requests::report::Report;
+use llts::protocol::requests::submit::Submission;
+use llts::protocol::requests::{self, FromAgent, Message, Sender};
+use llts::protocol::rules::Rules;
 use llts::types::{
     AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, ToolSet, Wall,
 };
@@ -45,7 +49,7 @@ impl World {
             controller: Controller::new(settings(), 1),
             rules: rules(),
             sender: Sender { agent, session: Session(1) },
-            submit: client::encode(&submission.request()),
+            submit: submission.request().encode(),
             tickets: 0,
             micros: 0,
         };
@@ -68,7 +72,7 @@ impl World {
         let now = self.now();
         self.tickets += 1;
         let ticket = Ticket { connection: ConnectionId::default(), number: self.tickets };
-        let (kind, message) = request::parse(body, &self.rules).expect("a good message");
+        let (kind, message) = requests::parse(body, &self.rules).expect("a good message");
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),
             Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
@@ -81,7 +85,7 @@ impl World {
         self.controller.handle_timeout(now);
         while let Some(effect) = self.controller.poll_effect() {
             match effect {
-                Effect::Reply(_, reply) => last = Some(encode(kind::TASK_APPLY, &reply)),
+                Effect::Reply(_, reply) => last = Some(encode(TASK_APPLY.word, &reply)),
                 Effect::Push(record) | Effect::PushAgain(record) => {
                     divan::black_box(publish::encode_status(&record));
                 }
@@ -188,7 +192,7 @@ fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     world.sender.agent = own;
     world.tell("tool");
     for name in names {
-        let body = client::encode(&Submission::new(&name).request());
+        let body = Submission::new(&name).request().encode();
         divan::black_box(world.take(&body));
     }
     bencher.counter(ItemsCount::new(1u32)).bench_local(|| {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use divan::counter::{BytesCount, ItemsCount};
 use llts::engine::zmtp::{Connection, Event, Kind, Limits, Security, Settings};
-use llts::protocol::client::{self, Submission};
 use llts::protocol::json::{self, FieldLimits};
+use llts::protocol::requests::submit::Submission;
 use llts::types::Mono;
 
 fn main() {
@@ -53,7 +53,7 @@ fn pair() -> (Connection, Connection) {
 
 fn submit() -> Vec<u8> {
     let submission = Submission::new("tool").with("alpha", "a value").with("beta", "another value").with("gamma", 7u32);
-    client::encode(&submission.request())
+    submission.request().encode()
 }
 
 /// A request with its delimiter, encoded here and decoded there.

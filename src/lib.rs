@@ -100,8 +100,9 @@
 //!
 //! | to add | touch, in this order |
 //! |---|---|
-//! | a request | `protocol/words.rs` (its kind), `protocol/request.rs` (variant, list, parser; [`protocol::request::only_asks`] if it changes nothing), `protocol/reply.rs` if it has an answer of its own (the compiler then asks `engine/controller/effect.rs` what that claims), a file in `engine/controller/requests/`, a builder in `protocol/client/`, a method in `client/`, a file in `cli/` and its line in `cli/args.rs` |
-//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default, and the engine that obeys it: wire, command line, configuration and store follow the table |
+//! | a request | three files of its name: in [`protocol::requests`] (its kind and how it is read, how a client makes it, its answer), in `engine/controller/requests/` (what it does), in `cli/` (its command); the `mod` line of each; its line in the list of [`protocol::requests::Request`]. For the rest the compiler asks: the arm that calls it, a variant of [`protocol::reply::Reply`] if it has an answer of its own and what that claims (`engine/controller/effect.rs`), the command in `cli/args.rs` and `cli/mod.rs`. Then the README |
+//! | a message of an agent | the same without `cli/`, and what the agent says (`protocol/agent.rs`, [`engine::slot`]) |
+//! | a field of the policy | a member of [`types::Policy`], a row of [`types::Policy::FIELDS`], a key in `config/defaults.toml` if it has a default (the build asks for it), and the engine that obeys it: wire, command line, configuration and store follow the table. If a task can wait or end by it, `protocol/history.rs` and `protocol/task.rs` say so to people. Then the table of the README |
 //! | a door | a folder in `shell/` with an implementation of [`shell::door::Door`], its section in `config/`, and one line in [`shell::controller`] |
 //! | a key of the configuration | `config/defaults.toml` (unit, default, reason), and the section that reads it |
 //!

@@ -9,7 +9,7 @@ use crate::shell::agent::{self, AgentError, Name};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
-use crate::shell::supervisor;
+use crate::shell::supervised::is_supervised;
 use crate::types::{AgentId, InvalidAgentId};
 
 #[derive(Args, Debug)]
@@ -31,7 +31,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
         // Its supervisor has told it otherwise.
-        Some(endpoint) if !supervisor::is_parent() => {
+        Some(endpoint) if !is_supervised() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
         }
         _ => session.config.clone(),
@@ -46,7 +46,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
         Err(error) => return Err(Failure::failed(error)),
     }
     // What a killed agent leaves behind is ended by its supervisor, or else by its guard.
-    let guard = match supervisor::is_parent() {
+    let guard = match is_supervised() {
         true => None,
         false => Some(GuardPlan::new(Session::program()?, session.config_file())),
     };

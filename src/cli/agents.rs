@@ -8,7 +8,8 @@ use super::output::to_value;
 use super::table::Table;
 use super::times;
 use crate::client::{Client, ClientError};
-use crate::protocol::client::AgentRow;
+use crate::protocol::requests;
+use crate::protocol::requests::agents::AgentRow;
 use crate::shell::clock;
 use crate::types::ToolSet;
 
@@ -47,7 +48,7 @@ fn counted(tools: &ToolSet) -> String {
 pub(super) fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
     let mut agents: Vec<AgentRow> = Vec::new();
     loop {
-        let page = client.agents(agents.len() as u64, PAGE)?;
+        let page = client.ask(&requests::agents::agents(agents.len() as u64, PAGE))?;
         let last = page.rows.is_empty();
         agents.extend(page.rows);
         if last || agents.len() as u64 >= page.total {

@@ -1,15 +1,12 @@
 //! What the command line takes: global options and the list of subcommands. Their own arguments stand in their files.
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use super::exit::Failure;
+use super::connect::Global;
 use super::{
-    agent, config, connect, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run,
-    store, submit, supervise, tool, up, wait,
+    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, retry, run, store, submit,
+    supervise, tool, up, wait,
 };
-use crate::protocol::info::CONTROLLER_ADDRESS;
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -33,57 +30,6 @@ pub(super) struct Arguments {
     pub(super) command: Command,
 }
 
-#[derive(Args, Debug)]
-pub(super) struct Global {
-    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub(super) config: Option<PathBuf>,
-    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
-    /// configuration]
-    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = connect::parse, help_heading = "Global options")]
-    controller: Option<String>,
-    /// Tables for people, or one JSON value on stdout
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "human|json",
-        hide_possible_values = true,
-        default_value_t = Format::Human,
-        help_heading = "Global options"
-    )]
-    pub(super) output: Format,
-}
-
-impl Global {
-    /// The controller, if one was named here or in the environment. An empty variable names none.
-    ///
-    /// # Errors
-    /// When the variable is no address of a controller.
-    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
-        if let Some(named) = &self.controller {
-            return Ok(Some(named.clone()));
-        }
-        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
-            return Ok(None);
-        };
-        // A text that is no Unicode is refused with its value, not passed over.
-        let named = connect::parse(&variable.to_string_lossy());
-        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
-    }
-
-    /// The controller, if the arguments name one.
-    pub(super) fn named_controller(&self) -> Option<&str> {
-        self.controller.as_deref()
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    Human,
-    Json,
-}
-
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Run a tool: submit a task, wait for its end, print its report, exit as it did
@@ -99,7 +45,7 @@ pub(super) enum Command {
     /// Keep tasks from starting
     Hold(hold::HoldArgs),
     /// Let held tasks start
-    Release(release::ReleaseArgs),
+    Release(hold::ReleaseArgs),
     /// Show all that is known of a task
     Query(query::QueryArgs),
     /// Say why a task waits, or why it ended as it did
@@ -170,6 +116,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::Format;
     use clap::CommandFactory as _;
 
     #[test]

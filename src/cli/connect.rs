@@ -1,17 +1,67 @@
 //! Which controller is meant, and whether anybody listens there.
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, ToSocketAddrs as _};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
 use std::time::Duration;
 
-use super::args::Global;
+use clap::Args;
+
 use super::exit::{self, Failure};
+use super::output::Format;
 use crate::config::Config;
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::endpoint::Address;
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
+
+/// The options that stand before and after every command.
+#[derive(Args, Debug)]
+pub(super) struct Global {
+    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(super) config: Option<PathBuf>,
+    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
+    /// configuration]
+    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, help_heading = "Global options")]
+    controller: Option<String>,
+    /// Tables for people, or one JSON value on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "human|json",
+        hide_possible_values = true,
+        default_value_t = Format::Human,
+        help_heading = "Global options"
+    )]
+    pub(super) output: Format,
+}
+
+impl Global {
+    /// The controller, if one was named here or in the environment. An empty variable names none.
+    ///
+    /// # Errors
+    /// When the variable is no address of a controller.
+    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
+        if let Some(named) = &self.controller {
+            return Ok(Some(named.clone()));
+        }
+        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        // A text that is no Unicode is refused with its value, not passed over.
+        let named = parse(&variable.to_string_lossy());
+        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
+    }
+
+    /// The controller, if the arguments name one.
+    pub(super) fn named_controller(&self) -> Option<&str> {
+        self.controller.as_deref()
+    }
+}
 
 /// What the configuration says of a controller.
 pub(super) enum Configured {
@@ -42,7 +92,7 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
 /// The endpoint that was named, else that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller()? {
-        return resolved(endpoint, config.client.reply_timeout);
+        return Ok(endpoint);
     }
     match configured(config) {
         Configured::At(endpoint) => Ok(endpoint),
@@ -52,18 +102,6 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
             Err(Failure::new(exit::NO_CONTROLLER, sentence))
         }
     }
-}
-
-/// The endpoint with the address of its host in place of a name: of several, the first where a port listens.
-fn resolved(endpoint: String, timeout: Duration) -> Result<String, Failure> {
-    let rest = endpoint.strip_prefix("tcp://").filter(|rest| rest.parse::<SocketAddr>().is_err());
-    let Some(rest) = rest else { return Ok(endpoint) };
-    let addresses = rest.to_socket_addrs().map_err(|error| {
-        Failure::new(exit::NO_CONTROLLER, format!("cannot find the host of the controller {endpoint}: {error}"))
-    })?;
-    let endpoints: Vec<String> = addresses.map(|address| format!("tcp://{address}")).collect();
-    let open = endpoints.iter().find(|endpoint| !is_refused(endpoint, timeout)).or(endpoints.first());
-    Ok(open.cloned().unwrap_or(endpoint))
 }
 
 /// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
@@ -124,20 +162,6 @@ mod tests {
         drop(listener);
         assert!(is_refused(&endpoint, NO_TIME), "what a killed controller has left");
         assert!(!is_refused("tcp://localhost:1", NO_TIME), "a name is looked up by others");
-    }
-
-    #[test]
-    fn a_name_is_looked_up_and_the_address_that_listens_is_taken() {
-        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let port = listener.local_addr().unwrap().port();
-        let named = |host: &str| resolved(format!("tcp://{host}:{port}"), NO_TIME);
-        assert_eq!(named("localhost"), Ok(format!("tcp://127.0.0.1:{port}")));
-        assert_eq!(named("127.0.0.1"), Ok(format!("tcp://127.0.0.1:{port}")));
-        assert_eq!(named("[::1]"), Ok(format!("tcp://[::1]:{port}")));
-        let unknown = named("there-is-no-such-host.invalid").unwrap_err();
-        assert_eq!(unknown.exit, exit::NO_CONTROLLER);
-        assert!(unknown.sentence.contains("there-is-no-such-host.invalid"), "{unknown:?}");
-        assert_eq!(resolved("ipc://x".into(), NO_TIME), Ok("ipc://x".into()));
     }
 
     #[test]

@@ -9,7 +9,8 @@ use super::change::about;
 use super::exit::{self, Failure};
 use super::output::note;
 use crate::client::{Client, ClientError};
-use crate::protocol::client::AgentRow;
+use crate::protocol::requests;
+use crate::protocol::requests::agents::AgentRow;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
@@ -54,7 +55,7 @@ pub(super) fn run(session: &mut Session, args: &DrainArgs) -> Result<u8, Failure
 
 /// Why it could not be done, if the controller refused.
 fn drain(client: &Client, id: &str, drain: bool) -> Result<Option<Failure>, ClientError> {
-    match client.drain(id, drain) {
+    match client.ask(&requests::drain::drain(id, drain)) {
         Ok(()) => Ok(None),
         Err(error @ ClientError::Reply(_)) => Ok(Some(Failure::new(exit::REFUSED, error.to_string()))),
         Err(error) => Err(error),

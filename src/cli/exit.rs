@@ -14,7 +14,7 @@ pub(super) const NO_SUCH_TASK: u8 = 5;
 pub(super) const LIMITED: u8 = 75;
 /// As timeout(1) has it.
 pub(super) const TIMED_OUT: u8 = 124;
-/// As shells have it for a program that SIGINT has ended.
+/// As shells report a program that SIGINT has ended.
 pub(super) const INTERRUPTED: u8 = 130;
 
 /// Why a command failed: one sentence, and the exit code that tells its kind.
@@ -166,6 +166,9 @@ mod tests {
         let endpoint = "tcp://127.0.0.1:1".to_owned();
         let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5) };
         assert_eq!(Failure::from(silent).exit, 3);
+        let unresolved = ClientError::Unresolved { endpoint: "tcp://nowhere:1".into(), why: "no".into() };
+        let sentence = "cannot find the host of the controller tcp://nowhere:1: no";
+        assert_eq!(Failure::from(unresolved), Failure::new(3, sentence));
         assert_eq!(Failure::from(ClientError::from(ReplyError::Malformed("x".into()))).exit, 3);
     }
 }

@@ -13,9 +13,9 @@ use super::table::Table;
 use super::times;
 use super::when::{self, Moment};
 use crate::client::Client;
-use crate::protocol::client::{GateChange, GateRow, UNTIL_OPENED};
+use crate::protocol::requests::gate::{self, GateChange, GateRow};
 use crate::shell::clock;
-use crate::types::{Pace, Wall};
+use crate::types::{Pace, UNTIL_OPENED, Wall};
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -102,21 +102,23 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
         GateCommand::List => return list(session, &client),
         GateCommand::Show(Name { name }) => name,
         GateCommand::Set(args) => {
-            client.set_gate(&args.name.name, &limits(args)?)?;
+            client.ask(&gate::set(&args.name.name, &limits(args)?))?;
             &args.name.name
         }
         GateCommand::Open(Name { name }) => {
-            client.set_gate(name, &GateChange { closed_until: Some(None), ..GateChange::default() })?;
+            client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?;
             name
         }
         GateCommand::Close(args) => {
             let until = until(args, clock::now().wall);
-            client
-                .set_gate(&args.name.name, &GateChange { closed_until: Some(Some(until)), ..GateChange::default() })?;
+            client.ask(&gate::set(
+                &args.name.name,
+                &GateChange { closed_until: Some(Some(until)), ..GateChange::default() },
+            ))?;
             &args.name.name
         }
     };
-    let gate = client.gate(name)?;
+    let gate = client.ask(&gate::gate(name))?;
     if session.out.is_json() {
         session.out.fields(gate.fields());
     } else {
@@ -126,7 +128,7 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
 }
 
 fn list(session: &mut Session, client: &Client) -> Result<u8, Failure> {
-    let gates = client.gates()?.rows;
+    let gates = client.ask(&gate::gates())?.rows;
     if session.out.is_json() {
         let values: Vec<Value> = gates.iter().map(|gate| to_value(gate.fields())).collect();
         session.out.value(&json!({ "total": values.len(), "gates": values }));

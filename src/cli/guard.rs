@@ -46,7 +46,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     }
     if guard::watch(process, std::io::stdin(), end_below) == Watched::Died {
         match (&args.guest, runs) {
-            (Some(folder), _) => drop(supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?),
+            (Some(folder), _) => drop(supervisor::end_ephemeral(&session.config, folder).map_err(Failure::failed)?),
             (None, Some(runs)) => runs.sweep_after_death().map_err(Failure::failed)?,
             (None, None) => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
         }

@@ -7,6 +7,7 @@ use super::caller::{caller, command_line};
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::kill::kill;
 
 const FINISHED: Needless = Needless { one: "had finished", many: "had finished" };
 
@@ -31,6 +32,6 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
     }
     let reason = caller(&command_line());
     change::each(session, &tasks, "killed", |id, task| {
-        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.kill(id, &reason).map(|()| Act::Done) }
+        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.ask(&kill(id, &reason)).map(|()| Act::Done) }
     })
 }

@@ -33,7 +33,6 @@ mod kill;
 mod list;
 mod prompt;
 mod query;
-mod release;
 mod retry;
 mod run;
 mod stats;
@@ -50,10 +49,12 @@ use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::transport;
 
-use args::{Arguments, Command, Global};
+use args::{Arguments, Command};
+use connect::Global;
 use exit::Failure;
 use output::{Output, note};
 
@@ -118,7 +119,7 @@ pub fn run() -> u8 {
     };
     let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
         // Processes of a service share its environment, and it has said this.
-        if command.is_for_people() && !supervisor::is_parent() {
+        if command.is_for_people() && !is_supervised() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
         obey_or_refuse(&global, &command)?;
@@ -153,7 +154,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
-        Command::Release(args) => release::run(session, &args),
+        Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),

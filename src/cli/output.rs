@@ -3,13 +3,20 @@
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::args::Format;
 use super::exit::Failure;
 use super::table::Table;
 use crate::protocol::json as flat;
 use crate::types::{Fields, Scalar};
+
+/// How results are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Human,
+    Json,
+}
 
 /// Writes results to stdout.
 pub(super) struct Output {

@@ -1,6 +1,6 @@
 //! `key=value` and `key:=JSON` on the command line.
 
-use crate::protocol::client::is_reserved;
+use crate::protocol::requests::submit::is_reserved;
 use crate::types::{Fields, Scalar};
 
 use super::exit::Failure;

@@ -11,6 +11,8 @@ use super::table::Table;
 use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Selector, TaskView, is_time};
+use crate::protocol::requests::explain::explain;
+use crate::protocol::requests::query::query;
 use crate::protocol::words;
 use crate::types::{Scalar, Wall};
 
@@ -38,8 +40,8 @@ pub(super) fn run(session: &mut Session, args: &QueryArgs) -> Result<u8, Failure
 }
 
 fn ask(client: &Client, selector: &Selector, with_log: bool) -> Result<Answer, ClientError> {
-    let task = client.query(selector)?;
-    let log = if with_log { client.explain(task.id())?.log().to_owned() } else { String::new() };
+    let task = client.ask(&query(selector, None))?;
+    let log = if with_log { client.ask(&explain(task.id()))?.log().to_owned() } else { String::new() };
     Ok(Answer { task, log })
 }
 

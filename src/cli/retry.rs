@@ -6,6 +6,7 @@ use super::Session;
 use super::change::{self, Act};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::retry::retry;
 use crate::types::Outcome;
 
 /// The ends that nobody wanted and that another round may mend. A life that was over cannot be given back.
@@ -40,5 +41,5 @@ pub(super) fn run(session: &mut Session, args: &RetryArgs) -> Result<u8, Failure
     if !selection.has_ids() {
         tasks.sort_by(|one, other| one.id.cmp(&other.id));
     }
-    change::each(session, &tasks, "retried", |id, _| client.retry(id).map(|()| Act::Done))
+    change::each(session, &tasks, "retried", |id, _| client.ask(&retry(id)).map(|()| Act::Done))
 }

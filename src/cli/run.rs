@@ -9,12 +9,15 @@ use super::caller::caller;
 use super::connect::{self, Configured};
 use super::exit::{self, Failure};
 use super::output::{Output, note, stderr_text};
-use super::submit::{DUPLICATE, TaskArgs};
+use super::submit::{TaskArgs, hand_over};
 use super::tails::note_tails;
 use crate::client::{Client, Waited};
 use crate::config::Transport;
 use crate::config::nearest::nearest;
-use crate::protocol::client::{AgentRow, Selector, Submission, TaskView};
+use crate::protocol::client::{Selector, TaskView};
+use crate::protocol::requests::agents::AgentRow;
+use crate::protocol::requests::kill::kill;
+use crate::protocol::requests::submit::Submission;
 use crate::shell::ephemeral::{EphemeralLeftover, EphemeralPlan, EphemeralService, Way};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, AGENTS_MAX};
@@ -94,13 +97,7 @@ fn run_at(
     submission: &Submission,
 ) -> Result<u8, Failure> {
     let client = Client::secured(&session.config, endpoint)?;
-    let submitted = client.submit(submission)?;
-    if let Some(warning) = &submitted.warning {
-        note(warning);
-    }
-    if submitted.duplicate {
-        note(DUPLICATE);
-    }
+    let submitted = hand_over(&client, submission)?;
     let Some(task) = wait(&client, signals, &submitted.id)? else {
         return Err(Failure::new(exit::INTERRUPTED, format!("left {} before its end", submitted.id)));
     };
@@ -144,7 +141,7 @@ fn wait(client: &Client, signals: &mut Signals, id: &str) -> Result<Option<TaskV
                 }
                 if count > 0 {
                     note(&format!("ending {id}; once more leaves it"));
-                    client.kill(id, &caller("Ctrl-C in llts run"))?;
+                    client.ask(&kill(id, &caller("Ctrl-C in llts run")))?;
                     asked = true;
                 }
             }

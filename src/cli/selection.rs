@@ -9,6 +9,8 @@ use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::query::query;
 use crate::protocol::words;
 use crate::types::{Fields, Outcome, Phase, TaskId};
 
@@ -177,7 +179,9 @@ impl Selection {
         let mut tasks: Vec<TaskView> = Vec::new();
         for which in &self.tasks {
             match which {
-                Which::Id(id) => tasks.push(client.query(&selector.clone().and(words::TASK_ID, id.as_str()))?),
+                Which::Id(id) => {
+                    tasks.push(client.ask(&query(&selector.clone().and(words::TASK_ID, id.as_str()), None))?);
+                }
                 Which::Newest(count) => tasks.extend(pages(client, &selector, 0, *count)?.rows),
                 Which::All => return Ok(pages(client, &selector, offset, limit)?),
             }
@@ -201,7 +205,7 @@ impl Selection {
             }
             Scope::Every | Scope::Unfinished | Scope::Ended(_) => vec![selector.clone()],
         };
-        selectors.iter().try_for_each(|selector| sweep(|offset| client.tasks(selector, offset, PAGE), found))
+        selectors.iter().try_for_each(|selector| sweep(|offset| client.ask(&tasks(selector, offset, PAGE)), found))
     }
 }
 
@@ -229,7 +233,7 @@ fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, Cli
         let sentence = format!("{id:?} is no task: name an id, which begins with TASK_, or last, last:5 or all");
         return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
     }
-    match client.query(&selector.clone().and(words::TASK_ID, id)) {
+    match client.ask(&query(&selector.clone().and(words::TASK_ID, id), None)) {
         Ok(task) => Ok(Chosen::from(&task)),
         Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
         Err(error) => Err(error),
@@ -265,14 +269,14 @@ fn sweep(
 
 /// Some tasks, newest first. Asks page by page: the controller ends a page where it becomes too long.
 fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
-    let mut listing = client.tasks(selector, offset, limit)?;
+    let mut listing = client.ask(&tasks(selector, offset, limit))?;
     loop {
         let count = listing.rows.len() as u64;
         let next = offset.saturating_add(count);
         if count >= limit || next >= listing.total {
             return Ok(listing);
         }
-        let page = client.tasks(selector, next, limit - count)?;
+        let page = client.ask(&tasks(selector, next, limit - count))?;
         if page.rows.is_empty() {
             return Ok(listing);
         }

@@ -12,15 +12,13 @@ use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::when;
-use crate::protocol::client::Submission;
+use crate::client::{Client, ClientError};
+use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::shell::curve_keys;
 use crate::types::ToolName;
 
 /// What --help says below the options.
 static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
-
-/// What is said when nothing new was submitted.
-pub(super) const DUPLICATE: &str = "it was submitted before with this key; this is the task of then";
 
 /// What a task is made of; `run` takes the same.
 #[derive(Args, Debug)]
@@ -78,15 +76,17 @@ impl TaskArgs {
     }
 }
 
+/// Submits a task, and says what is remarkable about that.
+pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, ClientError> {
+    let submitted = client.ask(&submission.request())?;
+    let duplicate = submitted.duplicate.then_some("it was submitted before with this key; this is the task of then");
+    submitted.warning.as_deref().into_iter().chain(duplicate).for_each(note);
+    Ok(submitted)
+}
+
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission()?;
-    let submitted = session.client()?.submit(&submission)?;
-    if let Some(warning) = &submitted.warning {
-        note(warning);
-    }
-    if submitted.duplicate {
-        note(DUPLICATE);
-    }
+    let submitted = hand_over(&session.client()?, &submission)?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!({
             "task": submitted.id,

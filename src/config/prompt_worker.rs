@@ -12,7 +12,7 @@ const DAY: u64 = 86_400_000;
 pub struct PromptWorkerSection {
     /// How long the worker tries to reach an absent master.
     pub patience: Duration,
-    /// How long a master may take to answer a JOIN.
+    /// Time limit for the answer to a JOIN.
     pub join_timeout: Duration,
     /// The longest pause between two attempts to reach the master.
     pub reconnect_interval_max: Duration,

@@ -1,7 +1,7 @@
 //! Where a task is pushed to: `__ADDRESS__`, and `__ADDRESS_KEY__` for a receiver that wants CURVE.
 
 use super::code::{Code, Refusal};
-use super::request::Rules;
+use super::rules::Rules;
 use super::typed::bad;
 use super::words;
 use crate::types::{Fields, PublicKey, PushAddress, Scalar};

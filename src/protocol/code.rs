@@ -64,6 +64,14 @@ impl Refusal {
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
     }
+
+    /// The refusal of an id that names no task.
+    #[must_use]
+    pub fn no_such_task(id: impl fmt::Display) -> Self {
+        let shown = shown(&id.to_string());
+        let message = format!("no task {shown}; it was never submitted here, or its time to be kept is over");
+        Self::new(Code::InvalidTaskId, message)
+    }
 }
 
 impl fmt::Display for Refusal {

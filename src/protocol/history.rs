@@ -5,27 +5,12 @@
 
 use std::fmt::Write as _;
 
-use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
-use super::words;
+use super::{result, words};
 use crate::types::{
     Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult,
-    Servers, TaskRecord, TaskState, Wall,
+    Servers, TaskRecord, TaskState, UNTIL_OPENED, Wall,
 };
-
-/// Splits the name of a field of a past round.
-#[must_use]
-pub fn split_round(name: &str) -> Option<(u32, &str)> {
-    let (round, name) = name.split_once(':')?;
-    let digits = !round.is_empty() && round.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { Some((round.parse().ok()?, name)) } else { None }
-}
-
-/// Whether a submitter that sends a field of this name would forge a past round.
-#[must_use]
-pub fn is_of_a_round(name: &str) -> bool {
-    split_round(name).is_some_and(|(_, name)| name.starts_with("__"))
-}
 
 /// Writes the rounds before the present one.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
@@ -41,7 +26,7 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
         write_run(run, out);
     }
     if let Some(result) = &past.result {
-        super::agent::write_result(result, out);
+        result::write(result, out);
     }
 }
 
@@ -49,7 +34,7 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
 pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
     out.text(words::AGENT_ID, run.agent.as_str());
     out.literal(words::DISPATCH_TIME, run.dispatched_at);
-    super::agent::write_times(run.times, out);
+    result::write_times(run.times, out);
 }
 
 /// One line for each transition, with its time and, where there is one, its reason. Times are unix seconds.

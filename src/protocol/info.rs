@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::agent::Job;
 use super::code::shown;
 use super::json;
-use super::words::{self, kind};
+use super::requests::apply::Job;
+use super::requests::submit::TASK_SUBMIT;
+use super::words;
 use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
 /// Where a tool finds its controller, in `controller.info` and in its environment; a client that it starts goes by it.
@@ -101,7 +102,7 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
 }
 
 fn task_fields(job: &Job) -> Fields {
-    let mut fields = Fields::new().with(words::TYPE, kind::TASK_SUBMIT);
+    let mut fields = Fields::new().with(words::TYPE, TASK_SUBMIT.word);
     for (name, value) in job.fields.iter() {
         fields.set(name, value.clone());
     }

@@ -249,6 +249,20 @@ impl<'a> ObjectWriter<'a> {
         let _ = write!(self.out, "{value}");
     }
 
+    /// The same, if it is there.
+    pub fn maybe(&mut self, name: &str, value: Option<impl fmt::Display>) {
+        if let Some(value) = value {
+            self.literal(name, value);
+        }
+    }
+
+    /// A text, if it is there.
+    pub fn maybe_text(&mut self, name: &str, value: Option<impl AsRef<str>>) {
+        if let Some(value) = value {
+            self.text(name, value.as_ref());
+        }
+    }
+
     /// Any scalar.
     pub fn scalar(&mut self, name: &str, value: &Scalar) {
         match value {
@@ -308,13 +322,7 @@ pub fn members(fields: &Fields) -> String {
 /// A whole flat object as text.
 #[must_use]
 pub fn to_vec(fields: &Fields) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut writer = ObjectWriter::new(&mut out);
-    for (name, value) in fields.iter() {
-        writer.scalar(name, value);
-    }
-    writer.end();
-    out
+    format!("{{{}}}", members(fields)).into_bytes()
 }
 
 /// Whether `members` (as [`members`] makes them) has the member `wanted` (as [`members`] makes one).

@@ -4,10 +4,11 @@
 //! |---|---|
 //! | [`envelope`] | the frames of a REQ or DEALER peer |
 //! | [`json`] | text to flat objects and back |
-//! | [`request`] | what a client or an agent says to the controller |
+//! | [`requests`] | what a client or an agent says to the controller: a file for each, with its answer |
 //! | [`reply`] | what the controller answers |
+//! | [`page`] | lists by pages |
+//! | [`rules`] | what a message may hold |
 //! | [`policy`] | what a submit demands of the life of its task |
-//! | [`gate`] | gates, their settings and how they stand |
 //! | [`history`] | the rounds of a task, and the story of it for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
 //! | [`publish`] | what the PUB port sends |
@@ -22,16 +23,18 @@ pub mod agent;
 pub mod client;
 pub mod code;
 pub mod envelope;
-pub mod gate;
 pub mod history;
 pub mod info;
 pub mod json;
+pub mod page;
 pub mod policy;
 pub mod prompt;
 pub mod publish;
 pub mod record;
 pub mod reply;
-pub mod request;
+pub mod requests;
+mod result;
+pub mod rules;
 pub mod task;
 mod typed;
 pub mod words;

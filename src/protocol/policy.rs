@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
-use super::typed::{bad, labels, moment, seconds, truth, whole};
+use super::typed::{self, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Wall};
+use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
 /// The field of a policy that a word of the wire names.
 pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
@@ -72,19 +72,9 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
         match field.slot {
             PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
             PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
-            PolicySlot::Time(of) if of(policy) != of(none) => {
-                writer.literal(&word(field), of(policy).as_secs_f64());
-            }
-            PolicySlot::Limit(of) => {
-                if let Some(limit) = of(policy) {
-                    writer.literal(&word(field), limit.as_secs_f64());
-                }
-            }
-            PolicySlot::Moment(of) => {
-                if let Some(at) = of(policy) {
-                    writer.literal(&word(field), at);
-                }
-            }
+            PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy).as_secs_f64()),
+            PolicySlot::Limit(of) => writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64())),
+            PolicySlot::Moment(of) => writer.maybe(&word(field), *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
             PolicySlot::Priority(_)
@@ -122,10 +112,8 @@ fn put<T>(place: &mut T, value: Option<T>) {
 }
 
 fn priority(fields: &Fields, word: &str) -> Result<Option<i8>, Refusal> {
-    let Some(value) = fields.get(word) else { return Ok(None) };
-    let number = value.as_i64().and_then(|number| i8::try_from(number).ok());
-    let number = number.filter(|number| Policy::PRIORITIES.contains(number));
-    number.map(Some).ok_or_else(|| bad(word, value, "a whole number from -100 to 100"))
+    let read = |value: &Scalar| i8::try_from(value.as_i64()?).ok().filter(|number| Policy::PRIORITIES.contains(number));
+    typed::field(fields, word, "a whole number from -100 to 100", read)
 }
 
 #[cfg(test)]
@@ -133,7 +121,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::types::Scalar;
 
     fn read_of(name: &str, value: impl Into<Scalar>) -> Result<Arc<Policy>, Refusal> {
         read(&Fields::new().with(name, value), &Arc::new(Policy { losses_max: 3, ..Policy::default() }))

@@ -204,7 +204,7 @@ impl FromWorker {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Join { worker, secret, splits } => message(kind::JOIN, worker, |out| {
-                optional(out, SECRET, secret.as_deref());
+                out.maybe_text(SECRET, secret.as_deref());
                 if *splits {
                     out.literal(SPLITS, true);
                 }
@@ -213,11 +213,11 @@ impl FromWorker {
             Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Done { text } => message(kind::DONE, text, |_| {}),
             Self::Failed { reason } => message(kind::FAILED, reason, |_| {}),
-            Self::UsageLimited { retry_after, reason } => {
-                message(kind::USAGE_LIMITED, reason, |out| seconds(out, RETRY_AFTER, *retry_after))
-            }
+            Self::UsageLimited { retry_after, reason } => message(kind::USAGE_LIMITED, reason, |out| {
+                out.maybe(RETRY_AFTER, retry_after.as_ref().map(Duration::as_secs_f64));
+            }),
             Self::Leave => message(kind::LEAVE, "", |_| {}),
-            Self::Status { secret } => message(kind::STATUS, "", |out| optional(out, SECRET, secret.as_deref())),
+            Self::Status { secret } => message(kind::STATUS, "", |out| out.maybe_text(SECRET, secret.as_deref())),
         }
     }
 
@@ -256,8 +256,8 @@ impl FromMaster {
             Self::JoinAck => message(kind::JOIN_ACK, "", |_| {}),
             Self::Request(request) => message(kind::REQUEST, &request.prompt, |out| {
                 out.text(REQ_ID, request.id.as_str());
-                optional(out, FILE, request.file.as_deref());
-                seconds(out, TIMEOUT, request.timeout);
+                out.maybe_text(FILE, request.file.as_deref());
+                out.maybe(TIMEOUT, request.timeout.as_ref().map(Duration::as_secs_f64));
             }),
             Self::Check(id) => message(kind::CHECK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::StatusAck(status) => message(kind::STATUS_ACK, "", |out| status.write(out)),
@@ -316,18 +316,6 @@ fn message(kind: &str, msg: &str, rest: impl FnOnce(&mut ObjectWriter<'_>)) -> V
     writer.end();
     out.push(b'\n');
     out
-}
-
-fn optional(out: &mut ObjectWriter<'_>, name: &str, value: Option<&str>) {
-    if let Some(value) = value {
-        out.text(name, value);
-    }
-}
-
-fn seconds(out: &mut ObjectWriter<'_>, name: &str, value: Option<Duration>) {
-    if let Some(value) = value {
-        out.literal(name, value.as_secs_f64());
-    }
 }
 
 /// The type and the fields of an object. The splitter has bounded its bytes; fields beyond these limits and nested ones are

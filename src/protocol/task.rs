@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::json::{self, ObjectWriter};
-use super::{history, words};
+use super::words;
 use crate::types::{
     Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
 };
@@ -44,7 +44,7 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name) || history::is_of_a_round(name)
+    ours || OF_OTHER_MESSAGES.contains(&name) || words::is_of_a_round(name)
 }
 
 /// The given id of a task as JSON: what [`Filter::given_id`] looks for.
@@ -307,10 +307,7 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
 
 /// Why a task ended as it did, where that is more than an exit code.
 pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
-    match reason(task)? {
-        Value::Text(text) => Some(text.into_owned()),
-        Value::Integer(_) | Value::Decimal(_) | Value::Null | Value::Moment(_) | Value::Truth(_) => None,
-    }
+    if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 
 /// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.

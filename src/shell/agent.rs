@@ -17,19 +17,20 @@ use std::os::fd::AsFd;
 use nix::sys::signal::Signal;
 
 use super::clock;
-use super::endpoint::Denial;
 use super::guard::GuardPlan;
 use super::lock::LockError;
+use super::port::{Denial, Link, SocketError};
 use super::process::{self, RecordError};
 use super::signals::Signals;
 use super::tools::{self, ToolsFolder};
-use super::transport::{self, Link, SocketError};
+use super::transport;
 use super::trust::{self, Part, Untrusted};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
-use crate::protocol::request::Sender;
-use crate::protocol::words::kind;
+use crate::protocol::requests::Sender;
+use crate::protocol::requests::kill::TASK_KILL;
+use crate::protocol::words::kind::AGENT_LOOK;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
@@ -162,7 +163,7 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
     // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
     // six times the wake of one.
-    let prefixes = [kind::TASK_KILL, kind::AGENT_LOOK].map(publish::prefix);
+    let prefixes = [TASK_KILL.word, AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 

@@ -20,17 +20,20 @@ use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
 use super::lock::StateLock;
 use super::metrics::Metrics;
+use super::port::Ports;
 use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, Writer};
-use super::transport::{self, Ports};
+use super::transport;
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
+use crate::protocol::page::PageBytes;
 use crate::protocol::publish;
-use crate::protocol::reply::{self, PageBytes};
-use crate::protocol::request::{self, Message, Rules};
+use crate::protocol::reply;
+use crate::protocol::requests::{self, Message};
+use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::types::{Mono, Now};
 
@@ -157,7 +160,7 @@ impl Service {
 
     fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
         let read =
-            |body: Vec<u8>| request::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
+            |body: Vec<u8>| requests::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
         match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {

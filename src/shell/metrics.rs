@@ -13,6 +13,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
 use crate::protocol::words;
 use crate::types::{Assignment, Outcome, PastRound, TaskRecord, TaskState};
 
@@ -149,13 +150,13 @@ impl Metrics {
     }
 
     /// Updates the present numbers, with the names of the engine.
-    pub fn counted(&self, tasks: &[(&'static str, u64)], agents: &[(&'static str, u64)], gates: u64, store_bytes: u64) {
+    pub fn counted(&self, tasks: TaskCounts, agents: AgentCounts, gates: u64, store_bytes: u64) {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        for (phase, count) in tasks {
-            self.tasks.get_or_create(&[("phase", phase)]).set(number(*count));
+        for (phase, count) in tasks.by_phase() {
+            self.tasks.get_or_create(&[("phase", words::phase(phase))]).set(number(count as u64));
         }
-        for (state, count) in agents {
-            self.agents.get_or_create(&[("state", state)]).set(number(*count));
+        for (state, count) in [("free", agents.free), ("busy", agents.busy), ("lost", agents.lost)] {
+            self.agents.get_or_create(&[("state", state)]).set(number(count as u64));
         }
         self.gates.set(number(gates));
         self.store_bytes.set(number(store_bytes));

@@ -30,7 +30,7 @@ pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::types::{Phase, TaskRecord};
 
 /// Name of the file in `STATE_DIR`.

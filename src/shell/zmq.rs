@@ -8,10 +8,9 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::endpoint::Denial;
-use super::transport::{
-    ANSWER_BYTES_MAX, BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER, Library,
-    Link, Ports, SocketError, Unsendable,
+use super::port::{
+    ANSWER_BYTES_MAX, BACKLOG, Denial, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER,
+    Library, Link, Ports, SocketError, Unsendable,
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;
@@ -377,7 +376,7 @@ fn wait(sockets: &[&zmq::Socket], fds: &[BorrowedFd<'_>], now: Mono, deadline: O
     // Rounded up: the deadline must have passed when the wait returns, or the loop would spin.
     let millis =
         deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
-    // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+    // EINTR: a signal also arrives through its descriptor, so the next turn handles it.
     let _ = zmq::poll(&mut items, millis);
     items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()
 }

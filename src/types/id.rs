@@ -5,6 +5,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Wall;
+use super::checked::checked_text;
 
 /// The id of a task: `TASK_<unix seconds with six decimals>_<five letters>` (document, section 3.2).
 ///
@@ -107,25 +108,9 @@ impl AgentId {
         }
         Err(InvalidAgentId(text.chars().take(Self::BYTES_MAX).collect()))
     }
-
-    /// The text of the id.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for AgentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for AgentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(AgentId);
 
 /// One lifetime of one agent process; 0 is an agent that does not name its session.
 ///

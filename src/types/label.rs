@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::checked::checked_text;
+
 /// The name of a gate or a tag.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
@@ -35,25 +37,9 @@ impl Label {
         }
         Err(InvalidLabel::Name(text.chars().take(Self::BYTES_MAX).collect()))
     }
-
-    /// The text of the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(Label);
 
 /// A sorted set of labels. On the wire and in files they are separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,7 +1,8 @@
 //! The name of a tool: `__OPERATION__` (document, section 3.1).
 
-use std::fmt;
 use std::sync::Arc;
+
+use super::checked::checked_text;
 
 /// A checked tool name. It becomes a file name, so a name that could leave the tools folder is refused.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,12 +33,6 @@ impl ToolName {
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
     }
 
-    /// The text of the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// The name of the tool's archive.
     #[must_use]
     pub fn archive_name(&self) -> String {
@@ -45,17 +40,7 @@ impl ToolName {
     }
 }
 
-impl fmt::Display for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(ToolName);
 
 #[cfg(test)]
 mod tests {

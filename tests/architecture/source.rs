@@ -16,6 +16,8 @@ pub(crate) struct Source {
     pub(crate) strings: Vec<(usize, String)>,
     /// Each comment outside tests, as its lines without the slashes. Adjacent lines with the same slashes are one comment.
     pub(crate) comments: Vec<Vec<(usize, String)>>,
+    /// The code without comments, test code and the insides of literals, line by line as in the file.
+    pub(crate) code: String,
 }
 
 impl Source {
@@ -37,6 +39,7 @@ impl Source {
             paths: paths(&tokens),
             strings: strings.map(|(at, text)| (line_of(at), text)).collect(),
             comments: joined(comments.map(|(at, text)| (line_of(at), text))),
+            code: code.iter().enumerate().map(|(at, letter)| if outside(&at) { *letter } else { ' ' }).collect(),
         }
     }
 }

@@ -85,7 +85,7 @@ fn a_controller_may_be_named_by_its_host() {
     }
     // Another program may name it in the same way.
     let client = llts::client::Client::connect(&format!("tcp://localhost:{port}"), Duration::from_secs(15)).unwrap();
-    assert_eq!(client.agent_counts().unwrap().total, 1);
+    assert_eq!(client.ask(&llts::protocol::requests::stats::agents()).unwrap().total, 1);
     let said = elsewhere.llts("stats --controller tcp://no..name:1");
     assert!(said.code == Some(2) && said.err.contains("\"tcp://no..name:1\" has a bad host"), "{said:?}");
     let said = elsewhere.llts("stats --controller localhost");

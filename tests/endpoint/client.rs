@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use llts::engine::zmtp::{ClientKeys, KeyPair, Security, ServerKeys};
 use llts::shell::clock;
-use llts::shell::endpoint::{Denial, LinkSettings, Outcome, PortSettings, Requester};
+use llts::shell::endpoint::{LinkSettings, Outcome, PortSettings, Requester};
+use llts::shell::port::Denial;
 
 use crate::echo::{Echo, PATIENCE, settings};
 

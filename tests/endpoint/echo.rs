@@ -11,7 +11,8 @@ use std::time::Duration;
 use llts::config::Config;
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
-use llts::shell::transport::{self, Ports};
+use llts::shell::port::Ports;
+use llts::shell::transport;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::loopback::own_ip;

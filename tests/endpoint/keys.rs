@@ -11,8 +11,8 @@ use llts::config::CurveServerFiles;
 use llts::engine::zmtp::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
 use llts::shell::clock;
 use llts::shell::curve_keys::KeyFolder;
-use llts::shell::endpoint::{Denial, LinkSettings, OwnLink, OwnPorts, PortSettings};
-use llts::shell::transport::{Link, Ports};
+use llts::shell::endpoint::{LinkSettings, OwnLink, OwnPorts, PortSettings};
+use llts::shell::port::{Denial, Link, Ports};
 
 use crate::echo::{PATIENCE, WATCHABLE, settings};
 

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use llts::shell::clock;
-use llts::shell::transport::{self, Link};
+use llts::shell::port::Link;
+use llts::shell::transport;
 
 use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, configured};
 use crate::loopback::own_ip;

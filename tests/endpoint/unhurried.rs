@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use llts::shell::clock;
 use llts::shell::endpoint::OwnPorts;
-use llts::shell::transport::Ports;
+use llts::shell::port::Ports;
 
 use crate::conformance::socket;
 use crate::echo::{PATIENCE, PATIENCE_MILLIS, WATCHABLE, settings};

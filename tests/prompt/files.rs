@@ -26,8 +26,8 @@ fn what_is_no_prompt_goes_to_failed_with_a_reason_and_holds_nobody_up() {
         ("front", "priority = \"high\""),
         ("link", "symbolic link"),
         ("dangling", "symbolic link"),
-        ("folder", "no regular file"),
-        ("pipe", "no regular file"),
+        ("folder", "not a regular file"),
+        ("pipe", "not a regular file"),
     ] {
         let told = fs::read_to_string(sandbox.path(&format!("failed/{name}.reason"))).unwrap();
         assert!(told.contains(reason), "{name}: {told}");

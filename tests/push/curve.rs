@@ -8,8 +8,8 @@ use std::time::Duration;
 use llts::engine::zmtp::{KeyPair, PublicKey, Security, ServerKeys};
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
+use llts::shell::port::Ports as _;
 use llts::shell::push::PushConfig;
-use llts::shell::transport::Ports as _;
 use llts::types::{AddressPolicy, PushAddress};
 
 use crate::driver::Driven;

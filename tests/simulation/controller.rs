@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
 use llts::protocol::json::FieldLimits;
-use llts::protocol::request::Rules;
+use llts::protocol::rules::Rules;
 use llts::types::{
     AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, Round, TaskId, TaskRecord, TaskState,
 };

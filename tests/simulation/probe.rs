@@ -1,8 +1,9 @@
 //! Looking into the controller: questions that change nothing, and what an old round must not do.
 
 use llts::engine::controller::{Answer, ConnectionId, Ticket};
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Message, Sender};
+use llts::protocol::page::PageBytes;
+use llts::protocol::reply::{self, Reply};
+use llts::protocol::requests::{self, FromAgent, Message, Sender};
 use llts::types::{Now, Phase, Session, TaskId, TaskRecord};
 
 use crate::controller::rules;
@@ -16,7 +17,7 @@ impl World {
     /// Answers a question that is answered at once, through the bytes of both sides.
     pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
         let now = self.controller_now();
-        let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
+        let Ok((kind, Message::Client(request))) = requests::parse(body, &rules()) else { panic!("{body:?}") };
         match self.life().sequencer.controller().handle_request(now, TICKET, request) {
             Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),
             answer => panic!("{answer:?}"),
@@ -57,7 +58,7 @@ impl World {
     /// The engine's state of a task. A query by id changes nothing.
     pub(crate) fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
         let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
-        let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
+        let Ok((_, Message::Client(query))) = requests::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
         match self.life().sequencer.controller().handle_request(now, TICKET, query) {
             Answer::Now(Reply::Task { record, .. }) => Some(*record),
             _ => None,

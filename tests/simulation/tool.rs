@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
-use llts::protocol::agent::Job;
+use llts::protocol::requests::apply::Job;
 use llts::types::{Defer, ExitCode, Labels, Now, Scalar};
 
 use crate::dice::{MICRO, MILLI, Nanos};

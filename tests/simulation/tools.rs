@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use llts::engine::controller::Record;
 use llts::protocol::json::{self, FieldLimits};
-use llts::protocol::request::FromAgent;
+use llts::protocol::requests::FromAgent;
 use llts::types::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet};
 
 use crate::dice::{Dice, Nanos, SECOND};

@@ -12,8 +12,8 @@ use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::Security;
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
+use llts::shell::port::Ports;
 use llts::shell::signals::Signals;
-use llts::shell::transport::Ports;
 
 const HERE: &str = "tcp://127.0.0.1:0";
 

@@ -4,9 +4,9 @@ use std::io;
 
 use llts::protocol::client::ReplyError;
 use llts::shell::ephemeral::EphemeralError;
+use llts::shell::port::SocketError;
 use llts::shell::store::{CommitError, StoreError};
 use llts::shell::tools::PackError;
-use llts::shell::transport::SocketError;
 
 /// Why a case could not be measured.
 #[derive(Debug, thiserror::Error)]

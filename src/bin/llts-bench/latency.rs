@@ -7,7 +7,7 @@ use super::load::{Heard, Load, task};
 use super::place::STAMP;
 use super::service::Service;
 use super::{Bench, BenchError, floor};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::words;
 use llts::shell::signals::Signals;
 use llts::types::{Phase, Wall};
@@ -44,7 +44,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>, services: &[Service], tasks: usize)
     for service in services {
         let load = service.load(bench.signals)?;
         let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(STAMP.0) };
-        let request = client::encode(&submission.request());
+        let request = submission.request().encode();
         connected.push(Connected { load, request });
     }
     // The first task of a tool unpacks it.

@@ -17,8 +17,8 @@ use llts::config::Config;
 use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::slot::{Effect, Exited, Settings as SlotSettings, Slot};
 use llts::engine::zmtp::{Event, Kind, Security, Settings};
-use llts::protocol::request::Sender;
-use llts::protocol::words::kind;
+use llts::protocol::requests::Sender;
+use llts::protocol::requests::kill::TASK_KILL;
 use llts::protocol::{agent, publish};
 use llts::shell::clock;
 use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
@@ -28,7 +28,7 @@ use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
 
 /// The topics that an agent subscribes to.
 fn prefixes() -> [String; 1] {
-    [publish::prefix(kind::TASK_KILL)]
+    [publish::prefix(TASK_KILL.word)]
 }
 
 /// Starts agents of this service in a process of their own, and waits until all are registered.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::BenchError;
 use llts::config::Durability;
 use llts::engine::controller::Record;
-use llts::protocol::client::Submission;
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::{json, words};
 use llts::shell::store::Store;
 use llts::types::{Acknowledgement, Counts, Fields, Policy, Round, TaskId, TaskRecord, TaskState, ToolName, Wall};
@@ -28,7 +28,7 @@ pub(crate) fn parameters() -> Fields {
 pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), BenchError> {
     std::fs::create_dir_all(state_dir).map_err(BenchError::io(format!("make {}", state_dir.display())))?;
     let submission = Submission { parameters: parameters(), ..Submission::new(tool) };
-    let mut fields = submission.request();
+    let mut fields = submission.request().fields().clone();
     fields.remove(words::TYPE);
     let submitted: Arc<str> = json::members(&fields).into();
     let tool = ToolName::new(tool).map_err(|error| BenchError::Unexpected(error.to_string()))?;

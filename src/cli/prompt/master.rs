@@ -32,7 +32,7 @@ pub(super) struct MasterArgs {
 
 pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failure> {
     let config = &session.config;
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let signals = Signals::install(&STOP).map_err(Failure::failed)?;
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let root = root(session, args.root_dir.as_deref());

@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::agent::{Liveness, Slot};
-use super::assign::agent_slot;
-use crate::protocol::request::{FromAgent, Sender};
+use crate::protocol::requests::{FromAgent, Sender};
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
 
 impl Controller {
@@ -36,7 +35,7 @@ impl Controller {
         if let Liveness::Session(_) = liveness {
             return;
         }
-        let present = match agent_slot(self, id) {
+        let present = match self.agents.slot_or_free(id) {
             Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
@@ -76,7 +75,7 @@ impl Controller {
     /// that. The run continues, unless another agent has got the task meanwhile.
     pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
         let Some((task, Round(0))) = spoken_of(message) else { return };
-        let busy = matches!(agent_slot(self, id), Slot::Busy(_));
+        let busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
         if busy || !self.may_be_out(task) {
             return;
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
-use crate::protocol::reply::AgentState;
+use crate::protocol::requests::agents::AgentState;
 use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
 /// The state of an agent's slot.

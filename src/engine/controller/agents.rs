@@ -8,7 +8,8 @@ use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
-use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
+use crate::protocol::requests::agents::{AgentState, AgentView};
+use crate::protocol::requests::stats::AgentCounts;
 use crate::types::{AgentId, Now, Offer, Requirements, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
@@ -34,6 +35,11 @@ impl Agents {
 
     pub(super) fn slot(&self, id: &AgentId) -> Option<Slot> {
         self.get(id).map(|agent| agent.slot)
+    }
+
+    /// The slot of an agent that must be registered.
+    pub(super) fn slot_or_free(&self, id: &AgentId) -> Slot {
+        self.slot(id).unwrap_or(Slot::Free)
     }
 
     pub(super) fn len(&self) -> usize {

@@ -1,55 +1,19 @@
-//! Handing tasks to agents: heartbeat, exit, apply, dispatch, and what happens when an agent is gone.
+//! Handing tasks to agents, and what happens when an agent comes or is lost.
 
 use std::time::Duration;
 
 use super::Controller;
 use super::agent::{Agent, Liveness, Slot};
-use super::batch_delay;
-use super::effect::{Answer, Effect, Ticket, Timer};
+use super::effect::{Effect, Timer};
 use super::leases::Remains;
-use super::report::outcome_of;
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{self, Reply, Wanted};
-use crate::protocol::request::{FromAgent, Heartbeat, Sender};
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::Sender;
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{AgentId, Assignment, Now, Offer, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
-
-/// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
-/// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
-const HANDOUT_SHARE: u32 = 10;
+use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
 impl Controller {
-    /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
-    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
-        let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
-        let answer = match self.welcome(now, sender, replaces) {
-            Ok(()) => {
-                self.name_the_run(sender, &mut message);
-                self.hear_tools(now, &sender.agent, &message);
-                self.handle_from_agent(now, ticket, sender, message)
-            }
-            Err(refusal) => Answer::Now(Reply::Refused(refusal)),
-        };
-        self.settle(now);
-        answer
-    }
-
-    fn handle_from_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
-        self.reunite(now, sender, &message);
-        self.readopt(now, &sender.agent, &message);
-        match message {
-            FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
-            FromAgent::Exit => {
-                self.session_is_over(now, &sender.agent, sender.session);
-                self.leave(now, &sender.agent);
-                Reply::Done.into()
-            }
-            FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
-            FromAgent::Report(report) => self.report(now, ticket, sender, *report),
-        }
-    }
-
     /// A task that was handed out could not be delivered, because the peer is gone. It waits again, in the same round. If
     /// its agent had been sent the task before, the task may already run there: then it stays, and the agent either asks
     /// again or is lost.
@@ -67,14 +31,14 @@ impl Controller {
         self.agents.set_slot(&agent, Slot::Free);
         let Some(record) = self.tasks.get(task) else { return };
         match record.kill.as_ref().map(|kill| kill.cause.clone()) {
-            Some(cause) if cause.ends_the_task() => self.close(now, task, outcome_of(&cause)),
+            Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
             _ => self.tasks.change(now, task, TaskEvent::Return),
         }
         self.settle(now);
     }
 
     /// Registers the sender, unless another process uses its id (HAZARDS row A10).
-    fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
+    pub(super) fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
         let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
@@ -144,130 +108,11 @@ impl Controller {
         let heard = agent.heard;
         log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.unpark(&id);
-        if let Slot::Busy(task) = agent_slot(self, &id) {
+        if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
-    }
-
-    fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
-        self.agents.set_ip(id, heartbeat.ip);
-        self.agents.set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some() });
-        self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
-        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
-        let beat = heartbeat.beat.map(|beat| beat.number);
-        let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
-        match (agent_slot(self, id), wanted) {
-            (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
-                self.unpark(id);
-                self.agents.set_slot(id, Slot::Stray);
-            }
-            // The remains of a finished run keep it from taking another one.
-            (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
-            (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
-            _ => {}
-        }
-        // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
-        if !heartbeat.busy && self.tasks.queue().len() > 0 {
-            self.inform();
-        }
-        Reply::Heartbeat {
-            controller: self.controller_id,
-            beat,
-            wanted,
-            parked: self.has_applied(now, id),
-            tools: self.known_tools(id),
-            look: self.look_of(id),
-        }
-    }
-
-    /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
-    /// moment ago. A task that was given long before, and that the agent does not mention, was lost on its way.
-    fn has_applied(&self, now: Now, id: &AgentId) -> bool {
-        match agent_slot(self, id) {
-            Slot::Parked(..) => true,
-            Slot::Free | Slot::Stray | Slot::Lost => false,
-            Slot::Busy(task) => match self.tasks.get(task).map(|record| &record.state) {
-                Some(TaskState::Dispatched(run)) => {
-                    now.wall.since(run.dispatched_at) < self.settings.heartbeat_interval / HANDOUT_SHARE
-                }
-                _ => true,
-            },
-        }
-    }
-
-    /// The directive for a run that an agent reports.
-    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
-        let current = self.tasks.get(task).filter(|record| record.round == round);
-        let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
-        match mine {
-            // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
-            Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
-            Some(record) if record.kill.is_some() => Wanted::Kill,
-            Some(_) => Wanted::Run,
-            None => Wanted::Drop,
-        }
-    }
-
-    fn leave(&mut self, now: Now, id: &AgentId) {
-        log::info!("agent {id} has left");
-        self.unpark(id);
-        if let Slot::Busy(task) = agent_slot(self, id) {
-            self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
-        }
-        self.forget_tools(now, id);
-        self.agents.remove(id);
-        self.timers.clear(&Timer::Silence(id.clone()));
-    }
-
-    fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
-        self.unpark(id);
-        if let Slot::Busy(task) = agent_slot(self, id) {
-            if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
-                // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
-                let reply = Reply::Assigned(Box::new(record.clone()));
-                self.agents.tell_again(id);
-                return reply.into();
-            }
-            log::warn!("agent {id} asks for a task although it has {task}: it has lost track of it");
-            let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
-            let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
-            self.void_round(now, task, RoundEnd::Lost, remains);
-        }
-        self.agents.set_slot(id, Slot::Free);
-        self.agents.set_given(id, None);
-        if let Some(task) = self.task_for(now, id) {
-            let batch_delay =
-                self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
-            return self.assign(now, task, id, batch_delay).into();
-        }
-        match wait {
-            None => reply::no_task().into(),
-            Some(wait) => {
-                self.agents.park(id, ticket);
-                self.timers.set(Timer::ApplyWait(id.clone()), now.mono + wait);
-                Answer::Later
-            }
-        }
-    }
-
-    /// Parks an agent with a free slot until a task is there.
-    pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
-        match self.apply(now, ticket, id, Some(wait)) {
-            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
-            Answer::Later => {}
-            Answer::NowAndLater(reply) => unreachable!("an APPLY has one answer: {reply:?}"),
-        }
-    }
-
-    /// Ends the wait of an agent without a task.
-    pub(super) fn unpark(&mut self, id: &AgentId) {
-        if let Slot::Parked(ticket, _) = agent_slot(self, id) {
-            self.agents.set_slot(id, Slot::Free);
-            self.timers.clear(&Timer::ApplyWait(id.clone()));
-            self.tasks.effects.push_back(Effect::Reply(ticket, reply::no_task()));
-        }
     }
 
     /// Hands tasks to parked agents: the best task to the agent that has been parked longest among the least specialised
@@ -276,7 +121,7 @@ impl Controller {
         self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
-            let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
+            let Slot::Parked(ticket, _) = self.agents.slot_or_free(&agent) else {
                 unreachable!("agent {agent} is listed as parked")
             };
             self.timers.clear(&Timer::ApplyWait(agent.clone()));
@@ -295,15 +140,7 @@ impl Controller {
         Some((task, agent.clone()))
     }
 
-    /// The task for an agent that asks for one.
-    fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
-        self.catch_up(now);
-        self.tasks.release_due(now);
-        let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-        self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
-    }
-
-    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
+    pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
@@ -359,9 +196,4 @@ impl Controller {
         self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome });
         self.finished(now, task);
     }
-}
-
-/// The slot of an agent that must be registered.
-pub(super) fn agent_slot(controller: &Controller, id: &AgentId) -> Slot {
-    controller.agents.slot(id).unwrap_or(Slot::Free)
 }

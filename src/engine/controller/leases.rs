@@ -13,7 +13,7 @@ use super::Controller;
 use super::effect::Timer;
 use super::transition::Again;
 use super::verdict::{self, Verdict};
-use crate::protocol::request::{FromAgent, Sender};
+use crate::protocol::requests::{FromAgent, Sender};
 use crate::types::{AgentId, Lease, Mono, Now, PhaseTimes, RoundEnd, Session, TaskId};
 
 /// A void run of an exclusive task, while processes of it may be left.

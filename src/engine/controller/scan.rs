@@ -9,8 +9,9 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
 use super::tasks::Tasks;
-use crate::protocol::reply::{PageOf, Reply};
-use crate::protocol::request::Page;
+use crate::protocol::page::Page;
+use crate::protocol::page::PageOf;
+use crate::protocol::reply::Reply;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Mono, Now, TaskId, TaskRecord};
@@ -42,8 +43,9 @@ pub(super) struct Scan {
     matches: usize,
 }
 
+/// What is looked for.
 #[derive(Debug)]
-enum Goal {
+pub(super) enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
     Page { page: Page, limit: usize, records: Vec<TaskRecord> },
     Explain { found: Option<TaskId> },
@@ -139,37 +141,8 @@ impl Scans {
 }
 
 impl Controller {
-    /// Searches for the newest match, and counts the others.
-    pub(super) fn scan_newest(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
-        self.search(now, ticket, filter, Goal::Newest { found: None, wait_until })
-    }
-
-    /// TASK/DETAILS: a page of the matching tasks, and their total number.
-    pub(super) fn list(&mut self, now: Now, ticket: Ticket, filter: Filter, page: Page) -> Answer {
-        let limit = self.page_limit(page.limit);
-        self.search(now, ticket, filter, Goal::Page { page, limit, records: Vec::new() })
-    }
-
-    /// TASK/EXPLAIN: explains the newest task with an id or a given id.
-    pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
-        if filter.task_id().is_none() && filter.given_id().is_none() {
-            return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();
-        }
-        self.search(now, ticket, filter, Goal::Explain { found: None })
-    }
-
-    /// AGENT/DETAILS: a page of the agents.
-    pub(super) fn list_agents(&mut self, now: Now, ticket: Ticket, page: Page) -> Answer {
-        let goal = Goal::Agents { page, limit: self.page_limit(page.limit) };
-        self.search(now, ticket, Filter::default(), goal)
-    }
-
-    /// GATE/QUERY without a name: all gates.
-    pub(super) fn list_gates(&mut self, now: Now, ticket: Ticket) -> Answer {
-        self.search(now, ticket, Filter::default(), Goal::Gates)
-    }
-
-    fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
+    /// Begins a search, and answers it if it fits into what is left of the present turn.
+    pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
         if self.scans.len == 0 && self.step(&mut scan) {
             return self.found_out(now, scan);

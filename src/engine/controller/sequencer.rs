@@ -22,8 +22,8 @@ use super::commit_queue::{BATCH_DELAY_MAX, Batch, CommitQueue};
 use super::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::Message;
-use crate::protocol::words::kind;
+use crate::protocol::requests::Message;
+use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Mono, Now, PushAddress, TaskId, TaskRecord};
 
@@ -128,7 +128,7 @@ impl<R: Clone> Sequencer<R> {
                 let (delay_max, claim) = (BATCH_DELAY_MAX, Claim::Promise);
                 let confirmation = Deferred::Reply { route: route.clone(), claim, reply, delay_max };
                 self.batch.add(now.mono + delay_max, confirmation);
-                self.routes.insert(ticket, Route { kind: kind::TASK_APPLY, ..route });
+                self.routes.insert(ticket, Route { kind: TASK_APPLY.word, ..route });
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::effect::{Effect, Record};
-use super::names::Names;
 use super::queue::Queue;
+use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
 use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
@@ -16,8 +16,8 @@ pub(super) struct Tasks {
     queue: Queue,
     /// The end-before times of unfinished tasks.
     end_before: BTreeSet<(Wall, TaskId)>,
-    given_ids: Names,
-    submit_keys: Names,
+    given_ids: TaskIndex,
+    submit_keys: TaskIndex,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
 }

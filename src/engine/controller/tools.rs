@@ -25,9 +25,9 @@ use std::sync::Arc;
 
 use super::Controller;
 use super::agent::{Slot, Tools};
-use super::report::reached;
 use super::transition::Again;
-use crate::protocol::request::{FromAgent, Report};
+use crate::protocol::requests::FromAgent;
+use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
 
 impl Controller {
@@ -132,7 +132,7 @@ impl Controller {
             return false;
         }
         if report.phase == Phase::Finished {
-            let (end, times) = (RoundEnd::NoTool, reached(now, report.times, Phase::Finished));
+            let (end, times) = (RoundEnd::NoTool, report.times.up_to(Phase::Finished, now.wall));
             let result = report.result.clone().map(Arc::new);
             self.again(now, report.task, Again { at: now.wall, end, times, result, not_before: None });
         }

@@ -67,7 +67,7 @@ impl<K: Copy + PartialEq> Redial<K> {
         self.pause = (self.pause * 2).min(self.pause_max);
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     pub const fn handle_opened(&mut self, id: K) {
         (self.state, self.pause, self.unanswered) = (State::Open(id), FIRST_PAUSE, 0);
     }

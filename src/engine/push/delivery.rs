@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use super::config::PushConfig;
 use super::counts::PushCounts;
-use super::effect::{Effect, Progress, Served, Timer};
+use super::effect::{Effect, Progress, ReceiverId, Served, Timer};
 use super::exchange::Exchange;
+use super::host_names::{HostNames, Lookup};
 use super::inbox::{Inbox, Received};
 use super::lifecycle::Lifecycle;
-use super::names::{HostNames, Lookup};
-use super::receiver::{DropReason, Due, Receiver, ReceiverId, Socket, Stage};
+use super::receiver::{DropReason, Due, Receiver, Socket, Stage};
 use super::sockets::Room;
 use super::turn::{TIMERS_PER_TURN, Turn};
 use crate::types::{Host, IpAddr, Mono, PublicKey, PushAddress};

@@ -1,8 +1,10 @@
 //! Effects for the shell, and its report on a socket.
 
 use super::complaints::Complaint;
-use super::receiver::ReceiverId;
 use crate::types::{IpAddr, PublicKey};
+
+/// Names a receiver for the shell and the timers. It is never reused, so that a late event cannot reach another receiver.
+pub type ReceiverId = u64;
 
 /// An instruction to the shell. An effect whose receiver has no socket in the shell must be ignored.
 #[must_use]

@@ -50,16 +50,16 @@
 //! turn begins with the work left over, and each marked receiver is served once before any is served twice.
 
 mod backlog;
-mod check;
 mod complaints;
 mod config;
 mod counts;
 mod delivery;
 mod effect;
 mod exchange;
+mod host_names;
 mod inbox;
+mod invariants;
 mod lifecycle;
-mod names;
 mod pace;
 mod receiver;
 mod receivers;
@@ -73,8 +73,7 @@ pub use complaints::Complaint;
 pub use config::PushConfig;
 pub use counts::PushCounts;
 pub use delivery::Delivery;
-pub use effect::{Effect, Progress, Served, Timer};
+pub use effect::{Effect, Progress, ReceiverId, Served, Timer};
 pub use exchange::Exchange;
 pub use inbox::Received;
-pub use receiver::ReceiverId;
 pub use turn::ANSWERS_PER_TURN;

@@ -10,9 +10,6 @@ use super::pace::Pace;
 use crate::protocol::words;
 use crate::types::{Mono, PublicKey, PushAddress};
 
-/// Names a receiver for the shell and the timers. It is never reused, so that a late event cannot reach another receiver.
-pub type ReceiverId = u64;
-
 /// An address with queued frames, with a socket, or with both.
 #[derive(Debug)]
 pub(super) struct Receiver {

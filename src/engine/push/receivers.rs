@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::receiver::{Receiver, ReceiverId};
+use super::effect::ReceiverId;
+use super::receiver::Receiver;
 use crate::types::{Mono, PushAddress};
 
 /// Receivers with queued frames, a socket, or both.

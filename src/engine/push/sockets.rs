@@ -16,7 +16,8 @@
 use std::collections::VecDeque;
 
 use super::config::PushConfig;
-use super::receiver::{Flow, Receiver, ReceiverId, Stage};
+use super::effect::ReceiverId;
+use super::receiver::{Flow, Receiver, Stage};
 use super::receivers::Receivers;
 use crate::types::Mono;
 

@@ -4,7 +4,8 @@
 
 use std::collections::VecDeque;
 
-use super::receiver::{Receiver, ReceiverId};
+use super::effect::ReceiverId;
+use super::receiver::Receiver;
 use super::receivers::Receivers;
 
 /// Timers handled in one turn: each may close a socket.

@@ -11,8 +11,8 @@
 
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
-use crate::protocol::agent::Job;
-use crate::types::{ExitCode, Mono, Now, Round, RunResult, TaskId, lease};
+use crate::protocol::requests::apply::Job;
+use crate::types::{Mono, Now, Round, TaskId, lease};
 
 /// The lease of a task had expired before the task arrived.
 pub(super) struct BeyondLease;
@@ -88,10 +88,4 @@ impl Slot {
             self.effects.push_back(Effect::Lease(None));
         }
     }
-}
-
-/// The report for a run that had to be ended because of its lease, however it ended.
-pub(super) fn lease_over() -> RunResult {
-    let error = "its agent could not reach the controller, and its lease expired".to_owned();
-    RunResult::of(ExitCode::LEASE_OVER, error)
 }

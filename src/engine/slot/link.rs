@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Settings;
-use crate::protocol::request::{Beat, Heartbeat, Report, ToldTools};
+use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
+use crate::protocol::requests::report::Report;
 use crate::types::{Mono, Round, Session, TaskId};
 
 /// Unanswered heartbeats after which the connection is given up.

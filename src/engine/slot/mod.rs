@@ -34,10 +34,12 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 pub use crate::engine::run::Signal;
-use crate::protocol::agent::{Job, ToAgent};
+use crate::protocol::agent::ToAgent;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::Wanted;
-use crate::protocol::request::{FromAgent, Report};
+use crate::protocol::requests::FromAgent;
+use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::heartbeat::{Heard, Wanted};
+use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
 use hold::BeyondLease;
@@ -219,7 +221,7 @@ impl Slot {
     /// Handles an answer of the controller.
     pub fn handle_answer(&mut self, now: Now, answer: ToAgent) {
         match answer {
-            ToAgent::Heard { controller, beat, wanted, parked, tools, look } => {
+            ToAgent::Heard(Heard { controller, beat, wanted, parked, tools, look }) => {
                 self.tools.handle_answer(controller, tools);
                 if let Some(number) = look {
                     self.look_for_tools(number);
@@ -232,8 +234,7 @@ impl Slot {
             }
             ToAgent::Job(job) => self.take(now, *job),
             ToAgent::NoJob => {
-                // One that comes too early answers an APPLY that a later one has replaced. Applying again would replace
-                // that one in turn, endlessly.
+                // An early one answers an APPLY that was replaced. Applying again would go on endlessly.
                 if self.link.forget_apply(now.mono, self.apply_wait()) {
                     self.apply(now);
                 }
@@ -326,8 +327,7 @@ impl Slot {
         self.apply(now);
     }
 
-    /// Asks for a task, unless a request is pending or the slot is occupied. A request implies that the report on the
-    /// previous task is complete: until that is confirmed, only the report asks.
+    /// Asks for a task, if the slot is free and no request is pending. While a report is unconfirmed, only the report asks.
     fn apply(&mut self, now: Now) {
         let idle = self.run.is_free() && self.link.is_settled() && !self.stopping;
         if self.link.is_up() && !self.link.has_applied() && idle {

@@ -84,3 +84,9 @@ impl Exited {
 pub(super) fn killed_preparing() -> Failure {
     Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
 }
+
+/// The report for a run that had to be ended because of its lease, however it ended.
+pub(super) fn lease_over() -> RunResult {
+    let error = "its agent could not reach the controller, and its lease expired".to_owned();
+    RunResult::of(ExitCode::LEASE_OVER, error)
+}

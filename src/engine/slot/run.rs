@@ -13,11 +13,11 @@
 
 use std::time::Duration;
 
+use super::outcome::{killed_preparing, lease_over};
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
-use super::{hold::lease_over, outcome::killed_preparing};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
-use crate::protocol::agent::Job;
-use crate::protocol::request::Report;
+use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::report::Report;
 use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
 
 /// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds. Five tries at intervals of

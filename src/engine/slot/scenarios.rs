@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::stop::FAREWELL;
 use super::*;
-use crate::protocol::request::{Beat, Heartbeat};
+use crate::protocol::requests::heartbeat::{Beat, Heartbeat};
 use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None }
+    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None })
 }
 
 fn job(number: u64) -> Job {
@@ -508,7 +508,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     let id = (job(1).task, Round(0));
     let wanted = Some((id.0, id.1, Wanted::Run));
     let effects =
-        host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None });
+        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
@@ -568,7 +568,8 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     let mut host = Host::starting();
     host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
     assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer = |look| ToAgent::Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None };
+    let answer =
+        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None });
     host.answer(answer(None));
     let mut host = host.with_a_run();
     host.slot.handle_published(host.now, Published::Look(7));
@@ -624,7 +625,8 @@ fn an_apply_without_an_answer_is_repeated() {
 /// about it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None };
+    let not_parked =
+        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -665,14 +667,14 @@ fn a_new_controller_is_asked_for_a_task_again() {
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
-        ToAgent::Heard {
+        ToAgent::Heard(Heard {
             controller: 1,
             wanted: Some((job(1).task, Round(0), Wanted::Drop)),
             parked: true,
             tools: None,
             look: None,
             beat: None,
-        },
+        }),
     ] {
         let mut host = Host::running();
         assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
@@ -692,7 +694,14 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     assert_eq!(reports(&host.end(0)), [], "no peer listens");
     let wanted = Some((job(1).task, Round(0), Wanted::Drop));
     assert_eq!(
-        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, look: None, beat: None }),
+        host.answer(ToAgent::Heard(Heard {
+            controller: 2,
+            wanted,
+            parked: false,
+            tools: None,
+            look: None,
+            beat: None
+        })),
         [apply()]
     );
 }

@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::request::FromAgent;
+use crate::protocol::requests::FromAgent;
 use crate::types::Now;
 
 /// How long a stopping agent waits for the confirmation of its exit.

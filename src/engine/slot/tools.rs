@@ -14,7 +14,7 @@
 //! reported again.
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::request::ToldTools;
+use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::{Now, ToolSet};
 
 #[derive(Debug, Default)]

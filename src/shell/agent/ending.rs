@@ -2,8 +2,8 @@
 
 use crate::config::AgentSection;
 use crate::engine::slot::Exited;
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::process::ChildExit;
 use crate::shell::workspace::{TailLimit, TaskDir};
 use crate::types::{Defer, ExitCode, OutputBytes};

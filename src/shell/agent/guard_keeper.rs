@@ -14,7 +14,7 @@ use crate::engine::slot::Hold;
 use crate::shell::clock;
 use crate::shell::guard::{Guard, GuardError, GuardPlan};
 use crate::shell::readable;
-use crate::shell::supervisor::{self, lease_line};
+use crate::shell::supervised::{is_supervised, lease_line};
 use crate::types::Mono;
 
 /// Minimum time between two starts, so that a guard that cannot live costs little.
@@ -37,7 +37,7 @@ impl GuardKeeper {
         // In a pid namespace, the end of the first process, which adopts every orphan, makes the kernel end all others.
         let plan = plan.filter(|_| std::process::id() != 1);
         let guard = plan.as_ref().and_then(|plan| logged(plan.start()));
-        let has_supervisor = plan.is_none() && supervisor::is_parent();
+        let has_supervisor = plan.is_none() && is_supervised();
         Self { plan, guard, started: clock::now().mono, has_supervisor, alarm: None }
     }
 

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::slot::Failure;
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::background::Background;
 use crate::shell::tools::{ToolCache, ToolError};
 use crate::shell::workspace::{DirPool, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};

@@ -15,8 +15,8 @@ use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOU
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::clock;
 use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
@@ -245,7 +245,7 @@ impl Runner {
         self.processes = RunProcesses::of(child);
         let record = self.record_of(job, Some(id));
         if let Err(error) = self.record.write(&record) {
-            // The run is still known by its mark.
+            // The run can still be identified by its mark.
             log::error!("{error}");
         }
         Ok(())

@@ -2,9 +2,9 @@
 
 use crate::shell::http::HttpError;
 use crate::shell::lock::LockError;
+use crate::shell::port::SocketError;
 use crate::shell::prompt::PromptError;
 use crate::shell::store::{CommitError, StoreError};
-use crate::shell::transport::SocketError;
 use crate::shell::trust::Untrusted;
 
 /// Why a controller cannot start or continue.

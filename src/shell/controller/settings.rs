@@ -7,7 +7,7 @@ use crate::config::Config;
 use crate::engine::controller::Settings;
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::types::AddressPolicy;
 use crate::types::lease::kill_budget;
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
 
-use super::transport::Unsendable;
+use super::port::Unsendable;
 use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;
@@ -120,7 +120,7 @@ pub struct Request {
 }
 
 impl Doors {
-    /// All of them.
+    /// All connections.
     #[must_use]
     pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>) -> Self {
         Self { zmtp, others }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{Call, Change, Door};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
-use crate::shell::transport::{Ports, Unsendable};
+use crate::shell::port::{Ports, Unsendable};
 use crate::types::Mono;
 
 /// The two ports as a [`Door`].

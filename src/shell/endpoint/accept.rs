@@ -1,19 +1,17 @@
-//! Accepting connections: listeners, and the number of places.
+//! Letting connections in, and putting those out again whose key has gone.
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use slotmap::SlotMap;
-
-use super::peer::Peer;
-use super::reactor::{Endpoint, KEYS_KEY, PeerId};
-use super::stream::{Listener, Stream};
-use crate::engine::endpoint::{Admission, ConnectionInfo, ConnectionLimits, ConnectionTable, Decision, Refusals};
-use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security, Settings};
+use super::peer::{Peer, PeerId};
+use super::reactor::{Endpoint, KEYS_KEY};
+use super::stream::Stream;
+use crate::engine::endpoint::Decision;
+use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::{Mono, Neighbourhood};
+use crate::types::Neighbourhood;
 
 /// Connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
@@ -23,90 +21,6 @@ const REST: Duration = Duration::from_millis(100);
 
 /// How often the keys are checked without an event: changes on another machine cause no event here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-
-/// Counters of connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// Accepted connections.
-    pub accepted: u64,
-    /// Refused connections: no place, or no descriptor.
-    pub refused: u64,
-    /// Connections that we have closed for a reason.
-    pub disconnected: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct Accepting {
-    listeners: Vec<Listening>,
-    pub(super) admission: Admission<PeerId>,
-    pub(super) refusals: Refusals,
-    resumes_at: Option<Mono>,
-    /// The keys that listeners with CURVE accept.
-    keys: Option<KeyFolder>,
-    /// Whether an event on the keys is pending.
-    keys_have_news: bool,
-    /// When to check the keys without an event.
-    look_at: Mono,
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug)]
-struct Listening {
-    listener: Listener,
-    settings: Settings,
-    /// Whether connections may be waiting.
-    has_callers: bool,
-}
-
-impl Accepting {
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, disconnected: 0 };
-        Self {
-            listeners: Vec::new(),
-            admission: Admission::new(limits),
-            refusals: Refusals::default(),
-            resumes_at: None,
-            keys: None,
-            keys_have_news: false,
-            look_at: Mono::from_nanos(0),
-            counts,
-        }
-    }
-
-    pub(super) const fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-
-    pub(super) fn add(&mut self, listener: Listener, settings: Settings) {
-        self.listeners.push(Listening { listener, settings, has_callers: true });
-    }
-
-    pub(super) fn called(&mut self, tag: usize) {
-        if let Some(listening) = self.listeners.get_mut(tag) {
-            listening.has_callers = true;
-        }
-    }
-
-    pub(super) fn has_callers(&self, now: Mono) -> bool {
-        self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
-    }
-
-    /// The next time-out of the listeners and keys.
-    pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        let look_at = self.keys.as_ref().map(|_| self.look_at);
-        self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
-    }
-
-    pub(super) const fn keys_changed(&mut self) {
-        self.keys_have_news = true;
-    }
-
-    /// Whether the key of a peer is authorised at present.
-    pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
-        let keys = self.keys.as_ref().map(KeyFolder::keys);
-        keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
-    }
-}
 
 impl Endpoint {
     /// Whether one more connection could be accepted.
@@ -206,15 +120,5 @@ impl Endpoint {
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
         }
-    }
-}
-
-impl ConnectionTable<PeerId> for SlotMap<PeerId, Peer> {
-    fn info(&mut self, id: PeerId) -> Option<&mut ConnectionInfo> {
-        self.get_mut(id).map(|peer| &mut peer.info)
-    }
-
-    fn count(&self) -> usize {
-        self.len()
     }
 }

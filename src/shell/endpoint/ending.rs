@@ -1,6 +1,7 @@
 //! The deadlines of a peer, and its end.
 
-use super::reactor::{Arrival, Endpoint, PeerId, What};
+use super::peer::PeerId;
+use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::zmtp::DisconnectReason;
 
 impl Endpoint {

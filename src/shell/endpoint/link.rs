@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use super::denial::Denial;
-use super::reactor::Tag;
+use super::peer::Tag;
 use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
-use crate::shell::transport::{Link, SocketError};
+use crate::shell::port::{Denial, Link, SocketError};
 use crate::types::Mono;
 
 const REQUESTS: Tag = 0;

@@ -26,9 +26,9 @@
 
 mod accept;
 mod address;
-mod denial;
 mod ending;
 mod link;
+mod listeners;
 mod peer;
 mod poller;
 mod ports;
@@ -38,12 +38,12 @@ mod requester;
 mod sending;
 mod stream;
 
-pub use accept::Counts;
 pub use address::{Address, BadAddress};
-pub use denial::Denial;
 pub use link::OwnLink;
+pub use listeners::Counts;
+pub use peer::{PeerId, Tag};
 pub use ports::{OwnPorts, PortSettings};
-pub use reactor::{Arrival, Endpoint, PeerId, Tag, What};
+pub use reactor::{Arrival, Endpoint, What};
 pub use redialer::LinkSettings;
 pub use requester::{Outcome, Requester};
 pub(in crate::shell) use stream::Stream;

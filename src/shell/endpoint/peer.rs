@@ -3,11 +3,34 @@
 use std::io;
 use std::net::IpAddr;
 
-use super::reactor::Tag;
+use slotmap::{Key as _, KeyData, SlotMap};
+
 use super::stream::Stream;
-use crate::engine::endpoint::{ConnectionInfo, Share};
+use crate::engine::endpoint::{ConnectionInfo, ConnectionTable, Share};
 use crate::engine::zmtp::{Connection, Event};
 use crate::types::{Mono, Neighbourhood};
+
+slotmap::new_key_type! {
+    /// Names a peer. It is never reused: a new peer in the same slot has another generation.
+    pub struct PeerId;
+}
+
+impl PeerId {
+    /// The id as bytes, for the return address of a message.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.data().as_ffi().to_be_bytes().to_vec()
+    }
+
+    /// The inverse of [`Self::to_bytes`]; `None` for other bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
+    }
+}
+
+/// The socket of the owner that a peer belongs to: the number of the listener, or a number that the owner chose.
+pub type Tag = usize;
 
 #[derive(Debug)]
 pub(super) struct Peer {
@@ -103,5 +126,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+}
+
+impl ConnectionTable<PeerId> for SlotMap<PeerId, Peer> {
+    fn info(&mut self, id: PeerId) -> Option<&mut ConnectionInfo> {
+        self.get_mut(id).map(|peer| &mut peer.info)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
     }
 }

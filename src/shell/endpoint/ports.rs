@@ -7,12 +7,13 @@ use std::time::Duration;
 use slotmap::SecondaryMap;
 
 use super::address::Address;
-use super::reactor::{Arrival, Endpoint, PeerId, What};
+use super::peer::PeerId;
+use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::shell::transport::{LINGER, Ports, SocketError, Unsendable};
+use crate::shell::port::{LINGER, Ports, SocketError, Unsendable};
 use crate::types::Mono;
 
 /// A subscriber sends nothing but subscriptions, which are short.

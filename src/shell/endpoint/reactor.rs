@@ -7,37 +7,15 @@ use std::os::fd::BorrowedFd;
 
 use slotmap::{Key as _, KeyData, SlotMap};
 
-use super::accept::{Accepting, Counts};
 use super::address::Address;
-use super::peer::{Chunk, Peer};
+use super::listeners::{Accepting, Counts};
+use super::peer::{Chunk, Peer, PeerId, Tag};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
 use crate::engine::zmtp::{Connection, DisconnectReason, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
-
-slotmap::new_key_type! {
-    /// Names a peer. It is never reused: a new peer in the same slot has another generation.
-    pub struct PeerId;
-}
-
-impl PeerId {
-    /// The id as bytes, for the return address of a message.
-    #[must_use]
-    pub fn to_bytes(self) -> Vec<u8> {
-        self.data().as_ffi().to_be_bytes().to_vec()
-    }
-
-    /// The inverse of [`Self::to_bytes`]; `None` for other bytes.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
-    }
-}
-
-/// The socket of the owner that a peer belongs to: the number of the listener, or a number that the owner chose.
-pub type Tag = usize;
 
 /// Bytes of one peer that are read before the others have their turn.
 const CHUNK_BYTES: usize = 16_384;

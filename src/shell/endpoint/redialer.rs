@@ -4,12 +4,12 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use super::address::Address;
-use super::denial::Denial;
-use super::reactor::{Arrival, Endpoint, PeerId, Tag, What};
+use super::peer::{PeerId, Tag};
+use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, Redial};
 use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings};
 use crate::shell::clock;
-use crate::shell::transport::SocketError;
+use crate::shell::port::{Denial, SocketError};
 use crate::types::Mono;
 
 /// Limits of the peer, and how to connect to it.

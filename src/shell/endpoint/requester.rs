@@ -5,11 +5,10 @@
 
 use std::os::fd::BorrowedFd;
 
-use super::denial::Denial;
 use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
-use crate::shell::transport::SocketError;
+use crate::shell::port::{Denial, SocketError};
 use crate::types::Mono;
 
 /// The result of waiting for an answer.

@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use slotmap::Key as _;
 
-use super::reactor::{Endpoint, PeerId};
+use super::peer::PeerId;
+use super::reactor::Endpoint;
 use crate::engine::zmtp::DisconnectReason;
-use crate::shell::transport::Unsendable;
+use crate::shell::port::Unsendable;
 
 /// Maximum batching delay. A peer that does not read is disconnected after a while; output that was not offered to it must
 /// stay far below that time.
@@ -18,7 +19,7 @@ impl Endpoint {
     /// # Errors
     /// When it has gone, is not open yet, or does not read.
     pub fn send<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
-        self.encode_or_cut(id, parts)?;
+        self.encode_or_disconnect(id, parts)?;
         self.mark_unsent(id);
         Ok(())
     }
@@ -47,7 +48,7 @@ impl Endpoint {
         id: PeerId,
         parts: &[Part],
     ) -> Result<(), Unsendable> {
-        self.encode_or_cut(id, parts)?;
+        self.encode_or_disconnect(id, parts)?;
         if let Some(peer) = self.peers.get_mut(id)
             && !peer.is_unsent
             && peer.write_by.is_none()
@@ -58,7 +59,7 @@ impl Endpoint {
         Ok(())
     }
 
-    fn encode_or_cut<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
+    fn encode_or_disconnect<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
         if self.encode(id, parts)? {
             return Ok(());
         }

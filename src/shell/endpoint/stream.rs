@@ -15,7 +15,7 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
-use crate::shell::transport::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
+use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
 
 /// A connection, or a connection attempt.
 #[derive(Debug)]

@@ -22,6 +22,8 @@ pub(super) struct Event {
 /// The latest changes, within a bound of bytes. The oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Events {
+    /// Tells the numbers of these events from those of another start.
+    life: u64,
     buffer: Mutex<EventBuffer>,
     bytes_max: usize,
     /// Notifies listeners of a new change.
@@ -47,7 +49,19 @@ pub(super) enum After {
 
 impl Events {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { buffer: Mutex::default(), bytes_max, news: Notify::new() }
+        Self { life: rand::random(), buffer: Mutex::default(), bytes_max, news: Notify::new() }
+    }
+
+    /// The id of the event with this number.
+    pub(super) fn id_of(&self, number: u64) -> String {
+        format!("{:x}-{number}", self.life)
+    }
+
+    /// The number in the id of an event: `None` for an invalid id, and `Some(None)` for an id of another start.
+    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
+        let (life, number) = id.split_once('-')?;
+        let number = number.parse().ok()?;
+        Some((life == format!("{:x}", self.life)).then_some(number))
     }
 
     fn buffer(&self) -> MutexGuard<'_, EventBuffer> {

@@ -8,8 +8,7 @@ use axum::response::sse;
 use futures_util::stream::{self, Stream};
 
 use super::access::Denied;
-use super::events::{After, Event};
-use super::server::Server;
+use super::events::{After, Event, Events};
 use crate::protocol::words::kind;
 use crate::types::TaskId;
 
@@ -20,7 +19,7 @@ const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// One listener to changes.
 pub(super) struct Listener {
-    server: Arc<Server>,
+    events: Arc<Events>,
     /// The number of the last change that it has received or does not want.
     heard: u64,
     /// The task whose changes it wants; `None` for all tasks.
@@ -34,11 +33,11 @@ impl Listener {
     /// `from` is the number or the id of the first wanted change; `Last-Event-ID`, which a browser sends when it
     /// reconnects, the id of the last received one. Without either, it gets future changes. A change of another start, or a
     /// number far ahead, is a gap, because numbers start anew with each start.
-    pub(super) fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
+    pub(super) fn new(events: &Arc<Events>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
         let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
         let mut listener = Self {
-            server: Arc::clone(server),
-            heard: server.events.last(),
+            events: Arc::clone(events),
+            heard: events.last(),
             task: None,
             next: Vec::new().into_iter(),
             has_missed: false,
@@ -46,7 +45,7 @@ impl Listener {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("from", first)) => {
-                    let from = match server.number_of(first) {
+                    let from = match events.number_of(first) {
                         Some(number) => number,
                         None => first
                             .parse()
@@ -63,14 +62,14 @@ impl Listener {
             }
         }
         if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
-            listener.hear_after(server.number_of(last).flatten());
+            listener.hear_after(events.number_of(last).flatten());
         }
         Ok(listener)
     }
 
     /// It has received the changes up to this one; `None` for a number that is unknown or impossible.
     fn hear_after(&mut self, heard: Option<u64>) {
-        let known = heard.filter(|heard| *heard <= self.server.events.last());
+        let known = heard.filter(|heard| *heard <= self.events.last());
         self.has_missed = known.is_none();
         self.heard = known.unwrap_or_default();
     }
@@ -91,13 +90,13 @@ impl Listener {
             if let Some(event) = self.next.next() {
                 self.heard = event.number;
                 if self.task.is_none_or(|task| task == event.task) {
-                    let id = format!("{:x}-{}", self.server.life, event.number);
+                    let id = self.events.id_of(event.number);
                     return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
                 }
                 continue;
             }
-            self.server.events.wait(self.heard).await;
-            match self.server.events.after(self.heard, EVENTS_AT_ONCE) {
+            self.events.wait(self.heard).await;
+            match self.events.after(self.heard, EVENTS_AT_ONCE) {
                 After::Events(events) => self.next = events.into_iter(),
                 After::Gap(first) => {
                     self.heard = first - 1;

@@ -32,7 +32,7 @@ pub use self::token::TokenError;
 use super::background::Bell;
 use super::door::{Call, Change, Door};
 use super::metrics::Metrics;
-use super::transport::Unsendable;
+use super::port::Unsendable;
 use crate::config::{Config, Exposure};
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::json::FieldLimits;

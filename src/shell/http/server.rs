@@ -28,15 +28,16 @@ use super::access::{Access, Denied, check_content};
 use super::events::Events;
 use super::listener::Listener;
 use crate::config::Config;
+use crate::protocol::client::Ask;
 use crate::protocol::json::{self, FieldLimits};
-use crate::protocol::reply::{self, PageBytes};
-use crate::protocol::request;
+use crate::protocol::page::PageBytes;
+use crate::protocol::requests::{self, gate, stats};
 use crate::protocol::words::{self, kind};
-use crate::protocol::{Code, Refusal, client};
+use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::store;
-use crate::types::{Fields, Phase, Scalar};
+use crate::types::Scalar;
 
 /// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -91,7 +92,7 @@ pub(super) struct Server {
     access: Access,
     to_loop: Sender<ToLoop>,
     bell: Arc<Bell>,
-    pub(super) events: Arc<Events>,
+    events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
     limits: FieldLimits,
@@ -99,8 +100,6 @@ pub(super) struct Server {
     head_timeout: Duration,
     /// Time limit for output that a peer does not read.
     send_timeout: Duration,
-    /// Distinguishes the event numbers of this start from those of others.
-    pub(super) life: u64,
     last_request: AtomicU64,
 }
 
@@ -124,7 +123,6 @@ impl Server {
             limits,
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
-            life: rand::random(),
             last_request: AtomicU64::new(0),
         }
     }
@@ -186,18 +184,11 @@ impl Server {
     }
 
     /// Lets the loop answer an internal request.
-    async fn ask_self(&self, connection: &Connection, question: &Fields) -> Result<Fields, Denied> {
-        let asked = self.ask(connection, json::to_vec(question));
+    async fn ask_self<A>(&self, connection: &Connection, question: &Ask<A>) -> Result<A, Denied> {
+        let asked = self.ask(connection, question.encode());
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
         let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
-        json::parse(&answer, &FieldLimits::TRUSTED).map_err(|_| late())
-    }
-
-    /// The number in the id of an event: `None` for an invalid id, and `Some(None)` for an id of another start.
-    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
-        let (life, number) = id.split_once('-')?;
-        let number = number.parse().ok()?;
-        Some((life == format!("{:x}", self.life)).then_some(number))
+        question.decode(&answer).map_err(|_| late())
     }
 
     fn send_to_loop(&self, message: ToLoop) {
@@ -262,12 +253,12 @@ fn denied(Denied(status, why): Denied) -> Response {
 type Answered = Result<Response, Response>;
 
 async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     Ok("ok\n".into_response())
 }
 
 async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     if server.metrics.is_store_writable() {
         return Ok("ready\n".into_response());
     }
@@ -281,17 +272,14 @@ async fn scrape(
     headers: HeaderMap,
 ) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
-    let tasks = server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
-    let agents = server.ask_self(&connection, &client::agent_counts()).await.map_err(denied)?;
-    let gates = server.ask(&connection, json::to_vec(&client::gates())).await.map_err(denied)?;
-    let count = |fields: &Fields, name: &str| fields.get(name).and_then(Scalar::as_u64).unwrap_or_default();
-    let phases = Phase::ALL.map(|phase| (words::phase(phase), count(&tasks, words::phase(phase))));
-    let states = [("free", words::FREE), ("busy", words::BUSY), ("lost", words::LOST)];
-    let states = states.map(|(state, name)| (state, count(&agents, name)));
+    let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
+    let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
+    let gates = server.ask(&connection, gate::gates().encode()).await.map_err(denied)?;
+    let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
     // A disk access may be slow.
     let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
-    server.metrics.counted(&phases, &states, objects(&gates), bytes);
+    server.metrics.counted(tasks, agents, gates, bytes);
     let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let text = server.metrics.text();
     Ok(if accepted.contains("application/openmetrics-text") {
@@ -299,12 +287,6 @@ async fn scrape(
     } else {
         ([(CONTENT_TYPE, "text/plain; version=0.0.4; charset=utf-8")], metrics::classic(&text)).into_response()
     })
-}
-
-/// Number of members of an answer that are objects.
-fn objects(answer: &[u8]) -> u64 {
-    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(answer).unwrap_or_default();
-    members.values().map(|value| u64::from(value.is_object())).sum()
 }
 
 async fn api(
@@ -333,11 +315,11 @@ async fn api(
 /// Whether a request is read-only. A request that the loop cannot parse changes nothing either.
 fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
     let Ok(fields) = json::parse(body, limits) else { return true };
-    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(request::only_asks)
+    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(requests::only_asks)
 }
 
 async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
-    let listener = Listener::new(&server, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
+    let listener = Listener::new(&server.events, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
     Ok(Sse::new(listener.stream()).keep_alive(KeepAlive::default()).into_response())
 }

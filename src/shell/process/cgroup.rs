@@ -21,8 +21,7 @@ use std::path::{Component, Path, PathBuf};
 use rustix::process::{Pid, Signal};
 
 use super::procfs::{ProcessId, pid_of};
-use super::sweep::{Ended, death_deadline};
-use super::tree_scan::Pinned;
+use super::tree_scan::{Ended, Pinned, death_deadline};
 use crate::shell::clock;
 
 const PROCS: &str = "cgroup.procs";

@@ -48,14 +48,15 @@ pub use child::{ChildExit, RunningChild};
 pub use command::{Command, CommandError, CommandPlan, spawn_command};
 pub use environment::{Environment, UnpassableVariable};
 pub use procfs::ProcessId;
-pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, TaskRun};
+pub use record::{RecordError, RecordFile, RunRecord, RunRecords, Subject, SweepReport, TaskRun};
 pub use run::{ChildEnd, Rest, RunProcesses};
 pub use spawn::{PROGRAM, SpawnError, SpawnPlan, limit_processes, spawn};
-pub use sweep::{Cookie, Ended, SweepReport, sweep_by_cookie};
+pub use sweep::{Cookie, sweep_by_cookie};
 pub use tree::{
     Signalled, Tree, any_left, become_subreaper, end_below, foreign_processes, reap_orphans, stragglers,
     without_adoption,
 };
+pub use tree_scan::Ended;
 
 pub(super) use procfs::boot_id;
 pub(super) use sys::close_all_on_exec;

@@ -14,7 +14,8 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Cgroup};
 use super::procfs::ProcessId;
-use super::sweep::{self, Cookie, Ended, SweepReport};
+use super::sweep::{self, Cookie};
+use super::tree_scan::Ended;
 use crate::types::{Round, Session, TaskId};
 
 pub use file::RecordFile;
@@ -55,6 +56,21 @@ impl Subject for TaskRun {
     fn read(folder: &str, round: Round) -> Option<Self> {
         Some(Self { task: folder.parse().ok()?, round })
     }
+}
+
+/// The result of sweeping one run of a dead agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepReport<S = TaskRun> {
+    /// Subject of the run.
+    pub subject: S,
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Number of processes that are still running: of another user, or in an uninterruptible wait. The record stays for the
+    /// next sweep.
+    pub left: u32,
+    /// Whether another run in a folder of the same name, such as the next round of the task, is running on this host: the
+    /// folder belongs to that run and must not be touched.
+    pub superseded: bool,
 }
 
 /// One recorded run.

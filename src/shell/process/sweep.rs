@@ -3,20 +3,11 @@
 //! In contrast to [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts
 //! its run, init does. So nothing here relies on ancestry alone.
 
-use std::ops::AddAssign;
-use std::time::Duration;
-
 use rustix::process::{Pid, Signal};
 
 use super::brand::Brand;
 use super::procfs::{self, ProcessId, Stat};
-use super::record::TaskRun;
-use super::tree_scan::{Pinned, TreeScan};
-use crate::shell::clock;
-use crate::types::Mono;
-
-/// How long a sweep waits for killed processes. A process in an uninterruptible wait takes longer; it is reported as left.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
+use super::tree_scan::{Ended, Pinned, TreeScan, death_deadline};
 
 /// The mark of all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
@@ -58,37 +49,6 @@ impl Cookie {
         let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
         !self.entries.is_empty() && !environment.is_empty() && self.entries.iter().all(has)
     }
-}
-
-/// The result of a sweep.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Processes that are still running: of another user, or in an uninterruptible wait.
-    pub left: Vec<ProcessId>,
-}
-
-impl AddAssign for Ended {
-    fn add_assign(&mut self, other: Self) {
-        self.killed += other.killed;
-        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
-    }
-}
-
-/// The result of sweeping one run of a dead agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SweepReport<S = TaskRun> {
-    /// Subject of the run.
-    pub subject: S,
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Number of processes that are still running: of another user, or in an uninterruptible wait. The record stays for the
-    /// next sweep.
-    pub left: u32,
-    /// Whether another run in a folder of the same name, such as the next round of the task, is running on this host: the
-    /// folder belongs to that run and must not be touched.
-    pub superseded: bool,
 }
 
 /// Ends every process with the mark, and all their descendants. Never touches the caller or one of its ancestors. Waits up
@@ -164,11 +124,6 @@ fn wait_for_end(processes: &[ProcessId]) -> Vec<ProcessId> {
     let deadline = death_deadline();
     let pinned = processes.iter().filter_map(|&id| Pinned::open(id).ok());
     pinned.filter(|process| !process.wait_for_end(deadline)).map(|process| process.id()).collect()
-}
-
-/// How long to wait for processes that are killed at this moment.
-pub(super) fn death_deadline() -> Mono {
-    clock::now().mono + DEATH_TIMEOUT
 }
 
 #[cfg(test)]

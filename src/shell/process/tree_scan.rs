@@ -6,7 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
+use std::ops::AddAssign;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -19,6 +21,30 @@ use crate::types::Mono;
 /// Scans of one call. Each finds processes that were started during the one before it. A tree that still grows after this
 /// many is not exhausted in this call, but most of it is stopped by then, and the next call continues.
 pub(super) const PASSES_MAX: u32 = 12;
+
+/// How long a sweep waits for killed processes. A process in an uninterruptible wait takes longer; it is reported as left.
+const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The result of a sweep.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ended {
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Processes that are still running: of another user, or in an uninterruptible wait.
+    pub left: Vec<ProcessId>,
+}
+
+impl AddAssign for Ended {
+    fn add_assign(&mut self, other: Self) {
+        self.killed += other.killed;
+        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
+    }
+}
+
+/// How long to wait for processes that are killed at this moment.
+pub(super) fn death_deadline() -> Mono {
+    clock::now().mono + DEATH_TIMEOUT
+}
 
 /// The known members of a tree.
 pub(super) struct TreeScan<S> {

@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{StoreError, hash_texts, schema};
 use crate::engine::controller::Stored;
-use crate::protocol::gate;
+use crate::protocol::requests::gate;
 use crate::types::{AgentId, GateSettings, Label};
 
 const GATE: &str = "gate";

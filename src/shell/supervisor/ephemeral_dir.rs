@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, Mode, OFlags, openat};
 use serde::{Deserialize, Serialize};
 
-use super::stop;
+use super::stop::{self, StopError};
 use crate::config::Config;
 use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
@@ -173,11 +173,33 @@ fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     Some(file)
 }
 
+/// The work of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was
+/// killed too, the remains of the service are ended. Removes the folder of the service last, because its records identify
+/// the remains. Returns the number of processes that were ended.
+///
+/// # Errors
+/// [`StopError`], when a process of it is still alive: then the folder stays.
+pub fn end_ephemeral(config: &Config, folder: &Path) -> Result<u32, StopError> {
+    for name in [EPHEMERAL_STATE, EPHEMERAL_WORK] {
+        let path = folder.join(name);
+        match removal::open_uncovered(&path) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let stopped = stop::end(config, |_, _| Ok(()))?;
+    if stopped.remains > 0 {
+        log::warn!("an ephemeral service was killed: ended {} of its processes", stopped.remains);
+    }
+    drop(EphemeralDir::new(folder));
+    Ok(stopped.remains)
+}
+
 fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     let mut config = config.clone();
     config.paths.state_dir = folder.join(EPHEMERAL_STATE);
     config.paths.work_dir = folder.join(EPHEMERAL_WORK);
-    let ended = stop::end_guest(&config, folder).map_err(|error| error.to_string())?;
+    let ended = end_ephemeral(&config, folder).map_err(|error| error.to_string())?;
     if folder.symlink_metadata().is_ok() {
         let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
                    the next `llts down` removes the rest";

@@ -22,10 +22,11 @@ mod turn;
 
 pub use ephemeral_dir::{
     Abandoned, EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, end_abandoned,
+    end_ephemeral,
 };
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
-pub use stop::{StopError, Stopped, end_guest, stop};
+pub use stop::{StopError, Stopped, stop};
 pub use turn::{Options, SupervisorError, log_file, supervise};
 
 use std::path::Path;
@@ -40,36 +41,10 @@ pub const AGENTS_MAX: u16 = 1000;
 /// The name of the lock in STATE_DIR.
 const LOCK: &str = "service";
 
-/// The environment variable that marks every process of a service. After a supervisor was killed, its remaining processes
-/// are found by this mark. Its prefix LLTS_RUN_ keeps a client that a tool starts from reading it as a configuration key.
-const MARK: &str = "LLTS_RUN_SERVICE";
-
 /// The process that holds the lock of the service of this STATE_DIR, if there is one.
 #[must_use]
 pub fn holder(state_dir: &Path) -> Option<Holder> {
     StateLock::holder(state_dir, LOCK)
-}
-
-/// Whether this process was started by a supervisor.
-#[must_use]
-pub fn is_parent() -> bool {
-    std::env::var_os(MARK).is_some()
-}
-
-/// The start of the line in which an agent reports when the lease of its run ends for good.
-const LEASE_LINE: &str = "llts agent lease: ";
-
-/// The line in which an agent reports the lease of its run to its supervisor: the end of the lease as time since the boot,
-/// or that there is no lease.
-#[must_use]
-pub fn lease_line(end: Option<Duration>) -> String {
-    format!("{LEASE_LINE}{}\n", end.map_or_else(|| "none".to_owned(), |end| end.as_nanos().to_string()))
-}
-
-/// Parses a line of [`lease_line`]; `None` for any other line.
-fn lease_of(line: &str) -> Option<Option<Duration>> {
-    let end = line.strip_prefix(LEASE_LINE)?;
-    Some(end.parse().ok().map(Duration::from_nanos))
 }
 
 /// The longest time that a process may take to end after it was asked to: an agent goes through the whole kill ladder of

@@ -14,15 +14,14 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::ephemeral_dir::{EPHEMERAL_STATE, EPHEMERAL_WORK, EphemeralDir};
-use super::{LOCK, MARK, holder, service, stop_max};
+use super::{LOCK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use crate::shell::readable;
-use crate::shell::removal;
+use crate::shell::supervised::MARK;
 
 /// The lock of a process that stops a service. Its holder also takes the lock of the service for a moment; without this
 /// one, a second `llts down` would mistake the first for the supervisor.
@@ -104,29 +103,8 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
     end(config, ask)
 }
 
-/// The work of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was
-/// killed too, the remains of the service are ended. Removes the folder of the service last, because its records identify
-/// the remains. Returns the number of processes that were ended.
-///
-/// # Errors
-/// [`StopError`], when a process of it is still alive: then the folder stays.
-pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
-    for name in [EPHEMERAL_STATE, EPHEMERAL_WORK] {
-        let path = folder.join(name);
-        match removal::open_uncovered(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
-            Ok(_) | Err(_) => {}
-        }
-    }
-    let stopped = end(config, |_, _| Ok(()))?;
-    if stopped.remains > 0 {
-        log::warn!("an ephemeral service was killed: ended {} of its processes", stopped.remains);
-    }
-    drop(EphemeralDir::new(folder));
-    Ok(stopped.remains)
-}
-
-fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
+/// Waits for the end of a supervisor that `ask` has heard of, and ends what it has left.
+pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let mut supervisor = None;
     if !state_dir.try_exists().map_err(|source| LockError::Io { path: state_dir.clone(), source })? {

@@ -14,7 +14,7 @@ use rustix::process::Pid;
 use super::child::{ChildProcess, Lines};
 use super::ephemeral_dir::{EphemeralDir, KeeperLock};
 use super::service::{self, Report, Service};
-use super::{LOCK, lease_of, stop_max};
+use super::{LOCK, stop_max};
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
@@ -24,6 +24,7 @@ use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::readable;
 use crate::shell::signals::Signals;
+use crate::shell::supervised::lease_of;
 use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;

@@ -17,6 +17,7 @@ mod input;
 mod inventory;
 mod members;
 mod path;
+mod seal;
 mod stage;
 
 use std::fs::File;
@@ -28,8 +29,9 @@ pub use error::{ArchiveError, Fault};
 use input::Input;
 pub(super) use input::{Packed, Watch};
 use inventory::Stocktaking;
-pub(super) use inventory::{Inventory, Part, Seal, Sealer};
+pub(super) use inventory::{Inventory, Part};
 use members::{Kind, Members};
+pub(super) use seal::{Seal, Sealer};
 use stage::Stage;
 
 use crate::types::ToolName;
@@ -42,7 +44,7 @@ pub const EXTENSION_BYTES_MAX: u64 = 64 * 1024;
 /// defaults and reasons there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of the archive.
+    /// The size of the archive in bytes.
     pub packed_bytes: u64,
     /// Bytes that the decompressor returns, including headers and padding; also the bytes of all files, with hard links
     /// counted again.

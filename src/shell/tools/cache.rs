@@ -74,13 +74,13 @@ pub enum CacheError {
     /// The folder belongs to another user, or other users can write to it.
     #[error("the tool cache {} must belong to the user of the agent and be writable by no other user", .dir.display())]
     Writable {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
     },
     /// The folder cannot be made or read.
     #[error("cannot use {} as tool cache: {source}", .dir.display())]
     Io {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
         /// Error of the system.
         source: io::Error,
@@ -231,7 +231,7 @@ impl ToolCache {
     /// `None` if the archive or the entry changed meanwhile.
     fn load_from(&self, source: &Source, tool: &ToolName, stop: &AtomicBool) -> Result<Option<Loaded>, ToolError> {
         let archive_error = |cause| ToolError::from_archive(&source.path, cause);
-        let cache_error = |cause: io::Error| ToolError::io("keep a tool in", self.store.dir(), cause);
+        let cache_error = |cause: io::Error| ToolError::io("store a tool in", self.store.dir(), cause);
         let digest = source.digest(&self.limits, stop).map_err(archive_error)?;
         let name = self.store.name(tool, source.identity.size, digest);
         let known = self.known().get(tool).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);

@@ -29,7 +29,7 @@ pub enum CreateError {
     /// The folder's name is not a valid tool name.
     #[error("cannot make {}: {source}", .dir.display())]
     Name {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
         /// The error in its name.
         source: InvalidToolName,

@@ -19,7 +19,7 @@ pub enum ToolError {
     /// The archive is a symbolic link to a place outside the tools folder.
     #[error("{} is a link that leaves the tools folder", .archive.display())]
     Outside {
-        /// The link.
+        /// Path of the link.
         archive: PathBuf,
     },
     /// The archive is damaged, hostile or beyond a limit.

@@ -40,7 +40,7 @@ pub enum PackError {
     /// The folder's name is not a valid tool name.
     #[error("cannot pack {}: {source}", .dir.display())]
     Name {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
         /// The error in its name.
         source: InvalidToolName,
@@ -50,13 +50,13 @@ pub enum PackError {
     OutName {
         /// The archive.
         out: PathBuf,
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
     },
     /// An agent would refuse the archive.
     #[error("cannot pack {}: {source}", .dir.display())]
     Refused {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
         /// The reason. Paths in it begin with the tool's name.
         source: ArchiveError,
@@ -70,7 +70,7 @@ pub enum PackError {
     /// A file grew or shrank while it was read.
     #[error("cannot pack {}: it changed while it was read", .path.display())]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file system refused.

@@ -99,7 +99,7 @@ impl AsFd for ToolFolder<'_> {
 #[derive(Debug)]
 #[must_use]
 pub enum Removed {
-    /// Nothing is left.
+    /// No process is left.
     Done,
     /// The folder is in the trash, but not empty yet: hand this to a [`Remover`].
     Rest(TrashRemainder),

@@ -9,7 +9,8 @@ use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError, floor};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::words;
 use llts::shell::removal;
 use llts::shell::signals::Signals;
@@ -62,7 +63,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 /// Seconds from the submit to RUNNING; returns when the task has finished.
 fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(TOOL.0) };
-    let before = load.send_now(&client::encode(&submission.request()))?;
+    let before = load.send_now(&submission.request().encode())?;
     let mut running = None;
     loop {
         let (now, heard) = load.next(signals)?;

@@ -10,8 +10,11 @@ use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError, stock};
 use llts::protocol::agent::{self, ToAgent};
-use llts::protocol::client::{self, Submission};
-use llts::protocol::request::{FromAgent, Heartbeat, Report, Sender};
+use llts::protocol::client;
+use llts::protocol::requests::heartbeat::Heartbeat;
+use llts::protocol::requests::report::Report;
+use llts::protocol::requests::submit::Submission;
+use llts::protocol::requests::{FromAgent, Sender};
 use llts::shell::signals::Signals;
 use llts::types::{AgentId, ExitCode, Phase, PhaseTimes, RunResult, Session};
 
@@ -58,7 +61,7 @@ pub(crate) fn stocked(bench: &mut Bench<'_>, tasks: u64) -> Result<Service, Benc
 
 fn submit(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { parameters: stock::parameters(), ..Submission::new(NOTHING.0) };
-    let (time, answer) = load.ask(&client::encode(&submission.request()), signals)?;
+    let (time, answer) = load.ask(&submission.request().encode(), signals)?;
     client::decode(&answer)?;
     Ok(time.as_secs_f64())
 }

@@ -4,7 +4,7 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::stock::parameters;
 use crate::{Bench, BenchError, meter};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 
 const BYTES_MAX: f64 = 700.0;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let controller = service.controller()?;
     let mut load = service.load(bench.signals)?;
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     load.pipeline_checked(&request, (first, IN_FLIGHT), bench.signals)?;
     let before = meter::resident(controller)?;
     load.pipeline_checked(&request, (tasks, IN_FLIGHT), bench.signals)?;

@@ -9,7 +9,8 @@ use crate::samples::{each, percentile};
 use crate::service::Service;
 use crate::{Bench, BenchError, meter, simulated_agents};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::shell::signals::Signals;
 
 /// One service with its agent, and the samples of each round.
@@ -75,7 +76,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 
 fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
-    let before = load.send_now(&client::encode(&submission.request()))?;
+    let before = load.send_now(&submission.request().encode())?;
     let (mut is_answered, mut finished) = (false, None);
     loop {
         match load.next(signals)? {

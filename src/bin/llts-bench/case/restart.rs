@@ -11,7 +11,7 @@ use crate::requester::Requesters;
 use crate::row::{Measured, Unit};
 use crate::service::Service;
 use crate::{Bench, BenchError};
-use llts::protocol::client;
+use llts::protocol::{client, requests};
 use llts::shell::clock;
 use llts::shell::signals::Signals;
 
@@ -34,7 +34,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 }
 
 fn restart(service: &Service, signals: &mut Signals) -> Result<f64, BenchError> {
-    let request = client::encode(&client::statistic());
+    let request = requests::stats::tasks().encode();
     let controller = service.controller()?;
     let pid = i32::try_from(controller).ok().and_then(Pid::from_raw);
     let pid = pid.ok_or_else(|| BenchError::Unexpected(format!("{controller} is not a process id")))?;

@@ -15,7 +15,7 @@ use crate::service::Service;
 use crate::stock::parameters;
 use crate::{Bench, BenchError, echo, floor};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 use llts::shell::clock;
 
 const IN_FLIGHT: usize = 64;
@@ -29,7 +29,7 @@ const SHARE_OF_SQLITE: f64 = 0.7;
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let submits = bench.pick(10_000, 100);
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     let services = bench.host_each(0)?;
     let mut loads = Vec::new();
     let mut answer_bytes = 0;

@@ -9,7 +9,8 @@ use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::shell::clock;
 use llts::shell::signals::Signals;
 
@@ -52,7 +53,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 
 fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Duration, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     let before = clock::now().mono;
     let (mut sent, mut finished) = (0, 0);
     while finished < count {

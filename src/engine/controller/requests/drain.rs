@@ -1,9 +1,6 @@
 //! AGENT/DRAIN: an agent gets no more tasks, or gets tasks again.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Effect, Record};
-use crate::protocol::reply::Reply;
-use crate::protocol::{Code, Refusal};
+use super::{Code, Controller, Effect, Record, Refusal, Reply};
 use crate::types::AgentId;
 
 impl Controller {

@@ -1,14 +1,18 @@
 //! TASK/EXPLAIN: why a task is in its present state.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::{Agent, Slot};
-use crate::protocol::Refusal;
-use crate::protocol::reply::Reply;
-use crate::protocol::request;
-use crate::protocol::task::Filter;
+use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
+use crate::engine::controller::agent::Agent;
 use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
 
 impl Controller {
+    /// Looks for the newest task of an id or a given id.
+    pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
+        if filter.task_id().is_none() && filter.given_id().is_none() {
+            return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();
+        }
+        self.search(now, ticket, filter, Goal::Explain { found: None })
+    }
+
     /// Explains the present state of a task.
     pub(in crate::engine::controller) fn explain(
         &self,
@@ -17,7 +21,7 @@ impl Controller {
         found: Option<TaskId>,
     ) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
-        let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
+        let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
         let sets = self.tasks.queue().sets();
         let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
             self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))

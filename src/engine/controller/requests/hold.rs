@@ -1,8 +1,6 @@
 //! TASK/HOLD and TASK/RELEASE: keep a task from starting, or let it start.
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
-use crate::protocol::{Code, Refusal};
+use super::{Code, Controller, Refusal, Reply};
 use crate::types::{Now, Phase, TaskId};
 
 impl Controller {

@@ -1,11 +1,6 @@
 //! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Answer, Effect, Ticket, Timer};
-use crate::protocol::reply::Reply;
-use crate::protocol::request;
-use crate::protocol::task::Filter;
-use crate::protocol::{Code, Refusal, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
 /// Tasks of one given id that a query looks at without becoming a search.
@@ -17,7 +12,7 @@ impl Controller {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
                 let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
-                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
+                    return Reply::Refused(Refusal::no_such_task(filter.shown_id())).into();
                 };
                 filter.matches(record).then_some((record.id, 1))
             }
@@ -25,7 +20,7 @@ impl Controller {
                 let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
                 matches.next().map(|newest| (newest.id, 1 + matches.count()))
             }
-            (None, _) => return self.scan_newest(now, ticket, filter, wait_until),
+            (None, _) => return self.search(now, ticket, filter, Goal::Newest { found: None, wait_until }),
         };
         self.found(ticket, found, wait_until)
     }
@@ -68,7 +63,7 @@ impl Controller {
         self.timers.clear(&Timer::QueryWait(ticket));
         let reply = match self.tasks.get(task) {
             Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
-            None => Reply::Refused(request::no_such_task(&task.to_string())),
+            None => Reply::Refused(Refusal::no_such_task(task)),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

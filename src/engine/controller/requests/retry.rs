@@ -1,9 +1,7 @@
 //! TASK/RETRY: another round of a task that has finished.
 
-use crate::engine::controller::Controller;
+use super::{Code, Controller, Refusal, Reply};
 use crate::engine::controller::transition::Again;
-use crate::protocol::reply::Reply;
-use crate::protocol::{Code, Refusal};
 use crate::types::{Now, PhaseTimes, RoundEnd, TaskId, TaskState};
 
 impl Controller {

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
-use crate::protocol::request::{Parent, Submit};
-use crate::protocol::{Code, Refusal, code, task, words};
+use super::{Code, Controller, Refusal, Reply, words};
+use crate::protocol::requests::submit::{Parent, Submit};
+use crate::protocol::{code, task};
 use crate::types::{Acknowledgement, Counts, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {

@@ -42,7 +42,7 @@ fn the_end_is_pushed_until_it_is_confirmed() {
     assert_eq!(world.record(task).acknowledgement, Acknowledgement::Received(world.now.wall));
     world.pass(seconds(1000.0));
     assert_eq!(world.pushed_again.len(), count);
-    assert!(world.told(words::kind::TASK_QUERY, task).get("__ACK_TIME__").is_some());
+    assert!(world.told(TASK_QUERY, task).get("__ACK_TIME__").is_some());
 }
 
 #[test]
@@ -144,7 +144,7 @@ fn a_clock_that_jumps_gives_up_no_receiver() {
 fn a_retry_is_confirmed_anew() {
     let mut world = World::new();
     let (task, seq) = world.finished_with_acknowledgement();
-    world.do_to(words::kind::TASK_RETRY, task);
+    world.do_to(TASK_RETRY, task);
     world.pass(seconds(100.0));
     assert!(world.pushed_again.is_empty(), "there is no end to push");
     world.confirm(task, seq, ADDRESS);

@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::protocol::request::Beat;
+use crate::protocol::requests::heartbeat::Beat;
 
 fn lines(log: &str) -> Vec<String> {
     let text = |line: &str| line.split_once(' ').map(|(_, text)| text.to_owned()).unwrap_or_default();
@@ -57,11 +57,11 @@ fn each_end_has_its_reason() {
 fn a_task_is_explained_by_its_given_id() {
     let mut world = World::new();
     world.submitted(&Fields::new().with(words::GIVEN_ID, "mine"));
-    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "mine"));
+    let reply = world.send(TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "mine"));
     assert!(matches!(reply, Reply::Explained { .. }), "{reply:?}");
-    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "yours"));
+    let reply = world.send(TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "yours"));
     assert_eq!(refused(&reply), Code::InvalidTaskId);
-    assert_eq!(refused(&world.send(words::kind::TASK_EXPLAIN, &Fields::new())), Code::InvalidTaskId);
+    assert_eq!(refused(&world.send(TASK_EXPLAIN, &Fields::new())), Code::InvalidTaskId);
 }
 
 #[test]
@@ -116,7 +116,7 @@ fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
     world.ask(Request::Kill(task, Some("by the operator".into())));
     let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
     world.ends("a", task, Round(0), killed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
     assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
 }
@@ -130,14 +130,14 @@ fn the_log_of_a_lost_task_names_its_agent() {
     world.pass(INTERVAL * 2);
     let expected = ["WAITING: submitted", "DISPATCHED: to agent a", "PREPARING", "RUNNING", "FINISHED: LOST"];
     assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
     assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null));
     let before = world.record(task);
     world.restart();
     assert_eq!(world.record(task), before);
-    world.do_to(words::kind::TASK_RETRY, task);
-    assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+    world.do_to(TASK_RETRY, task);
+    assert_eq!(text(&world.told(TASK_QUERY, task), "0:__AGENT_ID__"), "a");
 }
 
 /// A kill that comes after the end of a run ends nothing. The agent knows the order.
@@ -159,7 +159,7 @@ fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
         let report = Report { task, round, phase, times, ran: None, result, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         assert_eq!(world.outcome(task), outcome, "by itself: {by_itself}, exit code {exit_code}");
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert_eq!(told.get(words::KILLED).is_some(), outcome == Outcome::Killed, "{told:?}");
         let log = world.log(task);
         let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
@@ -189,10 +189,10 @@ fn what_an_agent_tells_of_an_end_later_counts() {
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
             assert_eq!(world.why(task).contains("process 7 of user 0"), is_named, "{}", world.why(task));
         }
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert!(text(&told, words::REASON).contains("process 7 of user 0"), "{told:?}");
         world.restart();
-        assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), words::REASON), text(&told, words::REASON));
+        assert_eq!(text(&world.told(TASK_QUERY, task), words::REASON), text(&told, words::REASON));
     }
 }
 

@@ -235,10 +235,10 @@ fn there_are_not_more_gates_and_needs_than_allowed() {
         world.set_gate(&format!("g{number}"), running_max(1));
     }
     let one_more = running_max(1).with(words::GATE, "one-more");
-    assert_eq!(refused(&world.send(words::kind::GATE_SET, &one_more)), Code::LimitReached);
+    assert_eq!(refused(&world.send(GATE_SET, &one_more)), Code::LimitReached);
     world.set_gate("g0", running_max(2));
     world.set_gate("g1", Fields::new().with(words::MAX_RUNNING, crate::types::Scalar::Null));
-    assert_eq!(world.send(words::kind::GATE_SET, &one_more), Reply::Done);
+    assert_eq!(world.send(GATE_SET, &one_more), Reply::Done);
     let accepted = (0..10).filter(|n| matches!(world.submit(&at(&format!("t{n}"))), Reply::Submitted { .. })).count();
     assert_eq!(accepted, 5, "different needs, of those that wait");
     assert!(matches!(world.submit(&Fields::new()), Reply::Submitted { .. }), "no gate of others holds up a plain task");
@@ -330,7 +330,7 @@ fn gates_that_were_closed_by_runs_are_forgotten_when_they_are_open() {
     world.set_gate("mine", running_max(1));
     assert_eq!(world.gates.values().filter(|settings| **settings != GateSettings::default()).count(), 1);
     world.restart();
-    let Reply::Gates(gates) = world.send(words::kind::GATE_QUERY, &Fields::new()) else { panic!() };
+    let Reply::Gates(gates) = world.send(GATE_QUERY, &Fields::new()) else { panic!() };
     assert_eq!(gates.len(), 1, "{gates:?}");
 }
 

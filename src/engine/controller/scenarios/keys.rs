@@ -20,13 +20,13 @@ fn the_same_submit_again_is_the_same_task() {
     let first = submitted(&world.submit(&keyed("k")));
     assert!(!first.1);
     assert_eq!(submitted(&world.submit(&keyed("k"))), (first.0, true));
-    let told = fields_of("TASK/SUBMIT", &world.submit(&keyed("k")));
+    let told = fields_of(TASK_SUBMIT, &world.submit(&keyed("k")));
     assert_eq!(told.get(words::DUPLICATE).and_then(crate::types::Scalar::as_bool), Some(true));
     let another_order =
         Fields::new().with("b", "x").with(words::SUBMIT_KEY, "k").with("a", 1u32).with(words::OPERATION, "t");
     assert_eq!(submitted(&world.submit(&another_order)), (first.0, true), "the order of fields means nothing");
     assert_ne!(submitted(&world.submit(&keyed("other"))).0, first.0);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([2, 0, 0, 0, 0, 0]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([2, 0, 0, 0, 0, 0])));
 }
 
 /// A key is valid as long as the task is known, whatever its state.
@@ -121,7 +121,7 @@ fn the_same_key_for_another_task_is_refused() {
         assert_eq!(refused(&reply), Code::BadField, "{other:?}");
         assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([1, 0, 0, 0, 0, 0]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([1, 0, 0, 0, 0, 0])));
 }
 
 /// Fields that the service sets itself and an unknown father are dropped, both times.

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::protocol::publish;
-use crate::protocol::request::Beat;
+use crate::protocol::requests::heartbeat::Beat;
 
 const LOSS: Duration = Duration::from_secs(6);
 const MOMENT: Duration = Duration::from_millis(1);
@@ -43,7 +43,7 @@ impl World {
             None => false,
             Some(value) => value.as_bool().expect("true or false"),
         };
-        let answer = self.told(words::kind::TASK_QUERY, task);
+        let answer = self.told(TASK_QUERY, task);
         let pushed = self.pushes.iter().rfind(|record| record.id == task).expect("its end is pushed");
         let pushed = json::parse(&publish::encode_status(pushed), &json::FieldLimits::TRUSTED).unwrap();
         [is_true(&answer), is_true(&pushed)]
@@ -86,7 +86,7 @@ fn an_agent_says_how_long_it_needs() {
     let task = world.submitted(&exclusive());
     let beat = Some(Beat { number: 7, kill_budget: Some(Duration::from_secs(60)) });
     let (_, answer) = world.say("a", FromAgent::Heartbeat(Heartbeat { beat, ..heartbeat(None) }));
-    assert!(matches!(answer, Answer::Now(Reply::Heartbeat { beat: Some(7), .. })), "{answer:?}");
+    assert!(matches!(answer, Answer::Now(Reply::Heartbeat(Heard { beat: Some(7), .. }))), "{answer:?}");
     world.runs("a", task, Round(0));
     world.pass(LOSS + Duration::from_secs(60) - MOMENT);
     assert_eq!(world.asks("b"), None);
@@ -289,7 +289,7 @@ fn an_exclusive_task_is_handed_out_after_its_commit() {
         let (_, answer) = world.say("a", FromAgent::Apply(None));
         let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
         assert_eq!(claim_of_reply(&reply), claim);
-        let lease = fields_of(words::kind::TASK_APPLY, &reply);
+        let lease = fields_of(TASK_APPLY, &reply);
         assert_eq!(lease.get(words::LEASE).is_some(), claim == Claim::Promise, "{lease:?}");
         world.report("a", task, Round(0), Phase::Finished);
     }

@@ -2,20 +2,21 @@
 #![cfg(test)]
 
 mod acknowledge;
-mod calendar;
+mod deadlines;
 mod dispatch;
 mod explain;
 mod family;
 mod gates;
+mod hold;
 mod keys;
 mod lease;
 mod limits;
 mod loss;
-mod operators;
 mod peers;
 mod query;
 mod restart;
 mod retries;
+mod retry;
 mod tags;
 mod timeouts;
 mod tools;
@@ -27,9 +28,23 @@ use std::time::Duration;
 use super::effect::claim_of_reply;
 use super::*;
 use crate::protocol::json;
+use crate::protocol::page::{Page, PageBytes};
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{self, AgentCounts, PageBytes, Reply, Wanted};
-use crate::protocol::request::{self, FromAgent, Heartbeat, Message, Page, Report, Request, Rules, Sender};
+use crate::protocol::reply::{self, Reply};
+use crate::protocol::requests::apply::TASK_APPLY;
+use crate::protocol::requests::drain::AGENT_DRAIN;
+use crate::protocol::requests::explain::TASK_EXPLAIN;
+use crate::protocol::requests::gate::{GATE_QUERY, GATE_SET};
+use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
+use crate::protocol::requests::hold::{TASK_HOLD, TASK_RELEASE};
+use crate::protocol::requests::list::TASK_DETAILS;
+use crate::protocol::requests::query::TASK_QUERY;
+use crate::protocol::requests::report::Report;
+use crate::protocol::requests::retry::TASK_RETRY;
+use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
+use crate::protocol::requests::submit::TASK_SUBMIT;
+use crate::protocol::requests::{self, FromAgent, Kind, Message, Request, Sender};
+use crate::protocol::rules::Rules;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
@@ -192,9 +207,9 @@ impl World {
     }
 
     /// Asks through the bytes of the wire.
-    fn send(&mut self, kind: &str, fields: &Fields) -> Reply {
-        let fields = fields.clone().with(words::TYPE, kind);
-        match request::parse(&json::to_vec(&fields), &rules()) {
+    fn send(&mut self, kind: Kind, fields: &Fields) -> Reply {
+        let fields = fields.clone().with(words::TYPE, kind.word);
+        match requests::parse(&json::to_vec(&fields), &rules()) {
             Ok((_, Message::Client(request))) => self.ask(request),
             Ok(other) => panic!("{other:?}"),
             Err(refused) => Reply::Refused(refused.refusal),
@@ -202,30 +217,30 @@ impl World {
     }
 
     /// The fields of the answer to a request about one task.
-    fn told(&mut self, kind: &str, task: TaskId) -> Fields {
+    fn told(&mut self, kind: Kind, task: TaskId) -> Fields {
         let reply = self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()));
         fields_of(kind, &reply)
     }
 
-    fn do_to(&mut self, kind: &str, task: TaskId) -> Reply {
+    fn do_to(&mut self, kind: Kind, task: TaskId) -> Reply {
         self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()))
     }
 
     fn why(&mut self, task: TaskId) -> String {
-        text(&self.told(words::kind::TASK_EXPLAIN, task), words::WHY)
+        text(&self.told(TASK_EXPLAIN, task), words::WHY)
     }
 
     fn log(&mut self, task: TaskId) -> String {
-        text(&self.told(words::kind::TASK_EXPLAIN, task), words::LOG)
+        text(&self.told(TASK_EXPLAIN, task), words::LOG)
     }
 
     fn set_gate(&mut self, name: &str, fields: Fields) {
-        let reply = self.send(words::kind::GATE_SET, &fields.with(words::GATE, name));
+        let reply = self.send(GATE_SET, &fields.with(words::GATE, name));
         assert_eq!(reply, Reply::Done);
     }
 
     fn gate(&mut self, name: &str) -> GateView {
-        match self.send(words::kind::GATE_QUERY, &Fields::new().with(words::GATE, name)) {
+        match self.send(GATE_QUERY, &Fields::new().with(words::GATE, name)) {
             Reply::Gate(view) => view,
             other => panic!("{other:?}"),
         }
@@ -246,7 +261,7 @@ impl World {
     fn submit(&mut self, fields: &Fields) -> Reply {
         let fields = fields.clone();
         let fields = if fields.get(words::OPERATION).is_some() { fields } else { fields.with(words::OPERATION, "t") };
-        self.send(words::kind::TASK_SUBMIT, &fields)
+        self.send(TASK_SUBMIT, &fields)
     }
 
     fn submitted(&mut self, fields: &Fields) -> TaskId {
@@ -349,7 +364,7 @@ impl World {
     fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
+            Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
         }
     }
@@ -358,7 +373,7 @@ impl World {
     fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
         let heartbeat = Heartbeat { busy: true, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted,
+            Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted,
             other => panic!("{other:?}"),
         }
     }
@@ -367,7 +382,7 @@ impl World {
     fn is_parked(&mut self, agent: &str) -> bool {
         let heartbeat = Heartbeat::default();
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
+            Answer::Now(Reply::Heartbeat(Heard { parked, .. })) => parked,
             other => panic!("{other:?}"),
         }
     }
@@ -417,8 +432,8 @@ fn result(exit_code: i32) -> RunResult {
 }
 
 /// The fields of a reply on the wire.
-fn fields_of(kind: &str, reply: &Reply) -> Fields {
-    let bytes = reply::encode(kind, reply, PageBytes(1 << 20));
+fn fields_of(kind: Kind, reply: &Reply) -> Fields {
+    let bytes = reply::encode(kind.word, reply, PageBytes(1 << 20));
     json::parse(&bytes, &json::FieldLimits::TRUSTED).unwrap()
 }
 

@@ -25,8 +25,8 @@ fn crowded(tasks: usize) -> World {
     for _ in 0..tasks {
         let ticket = world.ticket();
         let fields = Fields::new().with(words::OPERATION, "t").with(words::GIVEN_ID, "namesake");
-        let body = json::to_vec(&fields.with(words::TYPE, words::kind::TASK_SUBMIT));
-        let Ok((_, Message::Client(submit))) = request::parse(&body, &rules()) else { panic!() };
+        let body = json::to_vec(&fields.with(words::TYPE, TASK_SUBMIT.word));
+        let Ok((_, Message::Client(submit))) = requests::parse(&body, &rules()) else { panic!() };
         let _ = world.controller.handle_request(world.now, ticket, submit);
         while world.controller.poll_effect().is_some() {}
     }

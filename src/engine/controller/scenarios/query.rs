@@ -78,7 +78,7 @@ fn a_search_goes_slice_by_slice() {
     for _ in 0..5_000 {
         let ticket = world.ticket();
         let fields = Fields::new().with(words::OPERATION, "t");
-        let submit = crate::protocol::request::Submit {
+        let submit = crate::protocol::requests::submit::Submit {
             tool: crate::types::ToolName::new("t").unwrap(),
             fields,
             address: None,
@@ -158,8 +158,8 @@ fn a_page_that_is_cut_says_so() {
         world.task();
     }
     let mut warning = |fields: Fields| {
-        let reply = world.send(words::kind::TASK_DETAILS, &fields);
-        let bytes = reply::encode(words::kind::TASK_DETAILS, &reply, PageBytes(500));
+        let reply = world.send(TASK_DETAILS, &fields);
+        let bytes = reply::encode(TASK_DETAILS.word, &reply, PageBytes(500));
         let told: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         let shown = told.as_object().unwrap().values().filter(|value| value.is_object()).count();
         (shown, told[words::WARNING].as_str().map(str::to_owned))
@@ -185,7 +185,7 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
     world.runs("a", lost, Round(0));
     world.pass(INTERVAL * 2);
     for task in [killed, expired, lost] {
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null), "{told:?}");
         assert_eq!(told.get(words::REPORT_LOG).and_then(crate::types::Scalar::as_text), Some(""), "{told:?}");
         let pushed = world.pushes.iter().rfind(|record| record.id == task).unwrap();
@@ -193,7 +193,7 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
         assert!(frame.contains(r#""__EXIT_CODE__":null"#) && frame.contains(r#""__REPORT_LOG__":"""#), "{frame}");
     }
     let waiting = world.task();
-    let told = world.told(words::kind::TASK_QUERY, waiting);
+    let told = world.told(TASK_QUERY, waiting);
     assert_eq!((told.get(words::EXIT_CODE), told.get(words::REPORT_LOG)), (None, None));
 }
 
@@ -201,9 +201,9 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
 fn a_task_that_is_not_there_is_named_as_it_was_asked_for() {
     let mut world = World::new();
     for (kind, name, value) in [
-        (words::kind::TASK_QUERY, words::TASK_ID, "my task"),
-        (words::kind::TASK_EXPLAIN, words::TASK_ID, "my task"),
-        (words::kind::TASK_EXPLAIN, words::GIVEN_ID, "my given id"),
+        (TASK_QUERY, words::TASK_ID, "my task"),
+        (TASK_EXPLAIN, words::TASK_ID, "my task"),
+        (TASK_EXPLAIN, words::GIVEN_ID, "my given id"),
     ] {
         let reply = world.send(kind, &Fields::new().with(name, value));
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.message.contains(value)), "{reply:?}");

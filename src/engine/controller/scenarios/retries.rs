@@ -28,7 +28,7 @@ fn a_task_may_fail_as_often_as_its_budget_says() {
     }
     world.exits("a", task, 2, 7);
     assert_eq!(world.outcome(task), Outcome::Failed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, words::FAILS), text(&told, words::EXIT_CODE)), ("3".to_owned(), "7".to_owned()));
     assert!(text(&told, words::REASON).contains("__MAX_FAILS__"), "{told:?}");
     assert_eq!(world.apply("a"), None);
@@ -41,7 +41,7 @@ fn a_failure_that_is_followed_by_a_success_is_a_success() {
     world.exits("a", task, 0, 3);
     world.exits("b", task, 1, 0);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     for (name, value) in
         [("0:__EXIT_CODE__", "3"), ("0:__AGENT_ID__", "a"), ("0:__ROUND_END__", "FAILED"), ("__EXIT_CODE__", "0")]
     {
@@ -80,7 +80,7 @@ fn output_on_stderr_is_a_failure_if_the_task_says_so() {
         world.ends("a", task, Round(0), noisy());
     }
     assert_eq!((world.outcome(strict), world.outcome(lenient)), (Outcome::Failed, Outcome::Succeeded));
-    assert!(text(&world.told(words::kind::TASK_QUERY, strict), words::REASON).contains("stderr"));
+    assert!(text(&world.told(TASK_QUERY, strict), words::REASON).contains("stderr"));
 }
 
 /// The pause doubles from the first one on, whatever ended the rounds; at most a quarter is added at random.
@@ -163,7 +163,7 @@ fn one_defer_too_many_is_a_failure() {
         world.runs("a", plain, Round(round));
         world.ends("a", plain, Round(round), deferred(Some(0.0), ""));
     }
-    let told = world.told(words::kind::TASK_QUERY, plain);
+    let told = world.told(TASK_QUERY, plain);
     assert_eq!(world.outcome(plain), Outcome::Failed);
     assert!(text(&told, words::REASON).contains("__MAX_DEFERS__"), "{told:?}");
     world.runs("a", patient, Round(0));
@@ -182,7 +182,7 @@ fn a_task_that_waits_for_its_next_round_expires() {
     world.ends("a", task, Round(0), deferred(Some(3600.0), ""));
     world.pass(seconds(5.0));
     assert_eq!(world.outcome(task), Outcome::Expired);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!(text(&told, "0:__EXIT_CODE__"), "75");
     assert_eq!(
         told.get(words::EXIT_CODE),
@@ -281,4 +281,29 @@ fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     world.pass(INTERVAL * 2);
     let record = world.record(task);
     assert_eq!((record.phase(), record.counts.fails, record.counts.losses), (Phase::Waiting, 1, 0));
+}
+
+/// A client that was told of the kill does not want another round, even though no process was left to end.
+#[test]
+fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
+    for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {
+        let mut world = World::new();
+        let father = world.task();
+        world.runs("a", father, Round(0));
+        let fields = Fields::new().with(words::MAX_FAILS, 1u32);
+        let (task, child) =
+            (world.submitted(&fields), world.submitted(&fields.with(words::FATHER_ID, father.to_string())));
+        for (agent, task) in [("b", task), ("c", child)] {
+            world.runs(agent, task, Round(0));
+            let (phase, times) = (Phase::Ended, PhaseTimes::default());
+            let result = Some(result(exit_code));
+            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+            let _ = world.say(agent, FromAgent::Report(Box::new(report)));
+        }
+        assert_eq!(world.kill(task), Reply::Done);
+        world.report("a", father, Round(0), Phase::Finished);
+        world.ends("b", task, Round(0), result(exit_code));
+        world.ends("c", child, Round(0), result(exit_code));
+        assert_eq!((world.outcome(task), world.outcome(child)), (outcome, outcome), "exit code {exit_code}");
+    }
 }

@@ -78,7 +78,7 @@ fn a_drained_agent_ends_its_task_and_gets_no_other() {
     let mut world = World::new();
     let drain = |world: &mut World, drain: bool| {
         let fields = Fields::new().with(words::AGENT_ID, "a").with(words::DRAIN, drain);
-        assert_eq!(world.send(words::kind::AGENT_DRAIN, &fields), Reply::Done);
+        assert_eq!(world.send(AGENT_DRAIN, &fields), Reply::Done);
     };
     let (first, second) = (world.task(), world.task());
     world.runs("a", first, Round(0));
@@ -102,7 +102,7 @@ fn an_agent_that_is_parked_can_be_drained() {
     let mut world = World::new();
     let (a, b) = (world.park("a"), world.park("b"));
     let fields = Fields::new().with(words::AGENT_ID, "a");
-    assert_eq!(world.send(words::kind::AGENT_DRAIN, &fields), Reply::Done);
+    assert_eq!(world.send(AGENT_DRAIN, &fields), Reply::Done);
     let task = world.task();
     assert_eq!(assigned(&mut world), [(b, task)]);
     world.task();
@@ -120,6 +120,6 @@ fn a_task_whose_only_agents_are_drained_says_so() {
     let mut world = World::new();
     world.tagged("a", "gpu");
     let task = world.submitted(&requiring("gpu"));
-    world.send(words::kind::AGENT_DRAIN, &Fields::new().with(words::AGENT_ID, "a"));
+    world.send(AGENT_DRAIN, &Fields::new().with(words::AGENT_ID, "a"));
     assert!(world.why(task).contains("no agent has the tags gpu"), "{}", world.why(task));
 }

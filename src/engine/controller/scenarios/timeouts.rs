@@ -31,7 +31,7 @@ fn a_run_that_takes_too_long_is_ended_before_the_next_one_starts() {
     world.pass_with(seconds(5.0), &[("b", Some((task, Round(1))))]);
     world.ends("b", task, Round(1), result(-15));
     assert_eq!(world.outcome(task), Outcome::TimedOut);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, "0:__ROUND_END__"), text(&told, words::TIMEOUTS)), ("TIMED_OUT".into(), "2".into()));
     assert!(text(&told, words::REASON).contains("__TIMEOUT__"), "{told:?}");
 }
@@ -77,7 +77,7 @@ fn a_kill_while_a_run_is_timed_out_ends_the_task() {
     assert_eq!(world.kill(task), Reply::Done);
     world.ends("a", task, Round(0), result(-15));
     assert_eq!(world.outcome(task), Outcome::Killed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, words::KILLED), text(&told, words::REASON)), ("TRUE".into(), "killed by a client".into()));
 }
 
@@ -134,7 +134,7 @@ fn a_running_task_that_was_stored_as_such_is_timed_after_a_restart() {
     let mut world = World::new();
     let task = world.submitted(&limited(0));
     world.runs("a", task, Round(0));
-    assert_eq!(world.do_to(words::kind::TASK_HOLD, task), Reply::Done);
+    assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);
     world.restart();
     assert_eq!(world.phase(task), Phase::Running);
     world.report("a", task, Round(0), Phase::Running);

@@ -2,7 +2,7 @@
 #![cfg(test)]
 
 use super::*;
-use crate::protocol::request::ToldTools;
+use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::ToolSet;
 
 impl World {
@@ -13,7 +13,7 @@ impl World {
         let told = Some(ToldTools { generation: Some(generation), set, looked: None });
         let heartbeat = Heartbeat { tools: told, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { tools, .. }) => tools,
+            Answer::Now(Reply::Heartbeat(Heard { tools, .. })) => tools,
             other => panic!("{other:?}"),
         }
     }
@@ -38,7 +38,7 @@ impl World {
         let set = Some(ToolSet::parse(tools).unwrap());
         let tools = Some(ToldTools { generation: None, set, looked: Some(looked) });
         match self.say(agent, FromAgent::Heartbeat(Heartbeat { tools, ..Heartbeat::default() })).1 {
-            Answer::Now(Reply::Heartbeat { look, .. }) => look,
+            Answer::Now(Reply::Heartbeat(Heard { look, .. })) => look,
             other => panic!("{other:?}"),
         }
     }
@@ -254,7 +254,7 @@ fn explain_says_what_is_known_of_the_tool() {
     assert!(why.contains("no agent has its tool x; the next one that is free looks for it anew"), "{why}");
     world.tells("b", 1, Some("x"));
     let drain = Fields::new().with(words::AGENT_ID, "b").with(words::DRAIN, true);
-    world.send(words::kind::AGENT_DRAIN, &drain);
+    world.send(AGENT_DRAIN, &drain);
     let why = world.why(task);
     assert!(why.contains("the agents that have its tool x get no tasks"), "{why}");
     world.tagged("c", "gpu");

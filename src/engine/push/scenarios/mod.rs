@@ -6,7 +6,7 @@ mod admission;
 mod chaos;
 mod deadlines;
 mod flow;
-mod names;
+mod host_names;
 mod stop;
 
 use std::collections::{BTreeMap, VecDeque};

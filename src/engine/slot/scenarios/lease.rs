@@ -14,7 +14,14 @@ impl Host {
     /// The controller answers the latest heartbeat.
     fn is_heard(&mut self, number: u32, wanted: Option<Wanted>) -> Vec<Effect> {
         let wanted = wanted.map(|wanted| (job(1).task, Round(0), wanted));
-        self.answer(ToAgent::Heard { controller: 1, beat: Some(number), wanted, parked: true, tools: None, look: None })
+        self.answer(ToAgent::Heard(Heard {
+            controller: 1,
+            beat: Some(number),
+            wanted,
+            parked: true,
+            tools: None,
+            look: None,
+        }))
     }
 
     /// An agent whose first heartbeat was answered, and which got an exclusive task at once.

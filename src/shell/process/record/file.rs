@@ -22,7 +22,8 @@ use crate::shell::clock;
 use crate::shell::process::brand::Brand;
 use crate::shell::process::cgroup::Cgroup;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
-use crate::shell::process::sweep::{Cookie, death_deadline};
+use crate::shell::process::sweep::Cookie;
+use crate::shell::process::tree_scan::death_deadline;
 use crate::types::{Round, Session};
 
 /// Bytes of a slot, padded with blanks: about three times the size of a record, and both slots fit into one page.

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Durability;
 use crate::engine::controller::Record;
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::shell::store::{self, Store, inspect};
 use crate::types::{GateSettings, Label, TaskRecord};
 

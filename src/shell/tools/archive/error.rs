@@ -12,7 +12,7 @@ pub enum ArchiveError {
     /// More packed bytes than [`Limits::packed_bytes`](super::Limits::packed_bytes).
     #[error("it has {bytes} packed bytes, {limit} are allowed")]
     PackedBytes {
-        /// Packed bytes.
+        /// Maximum packed bytes.
         bytes: u64,
         /// Allowed packed bytes.
         limit: u64,
@@ -26,7 +26,7 @@ pub enum ArchiveError {
     /// More unpacked bytes per packed byte than [`Limits::ratio`](super::Limits::ratio).
     #[error("its {packed} packed bytes unpack to more than {limit} times as many")]
     Ratio {
-        /// Packed bytes.
+        /// Maximum packed bytes.
         packed: u64,
         /// Allowed unpacked bytes per packed byte.
         limit: u64,

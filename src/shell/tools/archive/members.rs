@@ -10,8 +10,8 @@ use tar::Header;
 use super::error::shown;
 use super::header::{checksum_matches, number, pax};
 use super::input::Input;
-use super::inventory::{Seal, Sealer};
 use super::path::InnerPath;
+use super::seal::{Seal, Sealer};
 use super::{ArchiveError, EXTENSION_BYTES_MAX, Limits};
 
 const BLOCK_BYTES: u64 = 512;

@@ -1,20 +1,13 @@
-//! Reports of agents on their runs, and the end of a task.
+//! TASK/INTERNAL/REPORT: how a run stands, and the end of a task.
 
 use std::sync::Arc;
 
-use super::Controller;
-use super::agent::Slot;
-use super::assign::agent_slot;
-use super::effect::{Answer, Effect, Ticket, Timer};
-use super::transition::{Again, TaskEvent};
-use super::verdict::{self, Verdict};
-use crate::protocol::publish::Published;
-use crate::protocol::reply::Reply;
-use crate::protocol::request::{self, Report, Sender};
-use crate::protocol::{Code, Refusal, words};
-use crate::types::{
-    ExitCode, Kill, KillCause, Now, Outcome, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState, Wall,
-};
+use super::{Answer, Code, Controller, Refusal, Reply, Slot, TaskEvent, Ticket, Timer, words};
+use crate::engine::controller::transition::Again;
+use crate::engine::controller::verdict::{self, Verdict};
+use crate::protocol::requests::Sender;
+use crate::protocol::requests::report::Report;
+use crate::types::{ExitCode, Now, Phase, PhaseTimes, RunResult, TaskId, TaskRecord, TaskState};
 
 impl Controller {
     pub(super) fn report(&mut self, now: Now, ticket: Ticket, sender: &Sender, report: Report) -> Answer {
@@ -45,7 +38,7 @@ impl Controller {
     /// Fencing: only reports of the present round's agent are accepted (promise 3), and no phase goes back.
     fn check_report(&self, sender: &Sender, report: &Report) -> Result<(), Refusal> {
         let Some(record) = self.tasks.get(report.task) else {
-            return Err(request::no_such_task(&report.task.to_string()));
+            return Err(Refusal::no_such_task(report.task));
         };
         let not_allowed = |message: String| Err(Refusal::new(Code::NotAllowed, message));
         let task = record.id;
@@ -85,12 +78,12 @@ impl Controller {
             let has_run = times.run.is_some() || phase == Phase::Running;
             match &record.state {
                 TaskState::Dispatched(run) if run.dispatched.is_some() || phase == Phase::Preparing => {
-                    self.tasks.change(now, task, TaskEvent::Prepare(reached(now, times, Phase::Preparing)));
+                    self.tasks.change(now, task, TaskEvent::Prepare(times.up_to(Phase::Preparing, now.wall)));
                 }
                 TaskState::Dispatched(run) | TaskState::Preparing(run)
                     if has_run && (run.dispatched.is_some() || phase == Phase::Running) =>
                 {
-                    self.tasks.change(now, task, TaskEvent::Run(reached(now, times, Phase::Running)));
+                    self.tasks.change(now, task, TaskEvent::Run(times.up_to(Phase::Running, now.wall)));
                     self.tool_was_found(now, task);
                 }
                 TaskState::Dispatched(_) | TaskState::Preparing(_) | TaskState::Running(_) => {
@@ -98,14 +91,14 @@ impl Controller {
                         self.tool_was_found(now, task);
                     }
                     self.timers.clear(&Timer::RunTime(task));
-                    self.tasks.change(now, task, TaskEvent::End(reached(now, times, Phase::Ended), result.take()));
+                    self.tasks.change(now, task, TaskEvent::End(times.up_to(Phase::Ended, now.wall), result.take()));
                     self.end_children(now, task);
                 }
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
                     // The task may already wait for its next round.
-                    return self.finish(now, task, reached(now, times, Phase::Finished), result);
+                    return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
                 }
                 TaskState::Waiting { .. } | TaskState::Finished { .. } => {
                     unreachable!("task {task} is reported, but has no run: {:?}", record.state)
@@ -126,7 +119,13 @@ impl Controller {
     }
 
     /// The run of a task has ended, and its result is known.
-    pub(super) fn finish(&mut self, now: Now, task: TaskId, times: PhaseTimes, result: Arc<RunResult>) {
+    pub(in crate::engine::controller) fn finish(
+        &mut self,
+        now: Now,
+        task: TaskId,
+        times: PhaseTimes,
+        result: Arc<RunResult>,
+    ) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} finishes and is gone") };
         match verdict::of_result(record, &result) {
             Verdict::End(outcome) => {
@@ -141,7 +140,7 @@ impl Controller {
     }
 
     /// Consequences of the end of a task, for all ways of ending.
-    pub(super) fn finished(&mut self, now: Now, task: TaskId) {
+    pub(in crate::engine::controller) fn finished(&mut self, now: Now, task: TaskId) {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
         self.answer_waiters(task);
@@ -151,53 +150,13 @@ impl Controller {
 
     /// An agent that reports FINISHED has a free slot, even if the report is refused, unless it has another run already.
     fn slot_is_free(&mut self, sender: &Sender, task: TaskId, accepted: bool) -> bool {
-        match agent_slot(self, &sender.agent) {
+        match self.agents.slot_or_free(&sender.agent) {
             Slot::Busy(present) if present != task || !accepted => return false,
             Slot::Busy(_) | Slot::Stray => self.agents.set_slot(&sender.agent, Slot::Free),
             Slot::Free | Slot::Parked(..) | Slot::Lost => {}
         }
         self.agents.set_given(&sender.agent, None);
         true
-    }
-
-    /// Ends all descendants of a task whose run has ended (document, section 2.1). A loop instead of recursion, because
-    /// chains may be long.
-    pub(super) fn end_children(&mut self, now: Now, task: TaskId) {
-        for member in self.families.descendants(task) {
-            self.kill_one(now, member, &KillCause::ParentEnded(task));
-        }
-    }
-
-    /// Ends a task and, if that finishes it, all its descendants.
-    pub(super) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
-        self.kill_one(now, task, cause);
-        if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
-            self.end_children(now, task);
-        }
-    }
-
-    /// A task that is ending or has ended stays as it is, except that a kill of the task overrides a kill of its run.
-    fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
-        let Some(record) = self.tasks.get(task) else { return };
-        let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
-        let over = match record.phase() {
-            Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running => false,
-            // No process of the run is left to end, but another run must not follow.
-            Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
-            Phase::Finished => true,
-        };
-        if over || record.kill.as_ref().is_some_and(known) {
-            return;
-        }
-        let (waits, round) = (record.phase() == Phase::Waiting, record.round);
-        self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
-        if waits {
-            // Only the waiting has to end.
-            self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: outcome_of(cause) });
-            self.finished(now, task);
-        } else {
-            self.tasks.effects.push_back(Effect::Publish(Published::Kill(task, round)));
-        }
     }
 }
 
@@ -212,25 +171,4 @@ fn left(report: &Report) -> Option<String> {
 fn gave_up(report: &Report) -> bool {
     report.phase == Phase::Finished
         && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)
-}
-
-/// The outcome of a task that ends by this cause.
-pub(super) const fn outcome_of(cause: &KillCause) -> Outcome {
-    match cause {
-        KillCause::Client(_) | KillCause::ParentEnded(_) => Outcome::Killed,
-        KillCause::Expired => Outcome::Expired,
-        KillCause::TimedOut => Outcome::TimedOut,
-    }
-}
-
-/// When the run reached this phase and the earlier ones: the agent's times, or else the moment of the report.
-pub(super) fn reached(now: Now, times: PhaseTimes, phase: Phase) -> PhaseTimes {
-    let until =
-        |of: Phase, time: Option<Wall>| if of == phase { time.or(Some(now.wall)) } else { time.filter(|_| of < phase) };
-    PhaseTimes {
-        prepare: until(Phase::Preparing, times.prepare),
-        run: until(Phase::Running, times.run),
-        end: until(Phase::Ended, times.end),
-        finish: until(Phase::Finished, times.finish),
-    }
 }

@@ -1,10 +1,10 @@
 //! The Rust client: what the command line, the tests and other programs use to talk to a controller.
 //!
-//! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without; each call sends
-//! one request and waits for its reply. [`Client::wait`] parks its request at the controller until a task has finished, so that
-//! nobody polls. What the messages look like is [`crate::protocol::client`]'s concern.
+//! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
+//! [`Client::ask`] sends one request, which the functions of [`crate::protocol::requests`] make, and waits for its answer:
+//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a task
+//! has finished, so that no program polls.
 
-mod operators;
 mod resolve;
 
 use std::cell::{Cell, RefCell};
@@ -12,12 +12,13 @@ use std::os::fd::BorrowedFd;
 use std::time::Duration;
 
 use crate::config::{ClientSection, Config};
-use crate::protocol::client::{self as wire, AgentRow, Listing, ReplyError, Selector, Submission, TaskView};
-use crate::protocol::words;
+use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::protocol::requests::query::query;
 use crate::shell::clock;
-use crate::shell::endpoint::{Denial, Outcome, Requester};
-use crate::shell::transport::{self, SocketError};
-use crate::types::{Fields, Mono, Phase, Scalar};
+use crate::shell::endpoint::{Outcome, Requester};
+use crate::shell::port::{Denial, SocketError};
+use crate::shell::transport;
+use crate::types::Mono;
 
 /// How long a waiting request is parked at the most. It is asked again after that, so that a controller that was restarted
 /// meanwhile, and has forgotten the request, is noticed.
@@ -39,7 +40,7 @@ pub enum ClientError {
         endpoint: String,
     },
     /// The name in the address leads nowhere.
-    #[error("cannot resolve the controller's name in {endpoint}: {why}")]
+    #[error("cannot find the host of the controller {endpoint}: {why}")]
     Unresolved {
         /// The address.
         endpoint: String,
@@ -70,17 +71,6 @@ pub enum ClientError {
     Transport(#[from] SocketError),
 }
 
-/// An accepted task.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Submitted {
-    /// Its id.
-    pub id: String,
-    /// What was not taken as it was sent.
-    pub warning: Option<String>,
-    /// Whether it had been accepted before, with the same key.
-    pub duplicate: bool,
-}
-
 /// How a wait ended.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Waited {
@@ -90,19 +80,6 @@ pub enum Waited {
     Expired(TaskView),
     /// The interrupt became readable.
     Interrupted,
-}
-
-/// Numbers of agents.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct AgentCounts {
-    /// All that are known.
-    pub total: u64,
-    /// With a free slot.
-    pub free: u64,
-    /// With a task.
-    pub busy: u64,
-    /// Silent for too long.
-    pub lost: u64,
 }
 
 /// A connection to a controller.
@@ -137,7 +114,7 @@ impl Client {
         let reply_timeout = config.client.reply_timeout;
         let address = resolve::resolve(endpoint, reply_timeout)?;
         let requester = RefCell::new(transport::client(config, &address)?);
-        Ok(Self { requester, endpoint: endpoint.to_owned(), reply_timeout, heard: Cell::new(None) })
+        Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
     }
 
     /// Where the controller is.
@@ -146,39 +123,15 @@ impl Client {
         &self.endpoint
     }
 
-    /// Sends any flat request and gives back the fields of its reply, without type and code.
+    /// Asks something of the controller, as [`requests`](crate::protocol::requests) makes it, and gives back the answer.
     ///
     /// # Errors
     /// [`ClientError`]
-    pub fn request(&self, request: &Fields) -> Result<Fields, ClientError> {
-        Ok(wire::decode(&self.ask(request)?)?)
-    }
-
-    /// Submits a task.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn submit(&self, submission: &Submission) -> Result<Submitted, ClientError> {
-        let reply = TaskView::from(self.request(&submission.request())?);
-        let (id, warning) = (reply.id().to_owned(), reply.warning().map(str::to_owned));
-        Ok(Submitted { id, warning, duplicate: reply.is_duplicate() })
-    }
-
-    /// Asks for the end of a task. Whether it has ended shows [`Self::wait`]. `reason` says who asks, for those who wonder
-    /// later why it ended.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn kill(&self, id: &str, reason: &str) -> Result<(), ClientError> {
-        self.request(&wire::kill(id, reason)).map(drop)
-    }
-
-    /// What is known of the newest task that is meant.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn query(&self, selector: &Selector) -> Result<TaskView, ClientError> {
-        self.request(&wire::query(selector, None)).map(TaskView::from)
+    pub fn ask<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        match self.exchange(ask, self.reply_timeout, None)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
     }
 
     /// Waits until the newest task that is meant has finished, `until` is over, or `interrupt` becomes readable.
@@ -196,10 +149,10 @@ impl Client {
             let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
             // The first request to a controller is answered at once, so that a missing one is noticed at once.
             let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
-            let request = wire::query(selector, Some(park));
-            match self.exchange(&request, park + self.reply_timeout, interrupt)? {
+            let ask = query(selector, Some(park));
+            match self.exchange(&ask, park + self.reply_timeout, interrupt)? {
                 Exchange::Reply(frame) => {
-                    let task = TaskView::from(wire::decode(&frame)?);
+                    let task = ask.decode(&frame)?;
                     if task.is_finished() {
                         return Ok(Waited::Finished(task));
                     }
@@ -213,58 +166,14 @@ impl Client {
         }
     }
 
-    /// How many tasks are in each phase.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn statistic(&self) -> Result<Vec<(Phase, u64)>, ClientError> {
-        let reply = self.request(&wire::statistic())?;
-        Ok(Phase::ALL.into_iter().map(|phase| (phase, count(&reply, words::phase(phase)))).collect())
-    }
-
-    /// How many agents there are.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn agent_counts(&self) -> Result<AgentCounts, ClientError> {
-        let reply = self.request(&wire::agent_counts())?;
-        let [total, free, busy, lost] =
-            [words::TOTAL, words::FREE, words::BUSY, words::LOST].map(|name| count(&reply, name));
-        Ok(AgentCounts { total, free, busy, lost })
-    }
-
-    /// Tasks that are meant, newest first. The controller may give fewer than `limit`: ask again from there.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn tasks(&self, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
-        Ok(wire::decode_listing(&self.ask(&wire::tasks(selector, offset, limit))?)?)
-    }
-
-    /// Agents, by their ids. The controller may give fewer than `limit`: ask again from there.
-    ///
-    /// # Errors
-    /// [`ClientError`]
-    pub fn agents(&self, offset: u64, limit: u64) -> Result<Listing<AgentRow>, ClientError> {
-        Ok(wire::decode_listing(&self.ask(&wire::agents(offset, limit))?)?)
-    }
-
-    fn ask(&self, request: &Fields) -> Result<Vec<u8>, ClientError> {
-        match self.exchange(request, self.reply_timeout, None)? {
-            Exchange::Reply(frame) => Ok(frame),
-            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
-        }
-    }
-
-    fn exchange(
+    fn exchange<A>(
         &self,
-        request: &Fields,
+        ask: &Ask<A>,
         patience: Duration,
         interrupt: Option<BorrowedFd<'_>>,
     ) -> Result<Exchange, ClientError> {
-        let body = wire::encode(request);
         let until = clock::now().mono + patience;
-        match self.requester.borrow_mut().exchange(body, until, interrupt) {
+        match self.requester.borrow_mut().exchange(ask.encode(), until, interrupt) {
             Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
             Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
             Outcome::Silence => Ok(Exchange::Silence),
@@ -298,8 +207,4 @@ impl std::fmt::Debug for Client {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
     }
-}
-
-fn count(reply: &Fields, name: &str) -> u64 {
-    reply.get(name).and_then(Scalar::as_u64).unwrap_or_default()
 }

@@ -18,7 +18,7 @@ const SCRIPT_BYTES_MAX: u64 = 1024 * 1024;
 /// A tool that an agent would accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Its name.
+    /// Name of the gate.
     pub tool: ToolName,
     /// Files, folders and links in it.
     pub entries: u64,

@@ -1,17 +1,25 @@
-//! Gates on the wire: GATE/SET and GATE/QUERY.
+//! GATE/SET and GATE/QUERY: settings and states of gates.
 
-use super::code::{Code, Refusal};
-use super::json::ObjectWriter;
-use super::typed::{bad, moment, seconds, whole};
-use super::words;
+use std::time::Duration;
+
+use super::{Ask, Code, Kind, Listing, Refusal, Request, json, words};
+use crate::protocol::client::view;
+use crate::protocol::json::{FieldLimits, ObjectWriter};
+use crate::protocol::typed::{bad, moment, seconds, whole};
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
-/// The moment until which a gate is closed that somebody must open again, in the year 2255: as far away as a double still
-/// holds microseconds, so that each language reads the same number.
-pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
+/// Set what a gate lets pass.
+pub const GATE_SET: Kind =
+    Kind::order("GATE/SET", |reader| Ok(Request::GateSet(name(&reader.fields)?, Box::new(change(&reader.fields)?))));
+
+/// How a gate stands, or all of them.
+pub const GATE_QUERY: Kind = Kind::question("GATE/QUERY", |reader| {
+    let is_one = reader.fields.get(words::GATE).is_some();
+    Ok(Request::GateQuery(is_one.then(|| name(&reader.fields)).transpose()?))
+});
 
 /// The word for a gate that is closed.
-pub(super) const CLOSED: &str = "CLOSED";
+const CLOSED: &str = "CLOSED";
 
 /// What a GATE/SET changes: `None` leaves it as it is, `Some(None)` takes the limit away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,8 +47,40 @@ impl GateChange {
     }
 }
 
+/// Asks how a gate stands. One that is neither set nor named by a task is open.
+#[must_use]
+pub fn gate(name: &str) -> Ask<GateRow> {
+    GATE_QUERY.ask().with(words::GATE, name)
+}
+
+/// Asks how all gates stand that are known, by their names.
+#[must_use]
+pub fn gates() -> Ask<Listing<GateRow>> {
+    GATE_QUERY.ask_for_rows()
+}
+
+/// Changes what a gate lets pass.
+#[must_use]
+pub fn set(name: &str, change: &GateChange) -> Ask<()> {
+    let mut ask = GATE_SET.demand().with(words::GATE, name);
+    if let Some(max) = change.running_max {
+        ask = ask.with(words::MAX_RUNNING, max.map_or(Scalar::Null, Scalar::from));
+    }
+    match change.pace {
+        None => {}
+        Some(None) => ask = ask.with(words::MAX_STARTS, Scalar::Null),
+        Some(Some(Pace { starts, interval })) => {
+            ask = ask.with(words::MAX_STARTS, starts).with(words::INTERVAL, interval.as_secs_f64());
+        }
+    }
+    if let Some(until) = change.closed_until {
+        ask = ask.with(words::CLOSED_UNTIL, until.as_ref().map_or(Scalar::Null, |at: &Wall| at.unix_seconds().into()));
+    }
+    ask
+}
+
 /// The name of the gate that is meant.
-pub(super) fn name(fields: &Fields) -> Result<Label, Refusal> {
+fn name(fields: &Fields) -> Result<Label, Refusal> {
     let Some(value) = fields.get(words::GATE) else {
         return Err(Refusal::new(Code::BadField, format!("{} is missing; name the gate", words::GATE)));
     };
@@ -49,7 +89,7 @@ pub(super) fn name(fields: &Fields) -> Result<Label, Refusal> {
 }
 
 /// What a GATE/SET changes. `null` takes a limit away; 0 seconds open the gate.
-pub(super) fn change(fields: &Fields) -> Result<GateChange, Refusal> {
+fn change(fields: &Fields) -> Result<GateChange, Refusal> {
     let unset = |name| fields.get(name) == Some(&Scalar::Null);
     let running_max =
         if unset(words::MAX_RUNNING) { Some(None) } else { whole(fields, words::MAX_RUNNING, u32::MAX)?.map(Some) };
@@ -86,21 +126,17 @@ fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
 }
 
 /// Writes how a gate is set.
-pub(super) fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
-    if let Some(max) = settings.running_max {
-        out.literal(words::MAX_RUNNING, max);
-    }
+fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
+    out.maybe(words::MAX_RUNNING, settings.running_max);
     if let Some(pace) = settings.pace {
         out.literal(words::MAX_STARTS, pace.starts);
         out.scalar(words::INTERVAL, &Scalar::from(pace.interval.as_secs_f64()));
     }
-    if let Some(until) = settings.closed_until {
-        out.literal(words::CLOSED_UNTIL, until);
-    }
+    out.maybe(words::CLOSED_UNTIL, settings.closed_until);
 }
 
 /// Writes how a gate stands.
-pub(super) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
+pub(in crate::protocol) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
     out.text(words::GATE, view.name.as_str());
     out.text(words::STATUS, verdict(view.verdict));
     out.literal(words::RUNNING, view.running);
@@ -131,16 +167,47 @@ pub fn encode_settings(settings: &GateSettings) -> String {
 /// Reads what [`encode_settings`] makes.
 #[must_use]
 pub fn decode_settings(text: &str) -> Option<GateSettings> {
-    let fields = super::json::parse(text.as_bytes(), &super::json::FieldLimits::TRUSTED).ok()?;
+    let fields = json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?;
     let mut settings = GateSettings::default();
     change(&fields).ok()?.apply(&mut settings);
     Some(settings)
 }
 
+view! {
+    /// A gate.
+    GateRow {
+        /// Its name.
+        name: &str = |fields| fields.text(words::GATE).unwrap_or_default();
+        /// The word for whether it lets one more pass.
+        status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
+        /// Tasks that have passed it and are with agents.
+        running: u64 = |fields| fields.count(words::RUNNING).unwrap_or_default();
+        /// How many those may be at once.
+        running_max: Option<u64> = |fields| fields.count(words::MAX_RUNNING);
+        /// Waiting tasks that must pass the gate.
+        waiting: u64 = |fields| fields.count(words::WAITING).unwrap_or_default();
+        /// Nothing passes before.
+        closed_until: Option<Wall> = |fields| fields.moment(words::CLOSED_UNTIL);
+    }
+}
+
+impl GateRow {
+    /// Whether it lets nobody pass before a moment.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.status() == CLOSED
+    }
+
+    /// How many may start in how long.
+    #[must_use]
+    pub fn pace(&self) -> Option<(u64, Duration)> {
+        let interval = self.0.get(words::INTERVAL)?.as_f64()?;
+        Some((self.0.count(words::MAX_STARTS)?, Duration::try_from_secs_f64(interval).ok()?))
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]

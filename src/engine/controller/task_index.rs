@@ -1,4 +1,4 @@
-//! Names that submitters give their tasks, to find them by.
+//! Tasks by a text that their submitters gave them: the given id, or the key of the submit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use crate::types::TaskId;
 
-/// The tasks of each name. A name may belong to several tasks; a task has at most one.
+/// Which tasks have which name, as such a text is called here. A name may belong to several tasks; a task has at most one.
 #[derive(Debug, Default)]
-pub(super) struct Names {
+pub(super) struct TaskIndex {
     by_name: BTreeSet<(Arc<str>, TaskId)>,
     names: BTreeMap<TaskId, Arc<str>>,
 }
 
-impl Names {
+impl TaskIndex {
     pub(super) fn insert(&mut self, name: Option<&str>, task: TaskId) {
         if let Some(name) = name {
             let name: Arc<str> = name.into();

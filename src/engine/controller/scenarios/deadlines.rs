@@ -39,9 +39,9 @@ fn a_task_expires_while_it_waits() {
     let fields = until(&world, 5.0);
     let task = world.submitted(&fields);
     let held = world.submitted(&fields);
-    world.do_to(words::kind::TASK_HOLD, held);
+    world.do_to(TASK_HOLD, held);
     let later = world.submitted(&fields.clone().with(words::START_AFTER, world.moment(4.0)));
-    world.do_to(words::kind::TASK_HOLD, later);
+    world.do_to(TASK_HOLD, later);
     world.set_gate("g", Fields::new().with(words::MAX_RUNNING, 0u32));
     let gated = world.submitted(&fields.with(words::GATE, "g"));
     world.pass(seconds(4.999));

@@ -35,8 +35,8 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// The refusal that the end of a connection implies, if any.
-    pub(super) fn of(reason: &DisconnectReason, security: &Security) -> Option<Self> {
+    /// What the end of a connection tells, if it tells that.
+    pub(in crate::shell) fn of(reason: &DisconnectReason, security: &Security) -> Option<Self> {
         match (security, reason) {
             (Security::Null, DisconnectReason::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),
             (Security::CurveClient(_), DisconnectReason::Mechanism { theirs, .. }) if theirs == "NULL" => {
