@@ -45,7 +45,7 @@ fn registered() -> (Slot, Sender) {
     (slot, sender)
 }
 
-/// Goes on until nothing is left to do; what is sent is encoded.
+/// Continues until nothing is left to do, and encodes the output.
 fn settle(slot: &mut Slot, sender: &Sender, now: Now) {
     while let Some(effect) = slot.poll_effect(now) {
         match effect {

@@ -1,4 +1,4 @@
-//! What a process knows of the supervisor that has started it, and what it says to that.
+//! The connection of a process to the supervisor that has started it: its mark, and the lines that it writes.
 
 use std::time::Duration;
 

@@ -1,12 +1,12 @@
-//! The transport that is configured, and the addresses by which controllers are reached.
+//! The configured transport, and the addresses at which controllers are reached.
 //!
 //! | `TRANSPORT` | implementation |
 //! |---|---|
 //! | `zmq` | `super::zmq`: libzmq, with threads of its own; only where the cargo feature `libzmq` is on |
 //! | `own` | [`super::endpoint`]: the loop itself reads and writes the sockets |
 //!
-//! A loop has a [port](super::port) of one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next
-//! wait, so that many messages share a write. Nothing here waits for a peer.
+//! A loop has a [port](super::port) of one of these and waits in it. Sent messages may be held back until [`Ports::flush`]
+//! or the next wait, so that many messages share a write. No call waits for a peer.
 //!
 //! [`Ports::flush`]: super::port::Ports::flush
 
@@ -31,9 +31,9 @@ const LIBZMQ: Option<Library> = None;
 const NOT_BUILT_IN: &str =
     "this program was built without libzmq, which `cargo build --release --features libzmq` adds";
 
-/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while [`is_watched`](super::port::Ports::is_watched) says
-/// so;
-/// the process may have so many descriptors.
+/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
+/// [`is_watched`](super::port::Ports::is_watched) is true; `descriptors` is the number of descriptors that the process may
+/// have.
 ///
 /// # Errors
 /// When an address is in use or does not belong to this machine.

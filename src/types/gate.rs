@@ -57,8 +57,8 @@ impl Pace {
     pub const STARTS_MAX: u32 = 100_000;
 }
 
-/// The moment until which a gate is closed that somebody must open again, in the year 2255: as far away as a double still
-/// holds microseconds, so that each language reads the same number.
+/// The moment until which a gate is closed if it must be opened explicitly, in the year 2255: the latest at which a double
+/// still represents microseconds, so that each language reads the same number.
 pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
 
 /// The state of a gate, for a query.

@@ -1,4 +1,4 @@
-//! One run of a task: its phases, when it reached them, and how it ended.
+//! One run of a task: its phases, their times, and the result.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ pub struct PhaseTimes {
 }
 
 impl PhaseTimes {
-    /// When a run reached this phase and those before it: what these times say, else `now` for the phase itself.
+    /// The times of this phase and the earlier ones: the known times, otherwise `now` for this phase itself.
     #[must_use]
     pub fn up_to(self, phase: Phase, now: Wall) -> Self {
         let of = |one: Phase, time: Option<Wall>| {

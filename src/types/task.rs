@@ -217,7 +217,7 @@ impl KillCause {
         !matches!(self, Self::TimedOut)
     }
 
-    /// What becomes of a task that ends by it.
+    /// The outcome of a task that ends by this kill.
     #[must_use]
     pub const fn outcome(&self) -> Outcome {
         match self {

@@ -168,7 +168,7 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
 #[test]
 fn a_gate_is_closed_until_a_moment_or_until_it_is_opened() {
     let sandbox = with(1, &[("ok", OK)]);
-    says(&sandbox.ok("gate close api"), &["CLOSED", "somebody opens it"]);
+    says(&sandbox.ok("gate close api"), &["CLOSED", "it is opened"]);
     let id = submitted(&sandbox, "ok --gate api");
     assert_eq!(why(&sandbox, &id), "its gate api is closed; `llts gate open api` opens it");
     let gate = sandbox.ok("gate close api --for 0.3 --output json").json();
@@ -211,7 +211,7 @@ fn a_task_starts_and_ends_in_its_time() {
     let sandbox = with(1, &[("patient", PATIENT), ("ok", OK)]);
     let id = submitted(&sandbox, "ok --start-after +10m");
     let sentence = why(&sandbox, &id);
-    assert!(sentence.ends_with(": its submitter says so (__START_AFTER__)"), "{sentence}");
+    assert!(sentence.ends_with(": its submitter set that time (__START_AFTER__)"), "{sentence}");
     sandbox.ok("run ok --start-after +0.2");
     let said = sandbox.llts("run patient --end-before +4");
     assert_eq!(said.code, Some(124), "{said:?}");
@@ -229,7 +229,7 @@ fn higher_priority_goes_first() {
     eventually("the agent is busy", || is_running(&sandbox, &blocker));
     let ids = ["ok name=low --priority -5", "ok name=first", "ok name=second", "ok name=high --priority 100"]
         .map(|line| submitted(&sandbox, line));
-    assert_eq!(why(&sandbox, &ids[3]), "it is the next one; all agents that could run it are busy");
+    assert_eq!(why(&sandbox, &ids[3]), "it is next in the queue; all agents that could run it are busy");
     assert_eq!(why(&sandbox, &ids[2]), "2 tasks are before it, and all agents that could run them are busy");
     std::fs::write(sandbox.path("until"), "").unwrap();
     sandbox.ok("wait --timeout 60 all");

@@ -161,7 +161,7 @@ fn a_drained_agent_gets_no_more_tasks() {
     sandbox.llts(&format!("wait --timeout 60 {running}"));
     let id = submitted(&sandbox, "ok");
     let said = sandbox.ok("explain last");
-    assert!(said.out.contains("no agent is there that may take it"), "{said:?}");
+    assert!(said.out.contains("no agent exists that may run it"), "{said:?}");
     assert_eq!(sandbox.ok("drain agent-1 agent-9 --undo --output json").json()[0]["drained"].as_bool(), Some(false));
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {id}")).code, Some(0));
     refused(&sandbox, "drain a/b", 4, &["a/b", "(-1007)"]);

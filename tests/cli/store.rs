@@ -53,7 +53,7 @@ fn a_damaged_log_is_refused_until_it_is_repaired() {
     );
 
     assert!(
-        sandbox.ok("store repair").out.contains(&format!("is whole: {tasks} tasks")),
+        sandbox.ok("store repair").out.contains(&format!("is intact: {tasks} tasks")),
         "there is nothing left to do"
     );
     sandbox.ok("up 1");

@@ -1,4 +1,4 @@
-//! Handing tasks to agents, and what happens when an agent comes or is lost.
+//! Assignment of tasks to agents, and the arrival and loss of agents.
 
 use std::time::Duration;
 

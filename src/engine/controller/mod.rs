@@ -8,13 +8,13 @@
 //! | a connection is gone | [`Controller::handle_disconnected`] | answers owed to it are dropped |
 //! | a deadline | [`Controller::handle_timeout`] | an agent is lost; a wait ends; old tasks are forgotten |
 //!
-//! Who owns what: [`tasks`] the records, their phases and indexes; [`queue`] whose turn it is, with the [`gates`]; [`agents`] the
-//! slots, with the [`tools`] of each, and [`looks`] for those that none has; [`adopt`] the runs that agents had before this start;
-//! [`leases`] which void runs are waited for; [`family`] who goes down with whom; [`retention`] what is kept and for how long; the
-//! [`sequencer`], around the [`Controller`], what leaves when, with the [`commit_queue`]; [`slack`] how late it may be said. The
-//! phases of a task stand in
-//! [`transition`], those of a slot in [`agents`]; whether another round follows is decided in [`verdict`], and what happens by
-//! time alone in [`deadlines`].
+//! The parts: [`tasks`] has the records, their phases and indexes; [`queue`] the order of waiting tasks, with the
+//! [`gates`]; [`agents`] the slots, with the [`tools`] of each, and [`looks`] for tools that no agent has; [`adopt`]
+//! handles runs that agents had before this start; [`leases`] waits for void runs; [`family`] knows which tasks end
+//! together; [`retention`] decides how long finished tasks are kept; the [`sequencer`], around the [`Controller`], decides
+//! when each message leaves, with the [`commit_queue`]; [`batch_delay`] how long it may be delayed. The phases of a task
+//! are in [`transition`], those of a slot in [`agents`]. [`verdict`] decides whether another round follows, and
+//! [`deadlines`] handles changes by time alone.
 //!
 //! Cost: a submit, a dispatch, a report and a timer are O(log n) in tasks and agents. If tasks require tags, they are also
 //! linear in the different sets of tags among the idle agents; if agents differ in tools, in the different sets of tools

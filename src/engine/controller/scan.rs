@@ -43,7 +43,7 @@ pub(super) struct Scan {
     matches: usize,
 }
 
-/// What is looked for.
+/// The object of a search.
 #[derive(Debug)]
 pub(super) enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
@@ -141,7 +141,7 @@ impl Scans {
 }
 
 impl Controller {
-    /// Begins a search, and answers it if it fits into what is left of the present turn.
+    /// Begins a search, and answers it if it fits into the rest of the present turn.
     pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
         if self.scans.len == 0 && self.step(&mut scan) {

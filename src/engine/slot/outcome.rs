@@ -82,7 +82,7 @@ impl Exited {
 
 /// The failure of a run that is killed before it starts.
 pub(super) fn killed_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
 }
 
 /// The report for a run that had to be ended because of its lease, however it ended.

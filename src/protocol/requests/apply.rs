@@ -7,32 +7,32 @@ use crate::protocol::json::ObjectWriter;
 use crate::protocol::task;
 use crate::types::{Fields, Round, TaskId, TaskRecord, ToolName};
 
-/// Asks for a task.
+/// Requests a task.
 pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(FromAgent::Apply(reader.wait()?)));
 
-/// A task as an agent gets it.
+/// A task in the form for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
-    /// Which run of it this is.
+    /// The round of this run.
     pub round: Round,
-    /// The tool to run.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// What was submitted.
+    /// The submitted fields.
     pub fields: Fields,
-    /// How late all but the end of it may be reported.
+    /// The maximum delay of every report except that of the end.
     pub batch_delay: Duration,
-    /// The term of its lease, if it must be ended when the controller is not heard.
+    /// The length of its lease, if the run must end when the controller is silent.
     pub lease: Option<Duration>,
 }
 
-/// Writes how long an agent would wait for a task.
+/// Writes the longest time that an agent would wait for a task.
 pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));
 }
 
-/// Writes the task that an agent gets.
+/// Writes the task for an agent.
 pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     task::write(record, writer);
     writer.maybe(
@@ -45,7 +45,7 @@ pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut Object
 }
 
 impl Job {
-    /// Reads what [`write_answer`] wrote; `None` for what is no task.
+    /// Reads a task as written by [`write_answer`]; `None` for an invalid one.
     pub(in crate::protocol) fn read(mut fields: Fields, (task, round): (TaskId, Round)) -> Option<Self> {
         let tool = ToolName::new(fields.text(words::OPERATION)?).ok()?;
         let millis = |name| fields.count(name).and_then(|millis| u32::try_from(millis).ok());

@@ -1,4 +1,4 @@
-//! Each request arrives at the controller as its client meant it.
+//! Each request arrives at the controller with the meaning that its client gave it.
 
 use super::drain::drain;
 use super::explain::explain;
@@ -13,7 +13,7 @@ use crate::protocol::client::Selector;
 use crate::protocol::json::FieldLimits;
 use crate::types::{AddressPolicy, Labels, Pace, Policy, PolicySlot, Requirements, UNTIL_OPENED, Wall};
 
-/// What the controller makes of a request.
+/// The request as the controller parses it.
 fn understood<A>(ask: &Ask<A>) -> Request {
     let rules = Rules {
         limits: FieldLimits::TRUSTED,

@@ -1,4 +1,4 @@
-//! Letting connections in, and putting those out again whose key has gone.
+//! Accepts connections, and closes those whose key was removed.
 
 use std::io;
 use std::net::IpAddr;

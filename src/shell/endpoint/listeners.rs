@@ -1,4 +1,4 @@
-//! The listeners of an endpoint, and what decides whom they let in.
+//! The listeners of an endpoint, and the rules of admission.
 
 use super::peer::PeerId;
 use super::stream::Listener;

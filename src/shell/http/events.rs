@@ -22,7 +22,7 @@ pub(super) struct Event {
 /// The latest changes, within a bound of bytes. The oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Events {
-    /// Tells the numbers of these events from those of another start.
+    /// Distinguishes the numbers of these events from those of another start.
     life: u64,
     buffer: Mutex<EventBuffer>,
     bytes_max: usize,

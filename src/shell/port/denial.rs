@@ -35,7 +35,7 @@ pub enum Denial {
 }
 
 impl Denial {
-    /// What the end of a connection tells, if it tells that.
+    /// The denial that the end of a connection implies, if any.
     pub(in crate::shell) fn of(reason: &DisconnectReason, security: &Security) -> Option<Self> {
         match (security, reason) {
             (Security::Null, DisconnectReason::Mechanism { theirs, .. }) if theirs == "CURVE" => Some(Self::KeyMissing),

@@ -1,6 +1,5 @@
-//! What the loops of controller and agent need of the network: two ports, a link, and what can go wrong with them.
-//!
-//! [`super::transport`] makes them, of whichever transport is configured.
+//! The network interface of the loops of controller and agent: two ports, a link, and their errors. [`super::transport`]
+//! makes them, with the configured transport.
 
 mod denial;
 
@@ -32,7 +31,7 @@ pub(super) const KEEPALIVE_COUNT: u32 = 3;
 /// A transport that may be missing from the program, as functions that make the endpoints for requests and for broadcasts.
 #[derive(Clone, Copy, Debug)]
 pub struct Library {
-    /// Binds both; the last is the `watchable` of [`super::transport::bind`].
+    /// Binds both endpoints; the last argument is the `watchable` of [`super::transport::bind`].
     pub(super) bind: fn(&Config, &str, Option<&str>, String) -> Bound,
     /// Connects to both endpoints, and subscribes to broadcasts with one of these prefixes.
     pub(super) connect: fn(&Config, &str, Option<&str>, &[String]) -> Connected,

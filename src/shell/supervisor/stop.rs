@@ -103,7 +103,7 @@ pub fn stop(config: &Config) -> Result<Stopped, StopError> {
     end(config, ask)
 }
 
-/// Waits for the end of a supervisor that `ask` has heard of, and ends what it has left.
+/// Waits for the end of a supervisor that `ask` has reached, and ends its remaining processes.
 pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let mut supervisor = None;

@@ -11,7 +11,7 @@ impl Controller {
         Reply::Done
     }
 
-    /// An agent is gone: its task waits again, and nothing is kept of it.
+    /// Handles the end of an agent: its task waits again, and its state is dropped.
     pub(in crate::engine::controller) fn leave(&mut self, now: Now, id: &AgentId) {
         log::info!("agent {id} has left");
         self.unpark(id);

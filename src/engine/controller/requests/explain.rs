@@ -5,7 +5,7 @@ use crate::engine::controller::agent::Agent;
 use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
 
 impl Controller {
-    /// Looks for the newest task of an id or a given id.
+    /// Searches the newest task with an id or a given id.
     pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
         if filter.task_id().is_none() && filter.given_id().is_none() {
             return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();

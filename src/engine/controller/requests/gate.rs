@@ -42,12 +42,12 @@ impl Controller {
         Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))
     }
 
-    /// How all gates stand: a search, because there may be many.
+    /// The states of all gates: a search, because there may be many.
     pub(super) fn list_gates(&mut self, now: Now, ticket: Ticket) -> Answer {
         self.search(now, ticket, Filter::default(), Goal::Gates)
     }
 
-    /// The answer to that.
+    /// The answer to GATE/QUERY.
     pub(in crate::engine::controller) fn query_gates(&self, now: Now) -> Reply {
         let queue = self.tasks.queue();
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));

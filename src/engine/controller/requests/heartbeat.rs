@@ -1,4 +1,4 @@
-//! AGENT/HEARTBEAT: what an agent does, and what it shall do.
+//! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
 use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};

@@ -1,4 +1,4 @@
-//! TASK/KILL: a client ends a task. What else ends one goes the same way.
+//! TASK/KILL: a client ends a task. Other causes end a task in the same way.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What clients ask and agents say: a file for each request, of the name that it has in `protocol/requests/`.
+//! The requests of clients and agents: a file for each, named as in `protocol/requests/`.
 
 mod agents;
 mod apply;
@@ -53,7 +53,7 @@ impl Controller {
         answer
     }
 
-    /// Handles a message of an agent. Any message is a sign of liveness, and registers an unknown agent.
+    /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
         let answer = match self.welcome(now, sender, replaces) {

@@ -1,4 +1,4 @@
-//! TASK/INTERNAL/REPORT: how a run stands, and the end of a task.
+//! TASK/INTERNAL/REPORT: the phase of a run, and the end of a task.
 
 use std::sync::Arc;
 

@@ -114,7 +114,7 @@ fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
     world.apply("a");
     world.report("a", task, Round(0), Phase::Preparing);
     world.ask(Request::Kill(task, Some("by the operator".into())));
-    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed during its preparation".to_owned());
     world.ends("a", task, Round(0), killed);
     let told = world.told(TASK_QUERY, task);
     assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
@@ -204,7 +204,7 @@ fn what_keeps_an_agent_from_the_next_task_is_named() {
     world.runs("a", task, Round(0));
     let next = world.task();
     let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
-    let named = format!("agent a is kept busy by what is left of task {task}: process 7 of user 0");
+    let named = format!("agent a is kept busy by the remains of task {task}: process 7 of user 0");
     for phase in [Phase::Ended, Phase::Finished] {
         assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };

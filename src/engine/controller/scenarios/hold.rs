@@ -1,4 +1,4 @@
-//! Stories of tasks that are held and released.
+//! Scenarios of tasks that are held and released.
 #![cfg(test)]
 
 use super::*;

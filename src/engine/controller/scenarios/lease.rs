@@ -333,7 +333,7 @@ fn an_agent_that_cannot_hold_a_lease_gets_no_exclusive_task() {
     assert_eq!(world.asks("new"), Some((task, Round(0))));
     let second = world.submitted(&exclusive());
     let why = world.why(second);
-    assert!(why.contains("it is the next one; all agents that could run it are busy"), "{why}");
+    assert!(why.contains("it is next in the queue; all agents that could run it are busy"), "{why}");
 }
 
 #[test]

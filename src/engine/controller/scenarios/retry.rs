@@ -1,4 +1,4 @@
-//! Stories of tasks that are retried.
+//! Scenarios of tasks that are retried.
 #![cfg(test)]
 
 use super::*;

@@ -283,7 +283,7 @@ fn explain_claims_no_tool_of_an_agent_that_does_not_tell() {
     world.beat("b", None);
     let task = world.of("x");
     let why = world.why(task);
-    let expected = "all agents that have its tool x, or do not tell their tools, and that could run it are busy or do not ask for a task";
+    let expected = "all agents that have its tool x, or do not report their tools, and that could run it are busy or do not ask for a task";
     assert!(why.contains(expected), "{why}");
 }
 

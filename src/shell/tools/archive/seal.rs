@@ -1,4 +1,4 @@
-//! What stands for the content of a file, so that two contents can be compared without keeping either.
+//! A digest of the content of a file, so that two contents can be compared without storing either.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
 use std::sync::LazyLock;
