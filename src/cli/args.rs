@@ -142,14 +142,14 @@ mod tests {
             assert_eq!(refused.exit_code(), 2, "{line}");
         }
         for (controller, why) in [
-            ("", "names no controller"),
+            ("", "does not name a controller"),
             ("tcp://127.0.0.1:99999", "bad port"),
             ("tcp://127.0.0.1:0", "bad port"),
             ("tcp://127.0.0.1", "no port"),
             ("tcp://127.0.0.1.1:1", "bad host"),
             ("tcp://:1", "bad host"),
-            ("inproc://x", "no address of a controller"),
-            ("ipc://", "no address of a controller"),
+            ("inproc://x", "not an address of a controller"),
+            ("ipc://", "not an address of a controller"),
         ] {
             let refused = Arguments::try_parse_from(["llts", "stats", "--controller", controller]).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{controller}");

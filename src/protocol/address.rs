@@ -82,7 +82,7 @@ mod tests {
             let refusal = read(&fields(value.clone()), &rules()).unwrap_err();
             assert_eq!(refusal.code, Code::BadField);
             let beginning: String = value.to_string().chars().take(3).collect();
-            for part in [words::ADDRESS_KEY, &beginning, "40 letters of Z85", "llts keys new"] {
+            for part in [words::ADDRESS_KEY, &beginning, "40 characters of Z85", "llts keys new"] {
                 assert!(refusal.message.contains(part), "{value:?}: {}", refusal.message);
             }
         }

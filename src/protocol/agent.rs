@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::protocol::page::PageBytes;
     use crate::protocol::reply::{self, Reply};
-    use crate::protocol::requests::heartbeat::Wanted;
+    use crate::protocol::requests::heartbeat::Directive;
     use crate::protocol::requests::report::Report;
     use crate::protocol::requests::{Message, parse};
     use crate::protocol::rules::Rules;
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
-        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
+        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Directive::Kill);
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);

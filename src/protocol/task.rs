@@ -80,11 +80,11 @@ pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
 /// The fields by which tasks are selected: all must be equal in type and value (document, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    fields: Vec<Wanted>,
+    fields: Vec<FilterField>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted {
+struct FilterField {
     name: String,
     value: Scalar,
     /// The field as a member of canonical JSON, for comparison with the submitted fields.
@@ -95,7 +95,7 @@ impl Filter {
     /// A filter with all these fields.
     #[must_use]
     pub fn new(fields: &Fields) -> Self {
-        let wanted = |(name, value): (&str, &Scalar)| Wanted {
+        let wanted = |(name, value): (&str, &Scalar)| FilterField {
             name: name.to_owned(),
             value: value.clone(),
             member: json::members(&Fields::new().with(name, value.clone())),

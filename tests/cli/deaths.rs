@@ -281,7 +281,10 @@ fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_
         let folder = hosted.clinging.sandbox.path("tmp").join(&hosted.folders()[0]);
         let said = hosted.clinging.sandbox.ok(line);
         let sentence = if line == "down" { &said.out } else { &said.err };
-        assert!(sentence.contains("a hosted service") && sentence.contains(&folder.display().to_string()), "{said:?}");
+        assert!(
+            sentence.contains("an ephemeral service") && sentence.contains(&folder.display().to_string()),
+            "{said:?}"
+        );
         if line == "up 1" {
             hosted.clinging.sandbox.ok("down");
         }
@@ -314,7 +317,7 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     let commands = |hosted: &Hosted| {
         for line in ["down", "up 1", "down", "run true"] {
             let said = hosted.clinging.sandbox.ok(line);
-            assert!(!format!("{said:?}").contains("a hosted service"), "{line}: {said:?}");
+            assert!(!format!("{said:?}").contains("an ephemeral service"), "{line}: {said:?}");
             hosted.stands();
         }
     };
@@ -351,7 +354,7 @@ fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
     keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
     fs::write(sandbox.path("go"), "").unwrap();
     let said = sandbox.said(run);
-    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("a hosted service"), "{said:?}");
+    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("an ephemeral service"), "{said:?}");
     sandbox.is_clean();
 }
 

@@ -112,7 +112,7 @@ fn a_process_that_an_agent_may_not_end_is_named_and_no_task_runs_beside_it() {
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&sandbox, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
     let waits = as_nobody(&sandbox, &format!("explain {next}"));
-    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
+    assert!(waits.out.contains(&format!("is kept busy by the remains of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(sandbox.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);
@@ -151,7 +151,7 @@ fn a_run_sh_that_an_agent_may_not_end_is_named_and_its_kill_comes_to_an_end() {
     assert!(agents()["__TASK_ID__"].is_null(), "{}", agents());
     assert_eq!(as_nobody(&sandbox, &format!("query {next} --output json")).json()["__STATUS__"], "WAITING");
     let waits = as_nobody(&sandbox, &format!("explain {next}"));
-    assert!(waits.out.contains(&format!("is kept busy by what is left of task {id}: {reason}")), "{waits:?}");
+    assert!(waits.out.contains(&format!("is kept busy by the remains of task {id}: {reason}")), "{waits:?}");
 
     fs::remove_file(sandbox.path("log/pid")).unwrap();
     signal(pid, Signal::KILL);

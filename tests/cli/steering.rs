@@ -137,7 +137,7 @@ fn a_held_task_waits_until_it_is_released() {
     assert_eq!(sandbox.ok("run ok name=other").out, "fine\n", "the agent is free");
     let said = sandbox.ok(&format!("explain {id}"));
     let sentence = said.out.lines().nth(1).unwrap_or_default();
-    let end = format!("; `llts release {id}` lets it go");
+    let end = format!("; `llts release {id}` lets it start");
     assert!(sentence.starts_with("it is held since 20") && sentence.ends_with(&end), "{said:?}");
     assert!(sandbox.ok("list").out.contains("held since 20"));
     assert_eq!(sandbox.ok("release all").out, format!("released {id}\n"));

@@ -273,7 +273,7 @@ def test_a_bad_key_is_refused(llts, key):
         "TASK/SUBMIT", __OPERATION__="x", __ADDRESS__=llts.receiver.address, __ADDRESS_KEY__=key
     )
     assert reply["__CODE__"] == -1007
-    assert "__ADDRESS_KEY__" in reply["__ERROR_MSG__"] and "40 letters of Z85" in reply["__ERROR_MSG__"]
+    assert "__ADDRESS_KEY__" in reply["__ERROR_MSG__"] and "40 characters of Z85" in reply["__ERROR_MSG__"]
     assert "__TASK_ID__" not in reply
 
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use llts::protocol::agent::ToAgent;
 use llts::protocol::requests::FromAgent;
-use llts::protocol::requests::heartbeat::{Heard, Wanted};
+use llts::protocol::requests::heartbeat::{Directive, Heard};
 use llts::types::{AgentId, ExitCode, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos};
@@ -52,7 +52,7 @@ impl Model {
                 return;
             }
             ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
-            ToAgent::Heard(Heard { wanted: Some((task, round, Wanted::Drop)), .. }) => (*task, *round),
+            ToAgent::Heard(Heard { wanted: Some((task, round, Directive::Drop)), .. }) => (*task, *round),
             _ => return,
         };
         self.fenced.insert((agent, refused.0, refused.1));

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::protocol::requests::heartbeat::{Heard, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord, TaskState};
 
 /// The connection of a request. The shell assigns it and never reuses one.
@@ -133,7 +133,7 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
         }
         // The answer makes an agent forget a run.
         Reply::Reported { phase, refusal, .. } => Claim::promise_if(*phase >= Phase::Ended || refusal.is_some()),
-        Reply::Heartbeat(Heard { wanted, .. }) => Claim::promise_if(matches!(wanted, Some((.., Wanted::Drop)))),
+        Reply::Heartbeat(Heard { wanted, .. }) => Claim::promise_if(matches!(wanted, Some((.., Directive::Drop)))),
         Reply::Task { .. }
         | Reply::Explained { .. }
         | Reply::Tasks { .. }

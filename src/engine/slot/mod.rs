@@ -38,7 +38,7 @@ use crate::protocol::agent::ToAgent;
 use crate::protocol::publish::Published;
 use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::apply::Job;
-use crate::protocol::requests::heartbeat::{Heard, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, Labels, Mono, Now, Round, Session, TaskId, ToolSet, lease};
 
@@ -227,7 +227,7 @@ impl Slot {
                     self.look_for_tools(number);
                 }
                 let sent = beat.and_then(|number| self.link.beat_heard(number));
-                if let (Some(sent), Some((task, round, Wanted::Run | Wanted::Kill))) = (sent, wanted) {
+                if let (Some(sent), Some((task, round, Directive::Run | Directive::Kill))) = (sent, wanted) {
                     self.renew_lease(now, (task, round), sent);
                 }
                 self.handle_answer_facts(now, controller, wanted, parked);
@@ -302,7 +302,7 @@ impl Slot {
         &mut self,
         now: Now,
         controller: u64,
-        wanted: Option<(TaskId, Round, Wanted)>,
+        wanted: Option<(TaskId, Round, Directive)>,
         parked: bool,
     ) {
         let news = self.link.handle_answer(controller, parked);
@@ -313,9 +313,9 @@ impl Slot {
             self.effects.push_back(Effect::Send(FromAgent::Report(Box::new(report))));
         }
         match wanted {
-            Some((task, round, Wanted::Kill)) if self.run.id() == Some((task, round)) => self.kill(now),
-            Some((task, round, Wanted::Drop)) => self.drop_run(now, task, round),
-            Some((.., Wanted::Run | Wanted::Kill)) | None => {}
+            Some((task, round, Directive::Kill)) if self.run.id() == Some((task, round)) => self.kill(now),
+            Some((task, round, Directive::Drop)) => self.drop_run(now, task, round),
+            Some((.., Directive::Run | Directive::Kill)) | None => {}
         }
         if news.new_controller {
             self.report_soon(now);

@@ -506,7 +506,7 @@ fn a_silent_controller_is_given_up_and_found_again() {
     let effects = host.pass(INTERVAL);
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
-    let wanted = Some((id.0, id.1, Wanted::Run));
+    let wanted = Some((id.0, id.1, Directive::Run));
     let effects =
         host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
@@ -669,7 +669,7 @@ fn a_run_that_nobody_wants_is_ended_silently() {
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
         ToAgent::Heard(Heard {
             controller: 1,
-            wanted: Some((job(1).task, Round(0), Wanted::Drop)),
+            wanted: Some((job(1).task, Round(0), Directive::Drop)),
             parked: true,
             tools: None,
             look: None,
@@ -692,7 +692,7 @@ fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
         host.pass(INTERVAL);
     }
     assert_eq!(reports(&host.end(0)), [], "no peer listens");
-    let wanted = Some((job(1).task, Round(0), Wanted::Drop));
+    let wanted = Some((job(1).task, Round(0), Directive::Drop));
     assert_eq!(
         host.answer(ToAgent::Heard(Heard {
             controller: 2,

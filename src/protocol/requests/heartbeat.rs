@@ -63,7 +63,7 @@ pub struct Heard {
     /// The number of the answered heartbeat, if it had one.
     pub beat: Option<u32>,
     /// The directive for the agent's run.
-    pub wanted: Option<(TaskId, Round, Wanted)>,
+    pub wanted: Option<(TaskId, Round, Directive)>,
     /// False if the controller has no APPLY of the agent and no task on its way to it: the agent must ask.
     pub parked: bool,
     /// The number of the tool list that the controller knows of this agent.
@@ -74,7 +74,7 @@ pub struct Heard {
 
 /// The directive of a controller about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
+pub enum Directive {
     /// Continue.
     Run,
     /// End the run and report.
@@ -83,7 +83,7 @@ pub enum Wanted {
     Drop,
 }
 
-impl Wanted {
+impl Directive {
     /// Its word on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -181,7 +181,7 @@ impl Heard {
 
     /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
     pub(in crate::protocol) fn read(fields: &Fields, run: Option<(TaskId, Round)>) -> Self {
-        let wanted = fields.text(words::WANTED).and_then(Wanted::of);
+        let wanted = fields.text(words::WANTED).and_then(Directive::of);
         Self {
             controller: fields.count(words::CONTROLLER_ID).unwrap_or_default(),
             beat: fields.count(words::BEAT).and_then(|beat| u32::try_from(beat).ok()),

@@ -1,7 +1,7 @@
 //! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
-use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
 use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
 
 /// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
@@ -17,7 +17,7 @@ impl Controller {
         let beat = heartbeat.beat.map(|beat| beat.number);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (self.agents.slot_or_free(id), wanted) {
-            (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
+            (Slot::Free | Slot::Parked(..), Some((.., Directive::Drop))) => {
                 self.unpark(id);
                 self.agents.set_slot(id, Slot::Stray);
             }
@@ -56,15 +56,15 @@ impl Controller {
     }
 
     /// The directive for a run that an agent reports.
-    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
+    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Directive {
         let current = self.tasks.get(task).filter(|record| record.round == round);
         let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
         match mine {
             // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
-            Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
-            Some(record) if record.kill.is_some() => Wanted::Kill,
-            Some(_) => Wanted::Run,
-            None => Wanted::Drop,
+            Some(_) if self.expiring.contains_key(&task) => Directive::Drop,
+            Some(record) if record.kill.is_some() => Directive::Kill,
+            Some(_) => Directive::Run,
+            None => Directive::Drop,
         }
     }
 }

@@ -66,7 +66,7 @@ fn a_task_expires_in_every_phase_of_its_run() {
         }
         world.pass(seconds(5.0));
         assert_eq!(world.published.last(), Some(&Published::Kill(task, Round(0))), "{phase:?}");
-        assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+        assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
         world.ends("a", task, Round(0), result(-15));
         assert_eq!(world.outcome(task), Outcome::Expired, "{phase:?}");
     }
@@ -100,7 +100,7 @@ fn the_end_of_a_life_holds_over_a_restart() {
     assert_eq!((world.phase(waits), world.record(runs).kill), (Phase::Waiting, None));
     world.pass(seconds(0.1));
     assert_eq!(world.outcome(waits), Outcome::Expired);
-    assert_eq!(world.beat("a", Some((runs, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((runs, Round(0)))), Some(Directive::Kill));
 }
 
 /// The controller was not running when the time passed.

@@ -27,7 +27,7 @@ fn each_reason_to_wait_has_its_sentence() {
     world.apply("a");
     assert!(world.why(busy).contains("agent a has it"), "{}", world.why(busy));
     let next = world.task();
-    assert!(world.why(next).contains("it is the next one"), "{}", world.why(next));
+    assert!(world.why(next).contains("it is next in the queue"), "{}", world.why(next));
 }
 
 #[test]

@@ -98,7 +98,7 @@ fn an_agent_says_how_long_it_needs() {
 fn an_agent_that_has_ended_its_run_is_not_waited_for() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.pass(LOSS);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop), "its lease has expired");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop), "its lease has expired");
     assert_eq!(world.asks("b"), None);
     assert_eq!(world.ends("a", task, Round(0), result(ExitCode::LEASE_OVER.0)), None);
     assert_eq!(world.asks("b"), Some((task, Round(1))));
@@ -130,7 +130,7 @@ fn a_result_that_comes_before_the_lease_is_over_counts() {
 fn to_ask_for_a_task_proves_nothing() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     assert_eq!(world.apply("a"), None);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     world.pass(LOSS + BUDGET - MOMENT);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
@@ -260,7 +260,7 @@ fn a_new_controller_waits_for_a_whole_lease() {
 fn a_new_controller_goes_on_with_the_session_that_holds_the_lease() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.restart();
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Run));
     assert_eq!(world.ends("a", task, Round(0), result(0)), None);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 
@@ -303,7 +303,7 @@ fn a_new_controller_waits_for_a_run_that_was_given_up_before() {
     let other = world.submitted(&exclusive());
     world.runs("a", other, Round(0));
     world.restart();
-    assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Directive::Run));
     world.pass_with(LOSS + BUDGET - MOMENT, &[("a", Some((other, Round(0))))]);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);

@@ -178,5 +178,5 @@ fn a_lost_agent_makes_room_for_a_new_one() {
     world.pass(INTERVAL * 2);
     world.beat("g", None);
     assert_eq!(world.counts().lost, 2, "the one that was lost first is forgotten first");
-    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Wanted::Drop), "who comes back is known again");
+    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Directive::Drop), "who comes back is known again");
 }

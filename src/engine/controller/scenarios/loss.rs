@@ -28,7 +28,7 @@ fn what_an_old_round_says_is_refused() {
     world.pass(INTERVAL * 2);
     assert_eq!(world.apply("b"), Some((task, Round(1))));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     assert_eq!(world.phase(task), Phase::Dispatched);
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     assert_eq!(world.beat("a", None), None);
@@ -146,7 +146,7 @@ fn a_lost_task_is_not_taken_back_from_its_agent() {
     world.runs("a", task, Round(0));
     world.pass(INTERVAL * 2);
     assert_eq!(world.outcome(task), Outcome::Lost);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
     assert_eq!(world.outcome(task), Outcome::Lost);
 }

@@ -35,7 +35,7 @@ use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::drain::AGENT_DRAIN;
 use crate::protocol::requests::explain::TASK_EXPLAIN;
 use crate::protocol::requests::gate::{GATE_QUERY, GATE_SET};
-use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
 use crate::protocol::requests::hold::{TASK_HOLD, TASK_RELEASE};
 use crate::protocol::requests::list::TASK_DETAILS;
 use crate::protocol::requests::query::TASK_QUERY;
@@ -361,7 +361,7 @@ impl World {
         }
     }
 
-    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
+    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Directive> {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted.map(|(.., wanted)| wanted),
@@ -370,7 +370,7 @@ impl World {
     }
 
     /// The answer to a simple agent that reports being busy without naming its task.
-    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
+    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Directive)> {
         let heartbeat = Heartbeat { busy: true, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted,

@@ -29,7 +29,7 @@ fn a_running_task_is_adopted_when_its_agent_comes_back() {
     world.report("a", task, Round(0), Phase::Running);
     world.restart();
     assert_eq!(world.phase(task), Phase::Running);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Run));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
@@ -121,7 +121,7 @@ fn a_run_whose_dispatch_was_not_stored_goes_on() {
     let mut world = World::new();
     let (first, second) = (world.task(), world.task());
     world.restart();
-    assert_eq!(world.beat("a", Some((first, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((first, Round(0)))), Some(Directive::Run));
     assert_eq!(world.report("b", second, Round(0), Phase::Finished), None, "its report says the same");
     assert_eq!(world.apply("c"), None, "both are taken");
     assert_eq!(world.report("a", first, Round(0), Phase::Finished), None);
@@ -207,12 +207,12 @@ fn a_busy_agent_still_has_the_run_that_it_was_given() {
     world.report("a", task, Round(0), Phase::Running);
     world.restart();
     for _ in 0..3 {
-        assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Run)));
+        assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Run)));
         world.pass(INTERVAL);
     }
     assert_eq!(world.apply("b"), None, "it is not taken away");
     world.kill(task);
-    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Kill)), "PUB may lose");
+    assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Kill)), "PUB may lose");
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     assert_eq!(world.busy("a"), None, "it has reported the end of the run");
 }
@@ -225,7 +225,7 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     world.runs("a", task, Round(0));
     world.pass(INTERVAL * 2);
     assert_eq!(world.apply("b"), Some((task, Round(1))));
-    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Drop)));
+    assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Drop)));
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
     let report = Report { task, round: None, phase, times, ran: None, result, wait: None };

@@ -144,7 +144,7 @@ fn a_retry_of_a_task_with_a_start_and_an_end() {
     world.pass(seconds(10.0));
     world.runs("a", task, Round(1));
     world.pass_with(seconds(10.0), &[("a", Some((task, Round(1))))]);
-    assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Directive::Kill));
 }
 
 /// A father that is being ended gets no more children, new or old.

@@ -22,7 +22,7 @@ fn a_run_that_takes_too_long_is_ended_before_the_next_one_starts() {
     world.pass(seconds(0.001));
     assert_eq!((kills(&world, task), world.phase(task)), (1, Phase::Running));
     assert_eq!(world.apply("b"), None, "the run may still be there");
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill), "PUB may lose");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill), "PUB may lose");
     assert_eq!(world.ends("a", task, Round(0), result(-9)), None);
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
@@ -62,7 +62,7 @@ fn an_agent_that_is_lost_while_it_ends_a_run_frees_the_next_round() {
     world.pass(INTERVAL * 2);
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.kill), (Phase::Waiting, Round(1), None));
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     world.exits("b", task, 1, 0);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
@@ -122,7 +122,7 @@ fn a_timeout_that_is_under_way_survives_a_restart() {
     world.runs("a", task, Round(0));
     world.pass(seconds(5.0));
     world.restart();
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
     world.ends("a", task, Round(0), result(-15));
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
@@ -139,7 +139,7 @@ fn a_running_task_that_was_stored_as_such_is_timed_after_a_restart() {
     assert_eq!(world.phase(task), Phase::Running);
     world.report("a", task, Round(0), Phase::Running);
     world.pass_with(seconds(5.0), &[("a", Some((task, Round(0))))]);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
 }
 
 /// Agents on other machines have clocks of their own, and clocks jump (HAZARDS row D7).

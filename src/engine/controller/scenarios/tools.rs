@@ -150,7 +150,7 @@ fn a_task_whose_tool_vanished_goes_to_another_agent_without_a_trace_of_failure()
     assert_eq!(world.told_phases(), [Phase::Preparing, Phase::Waiting]);
     let record = world.record(task);
     assert_eq!((record.round, record.counts.fails, record.counts.losses), (Round(1), 0, 0));
-    assert!(world.log(task).contains("its agent had not its tool"), "{}", world.log(task));
+    assert!(world.log(task).contains("its agent did not have its tool"), "{}", world.log(task));
     assert_eq!(world.apply("a"), None, "never to the same one");
     assert_eq!(world.tells("a", 1, None), Some(1));
     assert_eq!(world.apply("a"), None, "also after a heartbeat without news");

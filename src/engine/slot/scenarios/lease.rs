@@ -12,7 +12,7 @@ fn exclusive() -> Job {
 
 impl Host {
     /// The controller answers the latest heartbeat.
-    fn is_heard(&mut self, number: u32, wanted: Option<Wanted>) -> Vec<Effect> {
+    fn is_heard(&mut self, number: u32, wanted: Option<Directive>) -> Vec<Effect> {
         let wanted = wanted.map(|wanted| (job(1).task, Round(0), wanted));
         self.answer(ToAgent::Heard(Heard {
             controller: 1,
@@ -72,13 +72,13 @@ fn an_answered_heartbeat_renews_the_lease_from_when_it_was_sent() {
     let (mut host, _) = Host::with_exclusive(true);
     host.now.mono = host.now.mono + Duration::from_millis(700);
     let sent = Mono::from_nanos(0);
-    assert_eq!(host.is_heard(2, Some(Wanted::Run)), [], "it was sent when the lease began");
+    assert_eq!(host.is_heard(2, Some(Directive::Run)), [], "it was sent when the lease began");
     let effects = host.pass(INTERVAL);
     assert!(is_heartbeat(&effects[0]));
     let sent = sent + INTERVAL;
     host.now.mono = host.now.mono + Duration::from_millis(700);
-    assert_eq!(host.is_heard(3, Some(Wanted::Run)), [host.hold(sent)]);
-    assert_eq!(host.is_heard(3, Some(Wanted::Run)), [], "twice is once");
+    assert_eq!(host.is_heard(3, Some(Directive::Run)), [host.hold(sent)]);
+    assert_eq!(host.is_heard(3, Some(Directive::Run)), [], "twice is once");
 }
 
 /// The controller may have given the run up already, and waits only for the lease that it knows of.
@@ -144,7 +144,7 @@ fn a_run_that_the_guard_has_ended_is_given_up() {
 #[test]
 fn a_run_that_is_not_wanted_is_said_to_be_over() {
     let (mut host, _) = Host::with_exclusive(true);
-    assert_eq!(host.is_heard(2, Some(Wanted::Drop)), [Effect::Signal(Signal::Terminate)]);
+    assert_eq!(host.is_heard(2, Some(Directive::Drop)), [Effect::Signal(Signal::Terminate)]);
     assert_eq!(reports(&host.end(-15)), [(Phase::Finished, Some(ExitCode::LEASE_OVER.0))]);
     let refused = ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: false };
     assert_eq!(host.answer(refused), [], "it waits for its next task");

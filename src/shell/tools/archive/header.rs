@@ -100,7 +100,7 @@ mod tests {
             (b"+9 path=a\n", "malformed"),
             (b"9 path:a\n", "malformed"),
             (b"18446744073709551616 path=a\n", "malformed"),
-            (b"13 size=0x1f\n", "no number"),
+            (b"13 size=0x1f\n", "not a number"),
             (b"9 path=a\n9 path=b\n", "twice"),
             (b"23 GNU.sparse.size=100\n", "sparse"),
         ] {
