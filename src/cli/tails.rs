@@ -67,10 +67,10 @@ mod tests {
     fn what_is_missing_is_said() {
         assert_eq!(told("all", 3), [""; 0]);
         assert_eq!(told("end", 23_893), ["stdout: the last 3 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)"]);
-        assert_eq!(told("\u{fffd}", 1), ["stdout: what is not UTF-8 is shown as \u{fffd}"]);
+        assert_eq!(told("\u{fffd}", 1), ["stdout: bytes that are not UTF-8 are shown as \u{fffd}"]);
         assert_eq!(told("\u{fffd}", 3), [""; 0], "the tool has printed it");
         let (key, odd) =
-            ("(STDOUT_KEEP_BYTES of the agent)", "stdout: what is not UTF-8 is shown as \u{fffd}".to_owned());
+            ("(STDOUT_KEEP_BYTES of the agent)", "stdout: bytes that are not UTF-8 are shown as \u{fffd}".to_owned());
         let cut = [format!("stdout: perhaps only the end of 4,000 bytes {key}"), odd.clone()];
         assert_eq!(told(&"\u{fffd}".repeat(3333), 4000), cut, "more bytes than what is shown surely stands for");
         let cut = [format!("stdout: only the end of 30,000 bytes {key}"), odd];

@@ -74,9 +74,9 @@ mod tests {
         let page = |asked, total| PageOf { offset: 10, asked, total };
         assert_eq!(warning(page(None, 13), &["a", "b", "c"], 1000), None);
         assert_eq!(warning(page(Some(3), 99), &["a", "b", "c"], 1000), None, "as many as were asked for");
-        let more = "3 of 99 rows are shown; ask for the others with __OFFSET__ 13";
+        let more = "3 of 99 rows are shown; request the others with __OFFSET__ 13";
         assert_eq!(warning(page(None, 99), &["a", "b", "c"], 1000).as_deref(), Some(more));
-        let full = "1 of 13 rows are shown; ask for the others with __OFFSET__ 11";
+        let full = "1 of 13 rows are shown; request the others with __OFFSET__ 11";
         assert_eq!(warning(page(None, 13), &["a", "b", "c"], 10).as_deref(), Some(full), "cut by its bytes");
     }
 }

@@ -62,7 +62,7 @@ fn the_next_round_waits_for_the_lease() {
     world.pass(LOSS);
     assert_eq!((world.counts().lost, world.phase(task)), (1, Phase::Running));
     let why = world.why(task);
-    assert!(why.contains("lease") && why.contains("agent a is not heard"), "{why}");
+    assert!(why.contains("lease") && why.contains("agent a is silent"), "{why}");
     world.pass(BUDGET - MOMENT);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);

@@ -251,7 +251,7 @@ fn explain_says_what_is_known_of_the_tool() {
     world.runs("a", first, Round(0));
     let task = world.of("x");
     let why = world.why(task);
-    assert!(why.contains("no agent has its tool x; the next one that is free looks for it anew"), "{why}");
+    assert!(why.contains("no agent has its tool x; the next free agent looks for it again"), "{why}");
     world.tells("b", 1, Some("x"));
     let drain = Fields::new().with(words::AGENT_ID, "b").with(words::DRAIN, true);
     world.send(AGENT_DRAIN, &drain);
@@ -269,7 +269,7 @@ fn explain_says_whose_look_is_awaited() {
     let number = world.look();
     world.has_looked("a", number, "");
     let why = world.why(task);
-    assert!(why.contains("no other agent has its tool x; agent b is asked whether it has"), "{why}");
+    assert!(why.contains("no other agent has its tool x; agent b was asked for it"), "{why}");
     world.has_looked("b", number, "");
     assert!(world.why(task).contains("agent"), "{}", world.why(task));
     assert!(!world.why(task).contains("is asked"), "{}", world.why(task));
