@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_named() {
         for (line, part) in [
-            ("priority: high", "priority = \"high\"; it may be a whole number"),
+            ("priority: high", "priority = \"high\"; it must be a whole number"),
             ("priority: 101", "101"),
             ("priority: 1.5", "1.5"),
             ("timeout: 0", "timeout = 0"),
