@@ -44,7 +44,7 @@ fn no_output_is_cut_without_a_sign() {
         "llts: report.log: the last 10,000 of 18,893 bytes (REPORT_LOG_KEEP_BYTES of the agent)\n",
         "llts: stdout: the last 10,000 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)\n",
         "of 13,895 bytes (STDERR_KEEP_BYTES of the agent)\n",
-        "llts: stderr: what is not UTF-8 is shown as \u{fffd}\n",
+        "llts: stderr: bytes that are not UTF-8 are shown as \u{fffd}\n",
     ] {
         assert!(said.err.contains(note), "{note}: {said:?}");
     }
