@@ -145,7 +145,7 @@ fn folders_that_others_may_write_are_refused_until_the_command_is_said() {
             let said = sandbox.llts("agent");
             assert!(said.code == Some(1) && said.err.contains(key), "{said:?}");
         }
-        let command = said.err.split("say `").nth(1).and_then(|rest| rest.split("`, or").next()).unwrap();
+        let command = said.err.split("run `").nth(1).and_then(|rest| rest.split("`, or").next()).unwrap();
         assert!(Command::new("sh").args(["-c", command]).status().unwrap().success(), "{command}");
     }
     sandbox.ok("up 1");
@@ -178,7 +178,7 @@ fn root_uses_the_clone_of_a_user_and_no_other_folder_of_his() {
     let said = stranger.said(up);
     assert_eq!(said.code, Some(1), "{said:?}");
     assert!(said.err.contains(" belongs to user "), "{said:?}");
-    assert!(said.err.contains(&format!("say `chown 0 {}`", elsewhere.path().display())), "{said:?}");
+    assert!(said.err.contains(&format!("run `chown 0 {}`", elsewhere.path().display())), "{said:?}");
 }
 
 /// The files that a service writes are for its user only; its tools write with the umask of the starter of the service.
@@ -224,7 +224,7 @@ fn a_file_that_is_no_socket_is_never_replaced_by_one() {
         let _ = controller.kill();
         let said = sandbox.said(controller);
         assert_eq!(said.code, Some(1), "{said:?}");
-        assert!(said.err.contains(&format!("cannot bind ipc://{taken}: the file there is no socket")), "{said:?}");
+        assert!(said.err.contains(&format!("cannot bind ipc://{taken}: the file there is not a socket")), "{said:?}");
         assert_eq!(fs::read_to_string(&precious).unwrap(), "precious");
     }
 }
