@@ -146,7 +146,7 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
     let first = submitted(&sandbox, "patient --gate db");
     let second = submitted(&sandbox, "patient --gate db,other");
     eventually("the first runs", || is_running(&sandbox, &first));
-    let full = "its gate db is full: as many tasks as may pass it at once are running";
+    let full = "its gate db is full: the maximum number of tasks that passed it are running";
     assert_eq!(why(&sandbox, &second), full);
     says(&sandbox.ok("gate show db"), &["db    FULL    1 of 1   -       1 "]);
     sandbox.ok(&format!("kill {first}"));
@@ -159,7 +159,7 @@ fn a_gate_limits_how_many_run_and_how_many_start() {
         "there is no start in the new pace yet"
     );
     let fourth = submitted(&sandbox, "ok --gate db");
-    assert_eq!(why(&sandbox, &fourth), "its gate db has let as many tasks start as it may for the moment");
+    assert_eq!(why(&sandbox, &fourth), "its gate db has reached its number of starts for the moment");
     says(&sandbox.ok("gate show db"), &["PACED", "1 in 10 min 0 s"]);
     sandbox.ok("gate set db --max-starts none");
     assert_eq!(sandbox.ok(&format!("wait --timeout 60 {fourth}")).code, Some(0));

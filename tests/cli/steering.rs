@@ -79,7 +79,7 @@ fn everything_is_killed_only_if_that_is_confirmed() {
     let running = submitted(&sandbox, "sleeper");
     let waiting = submitted(&sandbox, "sleeper --given-id mine");
     eventually("one runs", || status(&sandbox, &running) == "RUNNING");
-    refused(&sandbox, "kill all", 2, &["this would end all tasks that have not finished, 2 of them", "--yes"]);
+    refused(&sandbox, "kill all", 2, &["this would end all 2 tasks that have not finished", "--yes"]);
     assert_eq!(sandbox.ok("kill all --given-id mine").out, format!("killed {waiting}\n"), "that is not everything");
     assert_eq!(status(&sandbox, &waiting), "FINISHED");
     assert_eq!(status(&sandbox, &running), "RUNNING");
@@ -115,7 +115,7 @@ fn what_has_failed_is_retried_in_its_order() {
 
     let running = submitted(&sandbox, "sleeper");
     refused(&sandbox, &format!("retry {running}"), 4, &["has not finished", "(-1011)"]);
-    refused(&sandbox, "retry all", 2, &["run all tasks again that have finished, 3 of them", "--yes"]);
+    refused(&sandbox, "retry all", 2, &["run all 3 finished tasks again", "--yes"]);
     refused(&sandbox, "retry", 2, &["--failed"]);
     refused(&sandbox, "retry --failed last", 2, &["--failed"]);
     refused(&sandbox, &format!("retry {NOBODY}"), 5, &[NOBODY]);
@@ -138,7 +138,7 @@ fn a_held_task_waits_until_it_is_released() {
     let said = sandbox.ok(&format!("explain {id}"));
     let sentence = said.out.lines().nth(1).unwrap_or_default();
     let end = format!("; `llts release {id}` lets it start");
-    assert!(sentence.starts_with("it is held since 20") && sentence.ends_with(&end), "{said:?}");
+    assert!(sentence.starts_with("it has been held since 20") && sentence.ends_with(&end), "{said:?}");
     assert!(sandbox.ok("list").out.contains("held since 20"));
     assert_eq!(sandbox.ok("release all").out, format!("released {id}\n"));
     sandbox.ok(&format!("wait --timeout 60 {id}"));
@@ -153,7 +153,7 @@ fn a_drained_agent_gets_no_more_tasks() {
     eventually("it runs", || status(&sandbox, &running) == "RUNNING");
     let said = sandbox.ok("drain agent-1 agent-9");
     let expected = format!(
-        "agent-1 gets no more tasks; it still has {running}\nagent-9 will get no tasks; no agent of that name is here\n"
+        "agent-1 gets no more tasks; it still has {running}\nagent-9 will get no tasks; no agent has that name\n"
     );
     assert_eq!(said.out, expected);
     assert!(sandbox.ok("agents").out.contains("agent-1  BUSY    yes "));
