@@ -26,10 +26,10 @@ fn main() {
     divan::main();
 }
 
-/// Tasks that wait while one more comes and goes.
+/// The number of waiting tasks while one more is submitted and finishes.
 const WAITING: [u64; 2] = [1_000, 1_000_000];
 
-/// A controller as its shell sees it, on a clock that moves with each message.
+/// A controller as its shell sees it, on a clock that advances with each message.
 struct World {
     controller: Controller,
     rules: Rules,
@@ -67,7 +67,7 @@ impl World {
         Now { mono, wall: Wall::from_micros(1_480_000_000_000_000 + self.micros) }
     }
 
-    /// One message through the engine; what goes out is encoded, as the shell would. Gives back the last answer.
+    /// Passes one message through the engine and encodes the output, as the shell would. Returns the last answer.
     fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let now = self.now();
         self.tickets += 1;
@@ -100,7 +100,7 @@ impl World {
         last
     }
 
-    /// The agent says which tools it has.
+    /// The agent reports its tools.
     fn tell(&mut self, tools: &str) {
         let set = Some(ToolSet::parse(tools).expect("good names"));
         let tools = Some(ToldTools { generation: Some(1), set, looked: None });
@@ -120,7 +120,7 @@ impl World {
         agent::decode(&self.take(&body)?)
     }
 
-    /// The agent asks and gets the task whose turn it is.
+    /// The agent asks and gets the next task.
     fn dispatch(&mut self) -> (TaskId, llts::types::Round) {
         match self.say(&FromAgent::Apply(Some(Duration::from_secs(6)))) {
             Some(ToAgent::Job(job)) => (job.task, job.round),
@@ -149,7 +149,7 @@ fn settings() -> Settings {
         push_again_interval: Duration::from_secs(1),
         push_again_interval_max: Duration::from_secs(60),
         push_again_max: Duration::from_secs(600),
-        // What has finished goes at once: the number of tasks stays what it is.
+        // Finished tasks are removed at once, so that the number of tasks stays constant.
         keep: Duration::ZERO,
         keep_bytes_max: 1 << 30,
         page_max: 1000,
@@ -170,7 +170,7 @@ fn rules() -> Rules {
     }
 }
 
-/// Submit, dispatch, RUNNING, FINISHED: all that the engine does for a short task.
+/// Submit, dispatch, RUNNING, FINISHED: all work of the engine for a short task.
 #[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
 fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     let mut world = World::new(waiting);
@@ -182,7 +182,7 @@ fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     });
 }
 
-/// The same while a task waits for each of so many tools that this agent has not, and that another one has.
+/// As above, while a task waits for each of many tools that this agent lacks and another one has.
 #[divan::bench(args = [1, 10_000], sample_count = 200, sample_size = 10)]
 fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     let mut world = World::new(0);
@@ -203,14 +203,14 @@ fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     });
 }
 
-/// The submit of it alone.
+/// Only the submit.
 #[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
 fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     let mut world = World::new(waiting);
     bencher.counter(ItemsCount::new(1u32)).bench_local(|| world.submit());
 }
 
-/// A sign of life of an agent.
+/// A heartbeat of an agent.
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);

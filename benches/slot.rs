@@ -45,7 +45,7 @@ fn registered() -> (Slot, Sender) {
     (slot, sender)
 }
 
-/// Goes on until nothing is left to do; what is sent is encoded.
+/// Continues until nothing is left to do, and encodes the output.
 fn settle(slot: &mut Slot, sender: &Sender, now: Now) {
     while let Some(effect) = slot.poll_effect(now) {
         match effect {
@@ -89,7 +89,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 round,
                 tool: tool.clone(),
                 fields: fields.clone(),
-                slack: Duration::ZERO,
+                batch_delay: Duration::ZERO,
                 lease: None,
             })),
         );

@@ -14,7 +14,7 @@ fn main() {
 
 const NOW: Mono = Mono::from_nanos(0);
 
-/// Messages that share a write.
+/// The number of messages that share a write.
 const MANY: usize = 64;
 
 fn connection(kind: Kind) -> Connection {
@@ -30,7 +30,7 @@ fn connection(kind: Kind) -> Connection {
     Connection::new(NOW, Settings { kind, limits, security: Security::Null }, [7; 32])
 }
 
-/// Hands over all that one has to say, and counts the messages in it.
+/// Transfers all output of one side, and counts the messages in it.
 fn carry(from: &mut Connection, to: &mut Connection) -> usize {
     let mut messages = 0;
     let bytes = from.output().to_vec();
@@ -56,7 +56,7 @@ fn submit() -> Vec<u8> {
     submission.request().encode()
 }
 
-/// A request with its delimiter, encoded here and decoded there.
+/// A request with its delimiter, encoded by one side and decoded by the other.
 #[divan::bench(args = [1, MANY])]
 fn request(bencher: divan::Bencher<'_, '_>, messages: usize) {
     let (mut dealer, mut router) = pair();

@@ -1,9 +1,12 @@
-//! The rules of the design as tests: who may import whom, what an engine must not touch, where wire words stand.
+//! The rules of the design as tests: the permitted imports, the calls that an engine must not make, the place of wire words,
+//! the banned phrases of comments and texts.
 //!
 //! Each rule is shown to fail on a made-up source, so that a green run means something.
 
 #[path = "architecture/moments.rs"]
 mod moments;
+#[path = "architecture/phrases.rs"]
+mod phrases;
 #[path = "architecture/rules.rs"]
 mod rules;
 #[path = "architecture/shell.rs"]
@@ -22,8 +25,10 @@ use source::Source;
 fn the_sources_keep_the_rules() {
     let sources = sources();
     assert!(sources.len() > 10, "src/ was not found");
-    let mut violations: Vec<String> = sources.iter().flat_map(rules::violations).collect();
-    violations.extend(tree::violations(&sources, shell::SHELL));
+    let mut violations: Vec<String> = sources.iter().flat_map(violations).collect();
+    // Other programs are outside of the layers: they use the public interface of the library.
+    let library: Vec<Source> = sources.into_iter().filter(|source| !is_program(&source.path)).collect();
+    violations.extend(tree::violations(&library, shell::SHELL));
     assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
 }
 
@@ -55,10 +60,6 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
-        // Other programs stand outside of the layers: they see what the library shows.
-        if path.is_dir() && path.ends_with("src/bin") {
-            continue;
-        }
         if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -72,9 +73,18 @@ fn is_test(path: &str) -> bool {
     path.trim_end_matches(".rs").split('/').any(|part| part == "tests" || part.ends_with("_tests"))
 }
 
+fn is_program(path: &str) -> bool {
+    path.starts_with("src/bin/")
+}
+
 /// The violations of one file.
 fn check(path: &str, text: &str) -> Vec<String> {
-    if is_test(path) { Vec::new() } else { rules::violations(&Source::new(path, text)) }
+    if is_test(path) { Vec::new() } else { violations(&Source::new(path, text)) }
+}
+
+fn violations(source: &Source) -> Vec<String> {
+    let rules = if is_program(&source.path) { Vec::new() } else { rules::violations(source) };
+    [rules, phrases::violations(source)].concat()
 }
 
 /// The violations of a made-up tree of files, each with its code, and of a table of the shell.
@@ -166,9 +176,9 @@ fn nothing_but_the_remover_removes_a_folder() {
     for code in
         ["fn f() { std::fs::remove_dir_all(x); }", "fn f() { fs::remove_dir_all(x); }", "use std::fs::remove_dir_all;"]
     {
-        refuses("src/shell/hosted.rs", code, "use shell::removal");
+        refuses("src/shell/ephemeral.rs", code, "use shell::removal");
     }
-    accepts("src/shell/hosted.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
+    accepts("src/shell/ephemeral.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
 }
 
 #[test]
@@ -232,6 +242,41 @@ fn wire_words_stand_in_protocol_only() {
         accepts("src/protocol/words.rs", code);
     }
     accepts("src/shell/push.rs", "/// `__TASK_ID__`\nconst A: &str = \"______\"; // \"__TASK_ID__\"");
+}
+
+#[test]
+fn comments_and_texts_have_no_banned_phrases() {
+    for (code, expected) in [
+        ("/// None so far.", ":2: the phrase `so far` is banned in comments and texts; write `yet`"),
+        ("/// None so\n/// far.", ":2: the phrase `so far`"),
+        (
+            "/// A line.\n/// Ten at the most.",
+            ":3: the phrase `at the most` is banned in comments and texts; write `at most`",
+        ),
+        ("fn f() {} // At the least one.", "write `at least`"),
+        ("fn f() {\n    // Whoever asks.\n}", ":3: the phrase `whoever`"),
+        ("/* The run is over. */", "write `has ended` or `has passed`"),
+        ("const A: &str = \"nobody asks\";", ":2: the phrase `nobody`"),
+        ("const A: &str = \"a user and \\\n  somebody\";", ":3: the phrase `somebody`"),
+        ("/// Read by anybody.", "write `any user`"),
+        ("/// For everybody, always.", "write `every user`"),
+        ("/// Who has asked.", "the phrase `who` is banned in comments and texts; write the noun"),
+        ("/// A line. What is left.", "the phrase `what is` is banned in comments and texts; write the noun"),
+        ("/// Which.\nconst A: u8 = 1;", ":2: the comment `which` alone says nothing; say the shape and the unit"),
+        ("/// Why.", "the comment `why` alone"),
+    ] {
+        refuses("src/types/id.rs", code, expected);
+        refuses("src/bin/bench/main.rs", code, expected);
+        accepts("src/types/id.rs", &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}"));
+    }
+    for code in [
+        "/// The farm is overgrown, at most by a user who has time.",
+        "/// Decides what is sent. | module | what it does |",
+        "/// Which\n/// of them.\nconst A: &str = \"so_far\";",
+        "fn so(far: u8) { nobody() }",
+    ] {
+        accepts("src/types/id.rs", code);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// How many tools an agent has; their names are for `--output json`.
+/// The number of tools of an agent; their names are in `--output json`.
 fn counted(tools: &ToolSet) -> String {
     match tools {
         ToolSet::Only(names) => names.len().to_string(),
@@ -44,7 +44,7 @@ fn counted(tools: &ToolSet) -> String {
     }
 }
 
-/// All of them, page by page.
+/// All agents, page by page.
 pub(super) fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
     let mut agents: Vec<AgentRow> = Vec::new();
     loop {

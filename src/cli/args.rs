@@ -1,4 +1,4 @@
-//! What the command line takes: global options and the list of subcommands. Their own arguments stand in their files.
+//! The command line: global options and the list of subcommands. The arguments of each are in its own file.
 
 use clap::{Parser, Subcommand};
 
@@ -8,18 +8,19 @@ use super::{
     supervise, tdf, tool, up, wait,
 };
 
-const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
+const ABOUT: &str =
+    "Runs small programs with low latency: submit a task, an agent runs its tool, and you get the result";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-    0    done, or there was nothing to do
-    1    it failed; stderr says why
-    2    usage, or a bad configuration
+    0    success, or nothing had to be done
+    1    failure; stderr has the reason
+    2    invalid usage or configuration
     3    no controller answers
-    4    the controller refused; stderr has the code and the sentence
+    4    the controller refused; stderr has the code and the message
     5    no such task
-  124    the time of a wait is over, or that of the task was
-  run and wait exit as the task did: its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
+  124    the time limit of a wait or of a task has passed
+  run and wait exit like the task: with its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
@@ -40,15 +41,15 @@ pub(super) enum Command {
     Wait(wait::WaitArgs),
     /// End tasks
     Kill(kill::KillArgs),
-    /// Run tasks again that have finished
+    /// Run finished tasks again
     Retry(retry::RetryArgs),
     /// Keep tasks from starting
     Hold(hold::HoldArgs),
     /// Let held tasks start
     Release(hold::ReleaseArgs),
-    /// Show all that is known of a task
+    /// Show everything known about a task
     Query(query::QueryArgs),
-    /// Say why a task waits, or why it ended as it did
+    /// Explain why a task waits, or why it ended as it did
     Explain(explain::ExplainArgs),
     /// List tasks, newest first
     List(list::ListArgs),
@@ -64,9 +65,9 @@ pub(super) enum Command {
     Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
-    /// Make keys, with which a controller is open to other machines and to nobody else
+    /// Make keys, with which a controller accepts other machines but no strangers
     Keys(keys::KeysArgs),
-    /// Show what is configured, and where it was said
+    /// Show the configuration in force, and the source of each value
     Config(config::ConfigArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
@@ -74,7 +75,7 @@ pub(super) enum Command {
     Tdf(tdf::TdfArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
-    /// Stop what `up` has started
+    /// Stop the service that `up` has started
     Down,
     /// Run a controller in the foreground
     Controller,
@@ -83,13 +84,13 @@ pub(super) enum Command {
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
-    /// End what a process leaves behind when it is killed
+    /// End the processes that a killed process leaves behind
     #[command(hide = true)]
     Guard(guard::GuardArgs),
 }
 
 impl Command {
-    /// What this command does instead of talking to a controller that `--controller` could name; `None` if it talks to one.
+    /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
     pub(super) const fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
@@ -103,14 +104,14 @@ impl Command {
             Self::Keys(_) => Some("`llts keys` makes files on this machine"),
             Self::Config(_) => Some("`llts config` shows the configuration of this machine"),
             Self::Prompt(_) => {
-                Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")
+                Some("`llts prompt` uses a prompt master, whose host and port are given after the command")
             }
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }
 
-    /// Whether a person reads what it says on stderr.
+    /// Whether its stderr is for people.
     pub(super) const fn is_for_people(&self) -> bool {
         !matches!(self, Self::Supervise(_) | Self::Guard(_))
     }
@@ -144,14 +145,14 @@ mod tests {
             assert_eq!(refused.exit_code(), 2, "{line}");
         }
         for (controller, why) in [
-            ("", "names no controller"),
+            ("", "does not name a controller"),
             ("tcp://127.0.0.1:99999", "bad port"),
             ("tcp://127.0.0.1:0", "bad port"),
             ("tcp://127.0.0.1", "no port"),
             ("tcp://127.0.0.1.1:1", "bad host"),
             ("tcp://:1", "bad host"),
-            ("inproc://x", "no address of a controller"),
-            ("ipc://", "no address of a controller"),
+            ("inproc://x", "not an address of a controller"),
+            ("ipc://", "not an address of a controller"),
         ] {
             let refused = Arguments::try_parse_from(["llts", "stats", "--controller", controller]).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{controller}");

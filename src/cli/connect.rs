@@ -1,4 +1,4 @@
-//! Which controller is meant, and whether anybody listens there.
+//! The choice of the controller, and the check whether it listens.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
@@ -17,7 +17,7 @@ use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
 
-/// The options that stand before and after every command.
+/// The options that every command accepts.
 #[derive(Args, Debug)]
 pub(super) struct Global {
     /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
@@ -41,10 +41,10 @@ pub(super) struct Global {
 }
 
 impl Global {
-    /// The controller, if one was named here or in the environment. An empty variable names none.
+    /// The controller, if one was named by an option or in the environment. An empty variable names none.
     ///
     /// # Errors
-    /// When the variable is no address of a controller.
+    /// When the variable is not an address of a controller.
     pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
         if let Some(named) = &self.controller {
             return Ok(Some(named.clone()));
@@ -52,7 +52,7 @@ impl Global {
         let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
             return Ok(None);
         };
-        // A text that is no Unicode is refused with its value, not passed over.
+        // A text that is not Unicode is refused with its value instead of being ignored.
         let named = parse(&variable.to_string_lossy());
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
@@ -63,25 +63,25 @@ impl Global {
     }
 }
 
-/// What the configuration says of a controller.
+/// The controller of the configuration.
 pub(super) enum Configured {
-    /// It is, or would be, here.
+    /// Its endpoint, whether it runs or not.
     At(String),
-    /// Its port is free to choose, and no service of this STATE_DIR has chosen one.
+    /// Its port is chosen at the start, and no service of this STATE_DIR runs.
     Nowhere,
 }
 
 /// Checks an endpoint that a user has named: `tcp://IP:PORT`, `tcp://NAME:PORT` or `ipc://PATH`.
 pub(super) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("an empty text names no controller; write tcp://IP:PORT, or leave it out".to_owned());
+        return Err("an empty text does not name a controller; write tcp://IP:PORT, or omit it".to_owned());
     }
     match (text.starts_with("tcp://"), Address::parse(text)) {
         (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
         (false, Ok(_)) => {}
         (false, Err(_)) => {
             return Err(format!(
-                "{text:?} is no address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
+                "{text:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
                  socket can have"
             ));
         }
@@ -89,7 +89,7 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The endpoint that was named, else that of the configuration.
+/// The named endpoint, otherwise that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller()? {
         return Ok(endpoint);
@@ -104,7 +104,7 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
+/// The endpoint of the configuration. A port that was chosen at the start is read from the service file.
 pub(super) fn configured(config: &Config) -> Configured {
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
@@ -130,7 +130,7 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether a connection to this endpoint is refused at once: nobody listens there.
+/// Whether a connection to this endpoint is refused at once, because it has no listener.
 pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
     let refused = |error: std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
     match Address::parse(endpoint) {

@@ -12,7 +12,7 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {
-        // Two controllers of one folder also share the log; that there are two is the better reason.
+        // Two controllers of one folder also share the log; the lock of the folder gives the better message.
         Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, "controller").is_some() => {}
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
@@ -24,7 +24,7 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// A failure that the log file has, too.
+/// A failure that is also written to the log file.
 pub(super) fn logged(error: impl std::fmt::Display) -> Failure {
     log::error!("{error}");
     Failure::failed(error)

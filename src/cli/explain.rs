@@ -1,4 +1,4 @@
-//! `llts explain`: why a task waits, or why it ended as it did, and its log.
+//! `llts explain`: the reason why a task waits, or ended as it did, and its log.
 
 use clap::Args;
 

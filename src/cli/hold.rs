@@ -1,4 +1,4 @@
-//! `llts hold` and `llts release`: keep tasks from starting, and let them.
+//! `llts hold` and `llts release`: prevent tasks from starting, and permit it again.
 
 use clap::Args;
 
@@ -14,7 +14,7 @@ const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held"
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-A task that runs goes on; its next round, if there is one, is held. `llts release` lets them go. \
+A running task continues; its next round, if there is one, is held. `llts release` lets held tasks start. \
 `all`, and a selection without ids, mean the tasks that have not finished.")]
 pub(super) struct HoldArgs {
     #[command(flatten)]

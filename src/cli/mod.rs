@@ -59,7 +59,7 @@ use connect::Global;
 use exit::Failure;
 use output::{Output, note};
 
-/// What every command has at hand.
+/// The context of every command.
 struct Session {
     global: Global,
     config: Config,
@@ -74,23 +74,23 @@ impl Session {
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
-    /// This program, for processes that are it again.
+    /// The path of this program, for processes that run it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
     }
 
-    /// A part of a service is not started with a transport that this program lacks.
+    /// Refuses to start a part of a service with a transport that this program lacks.
     fn check_transport(&self) -> Result<(), Failure> {
         transport::check_built_in(&self.config, &self.sources).map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// A service is not started with a transport or with keys that its parts would refuse.
+    /// Refuses to start a service with a transport or with keys that its parts would refuse.
     fn check_start(&self) -> Result<(), Failure> {
         self.check_transport()?;
         transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// Ends what hosted runs have left whose keepers were killed, and says so.
+    /// Ends the remains of ephemeral services whose keepers were killed, and reports them.
     fn end_abandoned(&self) {
         for Abandoned { folder, ended } in supervisor::end_abandoned(&self.config) {
             note(&down::of_abandoned(&folder, ended.as_ref()));
@@ -108,7 +108,7 @@ pub fn run() -> u8 {
     let Arguments { global, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(refused) => {
-            // Help and version go to stdout and are no error. What cannot be written there has no other place.
+            // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
             let _ = refused.print();
             return u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
         }
@@ -119,7 +119,7 @@ pub fn run() -> u8 {
         _ => Config::load(global.config.as_deref()),
     };
     let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
-        // Processes of a service share its environment, and it has said this.
+        // The processes of a service share the environment of the service, which has already given these warnings.
         if command.is_for_people() && !is_supervised() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
@@ -135,11 +135,11 @@ pub fn run() -> u8 {
     })
 }
 
-/// A controller that was named is never passed over.
+/// Refuses a named controller that the command would not use.
 fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
     match (global.named_controller(), command.acts_elsewhere()) {
         (Some(named), Some(what)) => {
-            Err(Failure::usage(format!("{what}, so that --controller {named} has no meaning here; leave it out")))
+            Err(Failure::usage(format!("{what}, so --controller {named} has no meaning here; omit it")))
         }
         _ => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! `llts query`: all that is known of a task, with its rounds and its log.
+//! `llts query`: everything known about a task, with its rounds and its log.
 
 use clap::Args;
 
@@ -26,7 +26,7 @@ pub(super) struct QueryArgs {
     selection: Selection,
 }
 
-/// A task, and for people its log too.
+/// A task, and for people its log as well.
 struct Answer {
     task: TaskView,
     log: String,
@@ -45,7 +45,7 @@ fn ask(client: &Client, selector: &Selector, with_log: bool) -> Result<Answer, C
     Ok(Answer { task, log })
 }
 
-/// A line per field, a table of the rounds before the present one, then all texts of several lines.
+/// A line per field, a table of the rounds before the present one, then all texts with several lines.
 fn show(out: &mut Output, answer: &Answer) {
     let (present, past) = answer.task.rounds();
     let mut table = Table::pairs();

@@ -1,4 +1,4 @@
-//! `llts stats`: how many tasks and agents there are.
+//! `llts stats`: the numbers of tasks and agents.
 
 use serde_json::{Map, Value, json};
 

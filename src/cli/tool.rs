@@ -19,12 +19,12 @@ pub(super) struct ToolArgs {
 
 #[derive(Debug, Subcommand)]
 enum ToolCommand {
-    /// Make a folder with a run.sh to begin from
+    /// Make a folder with a run.sh as a starting point
     New {
         /// The folder; its name is that of the tool
         folder: PathBuf,
     },
-    /// Say whether a folder or a .tar.gz would run as a tool
+    /// Check whether a folder or a .tar.gz would run as a tool
     Check {
         /// The folder or the archive
         path: PathBuf,

@@ -16,12 +16,12 @@ const AGENTS: u16 = 30;
 #[derive(Args, Debug)]
 #[command(after_help = "Returns when the controller and all agents are ready. One service runs per STATE_DIR.")]
 pub(super) struct UpArgs {
-    /// How many agents
+    /// Number of agents
     #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents())]
     agents: u16,
 }
 
-/// How many agents there may be.
+/// The permitted numbers of agents.
 fn agents() -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
 }
@@ -34,7 +34,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
         program: Session::program()?,
         config: session.config_file(),
         agents: args.agents,
-        guest: None,
+        ephemeral_dir: None,
         environment: Vec::new(),
     };
     let mut launched = launch.start().map_err(Failure::failed)?;

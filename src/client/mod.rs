@@ -1,9 +1,9 @@
-//! The Rust client: what the command line, the tests and other programs use to talk to a controller.
+//! The Rust client: used by the command line, the tests and other programs to talk to a controller.
 //!
 //! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
 //! [`Client::ask`] sends one request, which the functions of [`crate::protocol::requests`] make, and waits for its answer:
-//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a task
-//! has finished, so that no program polls.
+//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a
+//! task has finished, so that no program polls.
 
 mod resolve;
 
@@ -20,63 +20,63 @@ use crate::shell::port::{Denial, SocketError};
 use crate::shell::transport;
 use crate::types::Mono;
 
-/// How long a waiting request is parked at the most. It is asked again after that, so that a controller that was restarted
-/// meanwhile, and has forgotten the request, is noticed.
+/// The maximum time for which a waiting request is parked. It is then sent again, so that a restart of the controller,
+/// which loses the request, is noticed.
 const PARK_MAX: Duration = Duration::from_secs(10);
 
-/// How long a waiting client endures a controller that is silent: its supervisor restarts it within some seconds.
+/// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
 const SILENCE_MAX: Duration = Duration::from_secs(30);
 
 /// Why a request brought no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// The text is no address of a controller.
+    /// The text is not an address of a controller.
     #[error(
-        "{endpoint:?} is no address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a socket \
+        "{endpoint:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a socket \
          may have"
     )]
     BadEndpoint {
         /// The text.
         endpoint: String,
     },
-    /// The name in the address leads nowhere.
+    /// The host name in the address cannot be resolved.
     #[error("cannot find the host of the controller {endpoint}: {why}")]
     Unresolved {
         /// The address.
         endpoint: String,
-        /// What the system said.
+        /// Error of the system.
         why: String,
     },
-    /// Nothing came back in time.
-    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or name another with --controller", .waited.as_millis())]
+    /// No answer arrived in time.
+    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or choose another with --controller", .waited.as_millis())]
     NoController {
-        /// Where it should be.
+        /// Its endpoint.
         endpoint: String,
-        /// How long the reply was waited for.
+        /// Length of the wait for the reply.
         waited: Duration,
     },
-    /// It is there, and their keys do not fit.
+    /// The controller runs, but the keys do not match.
     #[error("cannot talk to the controller at {endpoint}: {denial}")]
     Denied {
-        /// Where it is.
+        /// Its endpoint.
         endpoint: String,
-        /// What is wrong.
+        /// The mismatch.
         denial: Denial,
     },
-    /// The controller refused the request, or what answered is no controller.
+    /// The controller refused the request, or the peer is not a controller.
     #[error(transparent)]
     Reply(#[from] ReplyError),
-    /// The connection cannot be made as it is configured.
+    /// The configured connection cannot be made.
     #[error(transparent)]
     Transport(#[from] SocketError),
 }
 
-/// How a wait ended.
+/// The end of a wait.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Waited {
     /// The task has finished.
     Finished(TaskView),
-    /// The time is over; this is how the task stands.
+    /// The time has passed; the present state of the task.
     Expired(TaskView),
     /// The interrupt became readable.
     Interrupted,
@@ -87,7 +87,7 @@ pub struct Client {
     requester: RefCell<Requester>,
     endpoint: String,
     reply_timeout: Duration,
-    /// When the controller spoke last.
+    /// The time of the controller's last answer.
     heard: Cell<Option<Mono>>,
 }
 
@@ -98,15 +98,15 @@ enum Exchange {
 }
 
 impl Client {
-    /// Prepares a connection to a controller without keys. Whether it is there shows with the first request.
+    /// Prepares a connection to a controller without keys. The first request shows whether the controller runs.
     ///
     /// # Errors
-    /// When the text is no endpoint, its name cannot be resolved, or there are no descriptors left.
+    /// When the text is not an endpoint, its name cannot be resolved, or descriptors have run out.
     pub fn connect(endpoint: &str, reply_timeout: Duration) -> Result<Self, ClientError> {
         Self::secured(&Config { client: ClientSection { reply_timeout }, ..Config::default() }, endpoint)
     }
 
-    /// Prepares a connection as it is configured: with the keys of CURVE if there are any.
+    /// Prepares the configured connection: with CURVE keys if there are any.
     ///
     /// # Errors
     /// As [`Self::connect`], and when the keys cannot be read.
@@ -117,13 +117,13 @@ impl Client {
         Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
     }
 
-    /// Where the controller is.
+    /// The endpoint of the controller.
     #[must_use]
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }
 
-    /// Asks something of the controller, as [`requests`](crate::protocol::requests) makes it, and gives back the answer.
+    /// Sends a request, made by [`requests`](crate::protocol::requests), and returns the answer.
     ///
     /// # Errors
     /// [`ClientError`]
@@ -134,7 +134,7 @@ impl Client {
         }
     }
 
-    /// Waits until the newest task that is meant has finished, `until` is over, or `interrupt` becomes readable.
+    /// Waits until the newest selected task has finished, `until` has passed, or `interrupt` becomes readable.
     ///
     /// # Errors
     /// [`ClientError`]; a controller that has answered before may be silent for half a minute.
@@ -147,7 +147,7 @@ impl Client {
         loop {
             let now = clock::now().mono;
             let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
-            // The first request to a controller is answered at once, so that a missing one is noticed at once.
+            // The first request is answered at once, so that a missing controller is noticed at once.
             let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
             let ask = query(selector, Some(park));
             match self.exchange(&ask, park + self.reply_timeout, interrupt)? {

@@ -1,4 +1,4 @@
-//! The agent's side of the conversation: what it sends, and what it understands of the answers.
+//! The agent's side of the conversation: its messages, and the answers that it understands.
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::requests::apply::{self, Job, TASK_APPLY};
@@ -9,29 +9,29 @@ use super::requests::{FromAgent, Sender};
 use super::{Code, words};
 use crate::types::{Phase, Round, Session, TaskId};
 
-/// What a controller answers to an agent.
+/// The answer of a controller to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToAgent {
-    /// The heartbeat was heard.
+    /// The answer to a heartbeat.
     Heard(Heard),
     /// A task.
     Job(Box<Job>),
     /// There is no task.
     NoJob,
-    /// A report arrived; when it is refused, nobody wants to hear more of that run.
+    /// The answer to a report. If the report is refused, reports on that run are not wanted any more.
     Reported {
         /// The task.
         task: TaskId,
-        /// Its round.
+        /// The round of the task.
         round: Round,
-        /// Whether FINISHED was reported.
+        /// Whether the report was FINISHED.
         finished: bool,
-        /// Whether it was taken.
+        /// Whether it was accepted.
         accepted: bool,
     },
-    /// The agent is not welcome: another one has its id, for example.
+    /// The agent was refused, for example because another one has its id; the reason.
     Rejected(String),
-    /// The exit was noted.
+    /// The exit was recorded.
     Left,
 }
 
@@ -60,7 +60,7 @@ pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
     out
 }
 
-/// Reads an answer; `None` for what no controller says.
+/// Reads an answer; `None` for a message that a controller does not send.
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<ToAgent> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
     use crate::protocol::page::PageBytes;
     use crate::protocol::reply::{self, Reply};
-    use crate::protocol::requests::heartbeat::Wanted;
+    use crate::protocol::requests::heartbeat::Directive;
     use crate::protocol::requests::report::Report;
     use crate::protocol::requests::{Message, parse};
     use crate::protocol::rules::Rules;
@@ -111,7 +111,7 @@ mod tests {
 
     #[test]
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
-        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
+        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Directive::Kill);
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);
@@ -120,7 +120,7 @@ mod tests {
         }
     }
 
-    /// The bound for clients would answer an agent before it asks again, and leave it idle in between.
+    /// With the bound for clients, the controller would answer an agent before it asks again, and leave it idle in between.
     #[test]
     fn an_agent_waits_by_a_bound_of_its_own() {
         let [short, long] = [1, 6].map(Duration::from_secs);

@@ -1,7 +1,7 @@
-//! The client's side of the conversation: what is asked, and what is answered.
+//! The client's side of the conversation: requests and answers.
 //!
-//! How each request is made stands in its file of [`requests`](super::requests); sending and waiting is [`crate::client`]'s
-//! concern.
+//! The construction of each request is in its file of [`requests`](super::requests); [`crate::client`] sends it and waits
+//! for the answer.
 
 mod reply;
 mod view;
@@ -13,7 +13,7 @@ pub use view::{TaskView, is_time};
 use super::{json, words};
 use crate::types::{Fields, Outcome, Phase, Scalar};
 
-/// A request as a client makes it, and how its answer is read.
+/// A request of a client, with the function that reads its answer.
 #[derive(Clone, Debug)]
 pub struct Ask<A> {
     fields: Fields,
@@ -21,26 +21,26 @@ pub struct Ask<A> {
 }
 
 impl<A> Ask<A> {
-    /// A request of this `__TYPE__`, whose answer `read` reads.
+    /// A request with this `__TYPE__`, whose answer is read by `read`.
     #[must_use]
     pub fn new(kind: &str, read: fn(&[u8]) -> Result<A, ReplyError>) -> Self {
         Self { fields: Fields::new().with(words::TYPE, kind), read }
     }
 
-    /// The same with one more field, or with another value of it.
+    /// As it is, with one more field, or with another value of a field.
     #[must_use]
     pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.fields.set(name, value);
         self
     }
 
-    /// The same about the tasks that are meant.
+    /// As it is, for the selected tasks.
     pub(super) fn matching(self, Selector(fields): &Selector) -> Self {
         let fields = fields.iter().filter(|(name, _)| *name != words::TYPE);
         fields.fold(self, |ask, (name, value)| ask.with(name, value.clone()))
     }
 
-    /// The fields of the request, `__TYPE__` among them.
+    /// The fields of the request, including `__TYPE__`.
     #[must_use]
     pub const fn fields(&self) -> &Fields {
         &self.fields
@@ -55,13 +55,13 @@ impl<A> Ask<A> {
     /// Reads the answer.
     ///
     /// # Errors
-    /// When the request was refused, or the frame is no answer to it.
+    /// When the request was refused, or the frame is not an answer to it.
     pub fn decode(&self, frame: &[u8]) -> Result<A, ReplyError> {
         (self.read)(frame)
     }
 }
 
-/// Which tasks are meant: those that have all these fields. Without any, all tasks.
+/// A selection of tasks: those that have all these fields. Without fields, all tasks.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Selector(Fields);
 
@@ -78,32 +78,32 @@ impl Selector {
         Self::all().and(words::TASK_ID, id)
     }
 
-    /// The same, of those only whose submitter chose this id.
+    /// Restricted to tasks with this id, chosen by their submitter.
     #[must_use]
     pub fn and_given_id(self, id: &str) -> Self {
         self.and(words::GIVEN_ID, id)
     }
 
-    /// The same, of those only that are in this phase.
+    /// Restricted to tasks in this phase.
     #[must_use]
     pub fn and_phase(self, phase: Phase) -> Self {
         self.and(words::STATUS, words::phase(phase))
     }
 
-    /// The same, of those only that ended like this.
+    /// Restricted to tasks with this outcome.
     #[must_use]
     pub fn and_outcome(self, outcome: Outcome) -> Self {
         self.and(words::OUTCOME, words::outcome(outcome))
     }
 
-    /// The same, of those only that have this field with this very value.
+    /// Restricted to tasks that have this field with exactly this value.
     #[must_use]
     pub fn and(mut self, name: &str, value: impl Into<Scalar>) -> Self {
         self.0.set(name, value);
         self
     }
 
-    /// Whether it means all tasks.
+    /// Whether it selects all tasks.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

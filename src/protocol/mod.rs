@@ -1,22 +1,22 @@
-//! Bytes to types and back, total on hostile input. The words of the wire stand here and nowhere else.
+//! Bytes to types and back, for any input. The words of the wire are defined only here.
 //!
-//! | module | what it translates |
+//! | module | content |
 //! |---|---|
 //! | [`envelope`] | the frames of a REQ or DEALER peer |
 //! | [`json`] | text to flat objects and back |
-//! | [`requests`] | what a client or an agent says to the controller: a file for each, with its answer |
-//! | [`reply`] | what the controller answers |
-//! | [`page`] | lists by pages |
-//! | [`rules`] | what a message may hold |
-//! | [`policy`] | what a submit demands of the life of its task |
-//! | [`history`] | the rounds of a task, and the story of it for people |
+//! | [`requests`] | the messages of clients and agents to the controller: a file for each, with its answer |
+//! | [`reply`] | the answers of the controller |
+//! | [`page`] | lists in pages |
+//! | [`rules`] | the limits of a message |
+//! | [`policy`] | the policy of a submit |
+//! | [`history`] | the rounds of a task, and its log for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
-//! | [`publish`] | what the PUB port sends |
+//! | [`publish`] | the messages of the PUB port |
 //! | [`agent`] | the agent's side of the conversation |
-//! | [`client`] | the client's side of it |
+//! | [`client`] | the client's side of the conversation |
 //! | [`record`] | the record of a task as a row of the store |
-//! | [`info`] | the files and the environment that a tool finds |
-//! | [`prompt`] | what the prompt master and its workers say to each other |
+//! | [`info`] | the files and the environment variables for a tool |
+//! | [`prompt`] | the messages between the prompt master and its workers |
 //! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;

@@ -1,4 +1,4 @@
-//! Lists by pages: which part of one is asked for, and how that part is written.
+//! Lists in pages: the requested part of a list, and its encoding.
 
 use super::json::ObjectWriter;
 use super::words;
@@ -6,30 +6,30 @@ use super::words;
 /// A part of a list, newest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// How many to skip.
+    /// The number of entries to skip.
     pub offset: usize,
-    /// How many to show at most.
+    /// The maximum number of entries.
     pub limit: Option<usize>,
 }
 
-/// What a page is a part of.
+/// The position of a page in its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageOf {
-    /// How many come before it.
+    /// The number of entries before the page.
     pub offset: usize,
-    /// How many were asked for at most.
+    /// The requested maximum of entries.
     pub asked: Option<usize>,
-    /// How many there are in all.
+    /// The number of entries of the whole list.
     pub total: usize,
 }
 
-/// How large a page may be, in bytes: it ends early beyond this, and the client asks for the rest.
+/// The maximum size of a page in bytes: it ends early beyond this, and the client requests the rest.
 #[derive(Clone, Copy, Debug)]
 pub struct PageBytes(pub usize);
 
 impl PageOf {
-    /// Writes how many there are in all, these of them until the page is full, and a warning if the client asked for more than
-    /// it gets.
+    /// Writes the total number, then entries until the page is full, and a warning if the client requested more entries
+    /// than it gets.
     pub(super) fn write<T>(
         self,
         rows: &[T],
@@ -50,7 +50,7 @@ impl PageOf {
         let end = self.offset.saturating_add(shown);
         let is_cut = end < self.total && self.asked.is_none_or(|asked| shown < asked);
         let (total, offset) = (self.total, words::OFFSET);
-        let warning = || format!("{shown} of {total} {what} are shown; ask for the others with {offset} {end}");
+        let warning = || format!("{shown} of {total} {what} are shown; request the others with {offset} {end}");
         writer.maybe_text(words::WARNING, is_cut.then(warning).as_deref());
     }
 }
@@ -74,9 +74,9 @@ mod tests {
         let page = |asked, total| PageOf { offset: 10, asked, total };
         assert_eq!(warning(page(None, 13), &["a", "b", "c"], 1000), None);
         assert_eq!(warning(page(Some(3), 99), &["a", "b", "c"], 1000), None, "as many as were asked for");
-        let more = "3 of 99 rows are shown; ask for the others with __OFFSET__ 13";
+        let more = "3 of 99 rows are shown; request the others with __OFFSET__ 13";
         assert_eq!(warning(page(None, 99), &["a", "b", "c"], 1000).as_deref(), Some(more));
-        let full = "1 of 13 rows are shown; ask for the others with __OFFSET__ 11";
+        let full = "1 of 13 rows are shown; request the others with __OFFSET__ 11";
         assert_eq!(warning(page(None, 13), &["a", "b", "c"], 10).as_deref(), Some(full), "cut by its bytes");
     }
 }

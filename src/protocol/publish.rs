@@ -1,4 +1,5 @@
-//! What the PUB port sends (design, section 6). Each message is one frame; subscribers choose by its first bytes.
+//! The messages of the PUB port (design, section 6). Each message is one frame; subscribers select messages by their first
+//! bytes.
 
 use super::json::{self, FieldLimits, ObjectWriter};
 use super::requests::kill::TASK_KILL;
@@ -9,11 +10,11 @@ use crate::types::{Round, TaskId, TaskRecord};
 /// One published message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// A task waits and no agent was parked for it.
+    /// A task waits and no agent was parked.
     Inform,
-    /// Whoever runs this round of this task shall end it. A later one may follow, and may overtake this message.
+    /// The agent with this round of this task must end it. A later round may follow, and may overtake this message.
     Kill(TaskId, Round),
-    /// Each agent shall look for its tools anew, and say so with the number of the look.
+    /// Each agent must read its tools again, and report them with the number of the look.
     Look(u64),
 }
 
@@ -39,7 +40,7 @@ pub fn encode(message: &Published) -> Vec<u8> {
     out
 }
 
-/// Writes the state of a task, as it is pushed and published.
+/// Writes the state of a task, for pushes and publications.
 #[must_use]
 pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -49,7 +50,7 @@ pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
     out
 }
 
-/// Reads what an agent understands; `None` for anything else.
+/// Reads a message for agents; `None` for any other.
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<Published> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
@@ -64,10 +65,10 @@ pub fn decode(frame: &[u8]) -> Option<Published> {
     }
 }
 
-/// Reads what a receiver sends back to confirm a push: which task, and the `__SEQ__` of the push.
+/// Reads the confirmation of a push by its receiver: the task, and the `__SEQ__` of the push.
 #[must_use]
 pub fn decode_acknowledgement(frame: &[u8]) -> Option<(TaskId, u32)> {
-    // The largest that makes sense has two short texts and a number.
+    // The largest valid message has two short texts and a number.
     const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 32, name_bytes: 128, value_bytes: 1024 };
     let fields = json::parse(frame, &LIMITS).ok()?;
     (fields.text(words::TYPE)? == kind::TASK_STATUS_ACK).then_some(())?;

@@ -1,6 +1,6 @@
-//! The record of a task as a row of the store, for those who read the history with `sqlite3` too.
+//! The record of a task as a row of the store, which can also be read with `sqlite3`.
 //!
-//! What people look for stands in columns of its own; the rest is one flat JSON object with the names of the wire.
+//! The data of interest to people has columns of its own; the rest is one flat JSON object with the names of the wire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,34 +14,34 @@ use crate::types::{
     PhaseTimes, Policy, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
-/// The version of what stands in [`Row::state`]: 1 has the policy of the task. Before it there was no version.
+/// The version of [`Row::state`]: 1 contains the policy of the task. Before that there was no version.
 const VERSION: u32 = 1;
 
-/// What the names of the fields of the policy begin with, so that they are not those of the state.
+/// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
 
 /// One row. Every number fits the signed 64 bits of SQLite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The time part of the id, in microseconds: unique, and the order of submission.
+    /// The time part of the id, in microseconds: unique, and in the order of submission.
     pub micros: i64,
-    /// The id.
+    /// Id of the task.
     pub id: String,
     /// The phase, as on the wire.
     pub status: String,
-    /// The tool.
+    /// Name of the tool.
     pub operation: String,
-    /// The present round.
+    /// The number of the present round.
     pub round: i64,
-    /// When it was accepted, in microseconds.
+    /// The time of acceptance, in unix microseconds.
     pub submitted_at: i64,
-    /// What was submitted, as a JSON object.
+    /// The submitted fields, as a JSON object.
     pub submitted: String,
-    /// Everything else, as a flat JSON object.
+    /// The rest of the record, as a flat JSON object.
     pub state: String,
 }
 
-/// A row that is not what this program writes.
+/// A row that this program has not written.
 #[derive(Debug, thiserror::Error)]
 #[error("the row of task {id:?} has no valid {what}")]
 pub struct InvalidRow {
@@ -70,13 +70,13 @@ pub fn encode(record: &TaskRecord) -> Row {
     }
 }
 
-/// Whether a row says what its submitter was promised. One of before that was stored takes what the configuration says now.
+/// Whether a row contains the policy that was accepted. An older row gets the policy of the present configuration.
 #[must_use]
 pub fn has_terms(row: &Row) -> bool {
     members(&row.state).is_some_and(|members| json::member(members, words::RECORD_VERSION).is_some())
 }
 
-/// What stands between the braces of an object.
+/// The text between the braces of an object.
 fn members(object: &str) -> Option<&str> {
     object.strip_prefix('{')?.strip_suffix('}')
 }
@@ -138,11 +138,11 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a row. The address is checked anew: what may be reached is for the present configuration to say. The policy is what was
-/// agreed when the task was accepted, unless the row is older than that ([`has_terms`]).
+/// Reads a row. The address is checked again, because the present configuration decides which addresses are permitted. The
+/// policy is the one accepted with the task, unless the row is older than that ([`has_terms`]).
 ///
 /// # Errors
-/// When it is not what [`encode`] makes; names the first thing that is wrong.
+/// When [`encode`] cannot have made it; names the first invalid part.
 pub fn decode(row: &Row, rules: &Rules) -> Result<TaskRecord, InvalidRow> {
     decode_parts(row, rules).map_err(|what| InvalidRow { id: row.id.clone(), what })
 }
@@ -154,7 +154,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
     let address = address::read(&submitted, rules).unwrap_or_else(|refusal| {
-        log::warn!("task {id} is pushed to nobody: {refusal}");
+        log::warn!("task {id} is not pushed: {refusal}");
         None
     });
     Ok(TaskRecord {
@@ -185,16 +185,16 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
 struct State(Fields);
 
 impl State {
-    /// A count; what is not there was never counted.
+    /// A count; a missing one is 0.
     fn count(&self, name: &str) -> Result<u32, &'static str> {
         let Some(value) = self.0.get(name) else { return Ok(0) };
         value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or("count of pushes or runs")
     }
 
-    /// What was agreed. Tasks that agreed to what is the default now share it.
+    /// The accepted policy. Tasks with the present defaults share them.
     fn policy(&self, submitted: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, &'static str> {
         if self.0.get(words::RECORD_VERSION).is_none() {
-            // What was in bounds then may be beyond them now.
+            // The accepted values may be beyond the present bounds.
             return Ok(policy::read(submitted, defaults).unwrap_or_else(|_| Arc::clone(defaults)));
         }
         let mut agreed = Fields::new();
@@ -278,7 +278,7 @@ impl State {
             dispatched_at: self.0.moment(words::DISPATCH_TIME)?,
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
         }))
@@ -354,7 +354,7 @@ mod tests {
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: None,
         })
@@ -409,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Whatever the defaults say later, and whatever bounds a new task has.
+    /// Independent of later defaults and bounds.
     #[test]
     fn an_accepted_task_keeps_its_terms() {
         let mut agreed = record(TaskState::Waiting { not_before: None });
@@ -424,7 +424,7 @@ mod tests {
             retry_delay: Duration::from_nanos(1_234_567_891),
             fail_on_stderr: true,
             priority: -100,
-            needs: crate::types::Needs {
+            needs: crate::types::Requirements {
                 gates: Labels::parse("a,b").unwrap(),
                 tags: Labels::parse("c").unwrap(),
                 exclusive: true,
@@ -442,7 +442,7 @@ mod tests {
         assert!(Arc::ptr_eq(&decode(&encode(&agreed), &later).unwrap().policy, &others));
     }
 
-    /// Nothing else is known of it; and a bound that is tightened makes no store unreadable.
+    /// The row contains no policy; and a tightened bound does not make a store unreadable.
     #[test]
     fn a_row_without_terms_takes_what_holds_now() {
         let old = record(TaskState::Waiting { not_before: None });

@@ -1,4 +1,4 @@
-//! What the controller answers (document, section 2; facts, 1.2).
+//! The answers of the controller (document, section 2; facts, 1.2).
 
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
@@ -13,40 +13,40 @@ use crate::types::{GateView, Holdup, Phase, Round, TaskId, TaskRecord};
 /// One answer. Each request gets exactly one.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reply {
-    /// The request was done; there is nothing more to say.
+    /// The request was carried out; there is no further data.
     Done,
     /// A task was accepted.
     Submitted {
-        /// Its id.
+        /// Id of the task.
         task: TaskId,
-        /// What was not taken as it was sent.
+        /// A warning about the parts of the submit that were changed.
         warning: Option<String>,
         /// Whether it was accepted before, with the same `__SUBMIT_KEY__`.
         duplicate: bool,
     },
-    /// What is known of a task.
+    /// The known data of a task.
     Task {
         /// The task.
         record: Box<TaskRecord>,
-        /// How many tasks matched.
+        /// The number of tasks that matched.
         matches: usize,
     },
-    /// How many tasks are in each phase.
+    /// The number of tasks in each phase.
     Statistic(TaskCounts),
     /// Some tasks, newest first.
     Tasks {
-        /// The page.
+        /// The tasks of the page.
         records: Vec<TaskRecord>,
-        /// What it is a page of.
+        /// The position of the page.
         page: PageOf,
     },
-    /// How many agents there are.
+    /// Number of agents.
     AgentCounts(AgentCounts),
-    /// Some agents, by their ids.
+    /// Some agents, in the order of their ids.
     Agents {
-        /// The page.
+        /// The agents of the page.
         agents: Vec<AgentView>,
-        /// What it is a page of.
+        /// The position of the page.
         page: PageOf,
     },
     /// The answer to a heartbeat.
@@ -57,23 +57,23 @@ pub enum Reply {
     Reported {
         /// The task.
         task: TaskId,
-        /// The round that was meant.
+        /// The round of the report.
         round: Round,
-        /// The phase that was reported.
+        /// The reported phase.
         phase: Phase,
-        /// Why it was refused, if it was.
+        /// The refusal, if it was refused.
         refusal: Option<Refusal>,
     },
-    /// Why a task stands where it does.
+    /// The explanation of the present state of a task.
     Explained {
         /// The task.
         record: Box<TaskRecord>,
-        /// What holds it up, if it waits.
+        /// The cause of the delay, if it waits.
         holdup: Option<Holdup>,
     },
-    /// How a gate stands.
+    /// The state of a gate.
     Gate(GateView),
-    /// How all gates stand.
+    /// The states of all gates.
     Gates(Vec<GateView>),
     /// The request was refused.
     Refused(Refusal),
@@ -123,7 +123,7 @@ impl From<Refusal> for Reply {
     }
 }
 
-/// What an agent is told when there is nothing for it to do.
+/// The answer to an agent for which there is no task.
 #[must_use]
 pub fn no_task() -> Reply {
     Reply::Refused(Refusal::new(Code::NoTask, "no task waits for an agent"))

@@ -1,4 +1,4 @@
-//! How a run went, as fields: when it reached its phases, and how it ended. An agent reports it, and the store keeps it.
+//! The result of a run as fields: the times of its phases, and its end. An agent reports it, and the store keeps it.
 
 use super::code::Refusal;
 use super::json::ObjectWriter;
@@ -6,7 +6,7 @@ use super::typed::{bad, labels, number, seconds, whole};
 use super::words;
 use crate::types::{Defer, ExitCode, Fields, OutputBytes, PhaseTimes, RunResult, Scalar};
 
-/// Writes when a run reached its phases.
+/// Writes the times of the phases of a run.
 pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
     let PhaseTimes { prepare, run, end, finish } = times;
     for (name, wall) in
@@ -16,7 +16,7 @@ pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Writes how a run ended.
+/// Writes the end of a run.
 pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     writer.literal(words::EXIT_CODE, result.exit_code);
     for (name, text) in [
@@ -48,7 +48,7 @@ pub(super) fn write(result: &RunResult, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// What is told of the end of a run, if anything is.
+/// The reported end of a run, if there is one.
 pub(super) fn read(fields: &Fields) -> Result<Option<RunResult>, Refusal> {
     let Some(value) = fields.get(words::EXIT_CODE) else { return Ok(None) };
     let text = |name| fields.text(name).unwrap_or_default().to_owned();

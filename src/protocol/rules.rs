@@ -1,4 +1,4 @@
-//! What a message may hold.
+//! The limits and defaults for the content of messages.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,23 +6,23 @@ use std::time::Duration;
 use super::json::FieldLimits;
 use crate::types::{AddressPolicy, Policy};
 
-/// What a message may hold.
+/// The limits and defaults for the content of messages.
 #[derive(Clone, Debug)]
 pub struct Rules {
-    /// Sizes.
+    /// Limits of sizes.
     pub limits: FieldLimits,
-    /// Where states may be pushed to.
+    /// The permitted push addresses.
     pub addresses: AddressPolicy,
-    /// The longest that a request may be parked: `WAIT_MAX`.
+    /// The longest time for which a request may be parked: `WAIT_MAX`.
     pub wait_max: Duration,
-    /// The same for an agent that waits for a task.
+    /// The longest time for which the APPLY of an agent may be parked.
     pub apply_wait_max: Duration,
-    /// The policy of a task that does not say otherwise: `[task_defaults]`.
+    /// The default policy of tasks: `[task_defaults]`.
     pub defaults: Arc<Policy>,
 }
 
 impl Rules {
-    /// For records that are only to be read, whatever the present configuration allows.
+    /// For reading stored records, independent of the present configuration.
     #[must_use]
     pub fn of_history() -> Self {
         let (limits, addresses) = (FieldLimits::TRUSTED, AddressPolicy::everything());

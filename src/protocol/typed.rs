@@ -1,4 +1,4 @@
-//! Fields with a type and a range. A field that is not there is `None`; a bad value is -1007 with its name.
+//! Fields with a type and a range. A missing field is `None`; an invalid value is -1007 with its name.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -6,12 +6,12 @@ use std::time::Duration;
 use super::code::{Code, Refusal, shown};
 use crate::types::{Fields, Labels, SECONDS_MAX, Scalar, Wall};
 
-/// The refusal of a bad value.
+/// The refusal of an invalid value.
 pub(super) fn bad(name: &str, value: &Scalar, wanted: impl Display) -> Refusal {
     Refusal::new(Code::BadField, format!("{name} is {}; it must be {wanted}", shown(&value.to_string())))
 }
 
-/// What `read` makes of a field, which is as `wanted` then.
+/// The field as converted by `read`; `wanted` describes the valid values.
 pub(super) fn field<T>(
     fields: &Fields,
     name: &str,
@@ -50,7 +50,7 @@ pub(super) fn number(fields: &Fields, name: &str) -> Result<Option<u64>, Refusal
     field(fields, name, "a whole number that is not negative", Scalar::as_u64)
 }
 
-/// Names that are separated by commas.
+/// Names separated by commas.
 pub(super) fn labels(fields: &Fields, name: &str) -> Result<Labels, Refusal> {
     let Some(value) = fields.get(name) else { return Ok(Labels::default()) };
     let text = value.as_text().ok_or_else(|| bad(name, value, "a text: one or more names, separated by commas"))?;

@@ -1,16 +1,16 @@
 //! The words of the LLTS wire (document, sections 2 and 4; design, section 6).
 
-/// Kinds of message that are no request, as values of `__TYPE__`. Those of requests stand in [`super::requests`].
+/// Kinds of message that are not requests, as values of `__TYPE__`. Those of requests are in [`super::requests`].
 pub mod kind {
-    /// Receiver of pushes: the end of a task has arrived.
+    /// From a receiver of pushes: confirms the end of a task.
     pub const TASK_STATUS_ACK: &str = "TASK/STATUS/ACK";
-    /// Published: a task waits and nobody was parked for it.
+    /// Published: a task waits and no agent was parked.
     pub const TASK_INFORM: &str = "TASK/INFORM";
-    /// Published: agents shall look whether there are other tools in their folders.
+    /// Published: agents must read their tools folders again.
     pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
-    /// The reply to a frame of which not even the type could be read.
+    /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
 }
 
@@ -127,7 +127,7 @@ pub const fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// The phase that a word names.
+/// The phase with this word.
 #[must_use]
 pub fn phase_of(word: &str) -> Option<Phase> {
     Phase::ALL.into_iter().find(|&candidate| phase(candidate) == word)
@@ -146,7 +146,7 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The outcome that a word names.
+/// The outcome with this word.
 #[must_use]
 pub fn outcome_of(word: &str) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|&candidate| outcome(candidate) == word)
@@ -168,7 +168,7 @@ pub fn round_end(end: RoundEnd) -> &'static str {
     ROUND_ENDS.iter().find(|(known, _)| *known == end).map_or("", |(_, word)| word)
 }
 
-/// The end of a round that a word names.
+/// The end of a round with this word.
 #[must_use]
 pub fn round_end_of(word: &str) -> Option<RoundEnd> {
     ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
@@ -182,7 +182,7 @@ pub fn split_round(name: &str) -> Option<(u32, &str)> {
     if digits { Some((round.parse().ok()?, name)) } else { None }
 }
 
-/// Whether a submitter that sends a field of this name would forge a past round.
+/// Whether a submitted field of this name would forge a past round.
 #[must_use]
 pub fn is_of_a_round(name: &str) -> bool {
     split_round(name).is_some_and(|(_, name)| name.starts_with("__"))

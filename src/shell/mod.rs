@@ -1,4 +1,4 @@
-//! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
+//! All I/O: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
 pub mod background;
@@ -7,9 +7,9 @@ pub mod controller;
 pub mod curve_keys;
 pub mod door;
 pub mod endpoint;
+pub mod ephemeral;
 mod file_stamp;
 pub mod guard;
-pub mod hosted;
 pub mod http;
 pub mod limits;
 pub mod lock;

@@ -1,6 +1,6 @@
-//! What every text has that was checked when its type was made: it is read, shown and told apart as the text that it is.
+//! The common parts of text types that are checked when they are made: access, display and comparison as text.
 
-/// Gives a type of one text what such a type has.
+/// Implements the common parts for a type of one text.
 macro_rules! checked_text {
     ($name:ident) => {
         impl $name {

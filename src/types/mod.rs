@@ -28,7 +28,9 @@ pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
-pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Kept, Needs, Offer, Pace, Servers, UNTIL_OPENED};
+pub use gate::{
+    BlockedAgent, GateSettings, GateVerdict, GateView, Holdup, Offer, Pace, Requirements, Servers, UNTIL_OPENED,
+};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;

@@ -1,15 +1,15 @@
-//! One run of a task: its phases, when it reached them, and how it ended.
+//! One run of a task: its phases, their times, and the result.
 
 use std::time::Duration;
 
 use super::{ExitCode, Labels, Wall};
 
-/// The phase of a task (document, sections 2.3 and 2.5), in order. A phase goes back only by a new round.
+/// The phase of a task (document, sections 2.3 and 2.5), in order. Only a new round moves a phase backwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Phase {
     /// In the queue.
     Waiting,
-    /// Handed to an agent that has not said anything of it yet.
+    /// Handed to an agent that has not reported on it yet.
     Dispatched,
     /// The agent makes the work folder and unpacks the tool.
     Preparing,
@@ -17,7 +17,7 @@ pub enum Phase {
     Running,
     /// run.sh has ended; its result is known; the agent cleans up.
     Ended,
-    /// Nothing is left of it but the record.
+    /// Only the record is left.
     Finished,
 }
 
@@ -27,7 +27,7 @@ impl Phase {
         [Self::Waiting, Self::Dispatched, Self::Preparing, Self::Running, Self::Ended, Self::Finished];
 }
 
-/// When a run reached its phases, by the clock of its agent. A run that was killed early skips some.
+/// The moments at which a run reached its phases, by the clock of its agent. A run that was killed early skips some.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhaseTimes {
     /// `__PREPARE_TIME__`
@@ -41,7 +41,7 @@ pub struct PhaseTimes {
 }
 
 impl PhaseTimes {
-    /// When a run reached this phase and those before it: what these times say, else `now` for the phase itself.
+    /// The times of this phase and the earlier ones: the known times, otherwise `now` for this phase itself.
     #[must_use]
     pub fn up_to(self, phase: Phase, now: Wall) -> Self {
         let of = |one: Phase, time: Option<Wall>| {
@@ -70,9 +70,9 @@ pub struct OutputBytes {
 /// How a run ended.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunResult {
-    /// What run.sh returned, or what ended it.
+    /// Exit code of run.sh, or a code for what ended the run.
     pub exit_code: ExitCode,
-    /// Why there is no exit code of run.sh itself: one sentence, empty when there is one.
+    /// Why run.sh itself has no exit code: one sentence, or empty.
     pub error: String,
     /// The end of report.log.
     pub report_tail: String,
@@ -80,28 +80,28 @@ pub struct RunResult {
     pub stdout_tail: String,
     /// The end of stderr.
     pub stderr_tail: String,
-    /// How much these three are the ends of, if the agent says so.
+    /// Total sizes of these three outputs, if the agent reports them.
     pub output_bytes: Option<OutputBytes>,
     /// Processor time of run.sh and of the processes that it waited for, in seconds.
     pub cpu_seconds: f64,
     /// Peak resident memory of the largest process, in KiB.
     pub max_rss_kib: u64,
-    /// How many processes were still there after run.sh and had to be ended.
+    /// Number of processes that were left after run.sh and had to be ended.
     pub reaped: u32,
-    /// Whether run.sh had ended before its agent sent it any signal.
+    /// Whether run.sh had ended before its agent sent any signal.
     pub by_itself: bool,
-    /// What a run that deferred asks for.
+    /// The request of a run that deferred.
     pub defer: Option<Box<Defer>>,
 }
 
 impl RunResult {
-    /// Bytes that keeping this result costs.
+    /// Bytes of memory that this result costs.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         size_of::<Self>() + self.error.len() + self.report_tail.len() + self.stdout_tail.len() + self.stderr_tail.len()
     }
 
-    /// A result with nothing but its code.
+    /// A result that consists of an exit code and a reason.
     #[must_use]
     pub const fn of(exit_code: ExitCode, error: String) -> Self {
         Self {
@@ -120,11 +120,11 @@ impl RunResult {
     }
 }
 
-/// What a run that ended with [`ExitCode::DEFERRED`] asks for.
+/// The request of a run that ended with [`ExitCode::DEFERRED`].
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Defer {
-    /// How long to wait before the next round.
+    /// Pause before the next round.
     pub retry_after: Option<Duration>,
-    /// Gates that shall be closed for all for that time. Only those that the task itself names are.
+    /// Gates to close for all tasks during the pause. Only gates that the task itself names are closed.
     pub gates: Labels,
 }

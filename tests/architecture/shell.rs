@@ -88,5 +88,5 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
             "trust",
         ],
     ),
-    ("hosted", &["endpoint", "guard", "removal", "signals", "supervisor"]),
+    ("ephemeral", &["endpoint", "guard", "removal", "signals", "supervisor"]),
 ];

@@ -18,7 +18,7 @@ fn client(seed: u8, server: u8) -> Security {
     Security::CurveClient(Arc::new(ClientKeys { pair: pair(seed), server: pair(server).public() }))
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 fn ask(echo: &Echo, security: Security) -> Outcome {
     let settings =
         LinkSettings { limits: settings().limits, security, reconnect_interval_max: Duration::from_millis(100) };

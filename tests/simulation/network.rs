@@ -157,7 +157,7 @@ impl World {
         }
     }
 
-    /// Sends an answer; false when the controller knows that nobody is there.
+    /// Sends an answer; false when the controller knows that the peer has disconnected.
     pub(crate) fn send_down(&mut self, connection: usize, body: &[u8]) -> bool {
         match self.network.connections[connection].state {
             State::Open => {}

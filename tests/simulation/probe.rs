@@ -24,7 +24,7 @@ impl World {
         }
     }
 
-    /// The task of a report that speaks of a round that is over.
+    /// The task of a report about a round that has ended.
     pub(crate) fn stale_report(
         &mut self,
         now: Now,
@@ -55,7 +55,7 @@ impl World {
         assert!(handed_out || after == *before, "an old round has changed its task from {before:?} to {after:?}");
     }
 
-    /// What the engine knows of a task. A query by id changes nothing.
+    /// The engine's state of a task. A query by id changes nothing.
     pub(crate) fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
         let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
         let Ok((_, Message::Client(query))) = requests::parse(body.as_bytes(), &rules()) else { panic!("{body}") };

@@ -90,7 +90,7 @@ impl World {
             match departure {
                 Departure::Reply { route, reply, .. } => self.send(now, &route, &reply),
                 Departure::Publish(message) => self.publish(&message),
-                // What was sent is on its way already.
+                // Sent messages are already on their way.
                 Departure::Flush => {}
                 Departure::Commit(records) => self.begin_commit(records),
                 Departure::Push { record, .. } => self.push(&record),
@@ -116,7 +116,7 @@ impl World {
 
     fn send(&mut self, now: Now, route: &Route<ReplyTo>, reply: &Reply) {
         if let Reply::Task { record, .. } = reply
-            // What it shows then may be lost with the controller.
+            // The state shown then may be lost with the controller.
             && !self.life().in_trouble
         {
             self.model.shown(record);

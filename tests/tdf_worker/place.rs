@@ -13,9 +13,9 @@ use rustix::process::Signal;
 
 use crate::redis::Redis;
 
-#[path = "../ground/folder.rs"]
+#[path = "../support/folder.rs"]
 mod folder;
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use folder::{names, signal};

@@ -9,7 +9,7 @@ use redis::{Client, Cmd, Connection, FromRedisValue};
 
 use crate::place::eventually;
 
-#[path = "../ground/loopback.rs"]
+#[path = "../support/loopback.rs"]
 mod loopback;
 
 pub(crate) struct Redis {

@@ -1,9 +1,9 @@
-//! Handing tasks to agents, and what happens when an agent comes or is lost.
+//! Assignment of tasks to agents, and the arrival and loss of agents.
 
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::{Agent, Life, Slot};
+use super::agent::{Agent, Liveness, Slot};
 use super::effect::{Effect, Timer};
 use super::leases::Remains;
 use super::transition::TaskEvent;
@@ -14,9 +14,9 @@ use crate::protocol::{Code, Refusal, words};
 use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
 impl Controller {
-    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round; unless this was not
-    /// the first time that its agent was told of it, for then it may run there already. If not, that agent asks again or is
-    /// lost.
+    /// A task that was handed out could not be delivered, because the peer is gone. It waits again, in the same round. If
+    /// its agent had been sent the task before, the task may already run there: then it stays, and the agent either asks
+    /// again or is lost.
     pub fn handle_undelivered(&mut self, now: Now, task: TaskId, round: Round) {
         let Some(record) = self.tasks.get(task) else { return };
         let TaskState::Dispatched(assignment) = &record.state else { return };
@@ -24,7 +24,7 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
-        // An answer that waits for the store for long may find its agent lost: then its lease, if any, runs out first.
+        // An answer that waits long for the store may find its agent lost: then its lease, if any, expires first.
         if self.agents.get(&agent).is_none_or(|agent| agent.told_again || agent.slot != Slot::Busy(task)) {
             return;
         }
@@ -37,46 +37,47 @@ impl Controller {
         self.settle(now);
     }
 
-    /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
+    /// Registers the sender, unless another process uses its id (HAZARDS row A10).
     pub(super) fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
-        let other = |agent: &&Agent| matches!(agent.life, Life::Session(session) if session != sender.session);
+        let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
-            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.life == Life::Session(before));
+            let gone =
+                agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
             if let Slot::Busy(task) = agent.slot {
-                // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
+                // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
-                self.void(now, task, RoundEnd::Lost, Remains::Gone);
+                self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
             self.make_room(now)?;
             log::info!("agent {id} is here");
-            self.agents.register(now, id.clone(), Life::Session(sender.session));
+            self.agents.register(now, id.clone(), Liveness::Session(sender.session));
         }
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
         }
-        self.agents.hear(now, id);
+        self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
             self.tools_are_back(now, id);
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
         }
-        // The deadline moves only when it comes: a heartbeat costs no change of the timers.
+        // The deadline is moved only when it is reached, so a heartbeat costs no change of the timers.
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
             self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
         }
         Ok(())
     }
 
-    /// Lets an agent be forgotten that nothing is lost with, if there is no room for one more.
+    /// Forgets a dispensable agent if there is no room for one more.
     fn make_room(&mut self, now: Now) -> Result<(), Refusal> {
         if self.agents.len() < self.settings.agents_max {
             return Ok(());
@@ -108,13 +109,14 @@ impl Controller {
         log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
-            self.void(now, task, RoundEnd::Lost, Remains::Unknown(heard));
+            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
     }
 
-    /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
+    /// Hands tasks to parked agents: the best task to the agent that has been parked longest among the least specialised
+    /// ones.
     pub(super) fn dispatch(&mut self, now: Now) {
         self.catch_up(now);
         self.tasks.release_due(now);
@@ -138,14 +140,14 @@ impl Controller {
         Some((task, agent.clone()))
     }
 
-    pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
+    pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
-            // The next number is a fence to the run that another agent may have.
+            // The next number fences off a run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.give(
+        self.give_run(
             now,
             task,
             Assignment {
@@ -153,7 +155,7 @@ impl Controller {
                 dispatched_at: now.wall,
                 dispatched: Some(now.mono),
                 after_commit: self.is_told_after_commit(task, agent),
-                slack,
+                batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
             },
@@ -163,15 +165,17 @@ impl Controller {
         Reply::Assigned(Box::new(record.clone()))
     }
 
-    /// Whether a run must be stored before its agent is told of it: it is exclusive, or the submit would be repeated with the same
-    /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
+    /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
+    /// whose repetition would otherwise make another task; and for a simple agent, which could not tell the next controller
+    /// what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
-        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.life == Life::Session(Session::default()));
+        let is_simple =
+            self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }
 
-    pub(super) fn give(&mut self, now: Now, task: TaskId, assignment: Assignment) {
+    pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));

@@ -1,7 +1,6 @@
-//! What happens to tasks by time: delays that are over, gates that open, runs and lives that have lasted too long.
+//! Changes of tasks by time: the ends of delays, the opening of gates, and limits of runs and tasks.
 //!
-//! Moments of the wall clock may come sooner or later than they seem to, because it may jump: they are looked at again
-//! every minute.
+//! The wall clock may jump, so moments on it are checked again every minute.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +10,7 @@ use super::transition::{Again, TaskEvent};
 use super::{Controller, LOOK_INTERVAL};
 use crate::types::{KillCause, Mono, Now, RoundEnd, TaskId, TaskState, Wall};
 
-/// What the deadline of the calendar is set for. Kept as it is known, so that it does not change with the clocks.
+/// The moments that the deadline is set for, stored in their own clocks so that a jump does not change them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Plan {
     wall: Option<Wall>,
@@ -19,7 +18,7 @@ pub(super) struct Plan {
 }
 
 impl Controller {
-    /// Sets the deadline for whatever comes next.
+    /// Sets the deadline for the next event.
     pub(super) fn plan(&mut self, now: Now) {
         let queue = self.tasks.queue();
         let end = self.tasks.next_end().map(|(at, _)| at);
@@ -35,14 +34,14 @@ impl Controller {
         self.planned = plan;
     }
 
-    /// Does what is due by the calendar.
+    /// Does everything that is due.
     pub(super) fn look_at_calendar(&mut self, now: Now) {
         self.planned = Plan::default();
         self.catch_up(now);
     }
 
-    /// Opens the gates whose time has come, and ends the tasks whose lives are over. Also before each choice of a task: nobody
-    /// who comes just then overtakes those who have waited, and nothing starts after its end, wherever the clock has jumped.
+    /// Opens the gates and ends the tasks whose time has come. It also runs before each choice of a task: a newcomer does
+    /// not overtake waiting tasks, and no task starts after its end, wherever the clock has jumped.
     pub(super) fn catch_up(&mut self, now: Now) {
         let gates = self.tasks.queue().gates.due(now.mono);
         for gate in &gates {
@@ -57,7 +56,7 @@ impl Controller {
         }
     }
 
-    /// An agent has said that a run goes on, and perhaps for how long it has: it must end in time.
+    /// An agent has reported that a run continues, and perhaps how long it has run. Sets the deadline of the run.
     pub(super) fn time_run(&mut self, now: Now, task: TaskId, ran: Option<Duration>) {
         let Some(record) = self.tasks.get(task) else { return };
         let (Some(timeout), TaskState::Running(run)) = (record.policy.timeout, &record.state) else { return };
@@ -65,18 +64,18 @@ impl Controller {
         if ran.is_none() && self.timers.is_set(&timer) {
             return;
         }
-        // An agent that does not say how long may have told late that the run began. When it did is told by clocks on the wall,
-        // which jump: no run is older than its dispatch. That of a former controller is known by such a clock only.
+        // An agent that does not say how long may have reported the start late. Only wall clocks say when it was, and they
+        // jump: no run is older than its dispatch. The dispatch by an earlier controller is known by a wall clock only.
         let shown = || run.times.run.map_or(Duration::ZERO, |at| now.wall.since(at.max(run.dispatched_at)));
         let ran = ran.unwrap_or_else(|| run.dispatched.map_or(Duration::ZERO, |at| now.mono.since(at).min(shown())));
         self.timers.set(timer, now.mono + timeout.saturating_sub(ran));
     }
 
-    /// The next round of a task waits.
+    /// Queues the next round of a task.
     pub(super) fn again(&mut self, now: Now, task: TaskId, mut again: Again) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} is gone between two rounds") };
         let policy = Arc::clone(&record.policy);
-        // Those before this one: a loss is counted already, whatever follows it.
+        // Counts of the earlier rounds: a loss has been counted already, whatever follows it.
         let counted = u32::from(again.end == RoundEnd::Lost);
         let rounds = (record.counts.fails + record.counts.timeouts + record.counts.losses).saturating_sub(counted);
         let asked = again.result.as_ref().and_then(|result| result.defer.as_deref()).cloned().unwrap_or_default();
@@ -88,7 +87,7 @@ impl Controller {
         let later = |at: &Wall| *at > now.wall;
         again.not_before = policy.start_after.max((!delay.is_zero()).then(|| now.wall + delay)).filter(later);
         if again.end == RoundEnd::Deferred {
-            // A tool may close what it stands at itself, and nothing else.
+            // A tool may close only gates that it passes itself.
             for gate in asked.gates.iter().filter(|gate| policy.needs.gates.contains(gate)) {
                 self.close_gate(now, gate, now.wall + delay);
             }
@@ -100,8 +99,8 @@ impl Controller {
         self.tasks.change(now, task, TaskEvent::Again(again));
     }
 
-    /// The pause before the next round: it doubles each time, up to a cap, and up to a quarter is added by chance, so that
-    /// tasks that failed together do not come back together.
+    /// The pause before the next round. It doubles each time, up to a cap, and up to a quarter is added at random, so that
+    /// tasks that failed together do not return together.
     fn backoff(&mut self, base: Duration, rounds: u32) -> Duration {
         use rand::RngExt as _;
         if base.is_zero() {

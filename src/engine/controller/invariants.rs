@@ -1,4 +1,4 @@
-//! Every invariant of the controller, walked. Tests call it after each step.
+//! All invariants of the controller. Tests check them after each step.
 
 use super::Controller;
 use super::agent::Slot;
@@ -9,13 +9,13 @@ impl Controller {
     /// Checks every invariant.
     ///
     /// # Panics
-    /// When one does not hold; the message names it.
+    /// When an invariant does not hold; the message names it.
     pub fn sanity_check(&self) {
         self.tasks.sanity_check();
         self.agents.sanity_check();
         self.scans.sanity_check();
         self.tasks.queue().sets().sanity_check(self.agents.tools());
-        self.kept.sanity_check();
+        self.retained.sanity_check();
         self.check_runs();
         self.check_families();
         self.check_waits();
@@ -50,27 +50,23 @@ impl Controller {
                 continue;
             };
             if self.expiring.contains_key(&record.id) {
-                assert!(
-                    self.timers.is_set(&Timer::Lease(record.id)),
-                    "the lease of {} is waited for for ever",
-                    record.id
-                );
+                assert!(self.timers.is_set(&Timer::Lease(record.id)), "the lease of {} is awaited forever", record.id);
                 continue;
             }
             let slot = self.agents.slot(&run.agent);
             assert_eq!(slot, Some(Slot::Busy(record.id)), "task {} is with agent {}", record.id, run.agent);
-            assert!(self.timers.is_set(&Timer::Silence(run.agent.clone())), "nobody watches agent {}", run.agent);
+            assert!(self.timers.is_set(&Timer::Silence(run.agent.clone())), "no timer watches agent {}", run.agent);
         }
     }
 
-    /// Families are open exactly as long as a member has not finished, and nothing lives below what has ended.
+    /// Families are open exactly as long as a member has not finished, and no descendant of an ended task is left to run.
     fn check_families(&self) {
         let finished = |task| self.tasks.get(task).is_none_or(|record| record.phase() == Phase::Finished);
         for (root, count) in self.families.unfinished() {
             let members = self.families.descendants(root).into_iter().chain([root]);
             assert_eq!(members.filter(|member| !finished(*member)).count(), count, "family of {root}");
         }
-        for root in self.kept.roots() {
+        for root in self.retained.roots() {
             assert!(!self.families.is_open(root) && finished(root), "family of {root} is kept before its end");
         }
         for record in self.tasks.newest_before(None) {
@@ -83,7 +79,7 @@ impl Controller {
     fn check_waits(&self) {
         self.waits.sanity_check();
         for (ticket, task) in self.waits.iter() {
-            assert!(self.timers.is_set(&Timer::QueryWait(ticket)), "{ticket:?} waits for ever");
+            assert!(self.timers.is_set(&Timer::QueryWait(ticket)), "{ticket:?} waits forever");
             let record = self.tasks.get(task).unwrap_or_else(|| panic!("{ticket:?} waits for the forgotten {task}"));
             assert!(record.phase() < Phase::Finished, "{ticket:?} waits for {task}, which has finished");
         }

@@ -1,4 +1,4 @@
-//! Tasks by a text that their submitters gave them: the given id, or the key of the submit.
+//! An index of tasks by a text of their submitters: the given id, or the key of the submit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound;
@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::types::TaskId;
 
-/// Which tasks have which name, as such a text is called here. A name may belong to several tasks; a task has at most one.
+/// The tasks by their name, as such a text is called here. A name may belong to several tasks; a task has at most one.
 #[derive(Debug, Default)]
 pub(super) struct TaskIndex {
     by_name: BTreeSet<(Arc<str>, TaskId)>,

@@ -1,4 +1,4 @@
-//! Host names: what is known of them, and which are being looked up. The lookup itself is the shell's concern.
+//! Host names: known answers and open questions. The lookup itself is the shell's concern.
 //!
 //! The time limit of a lookup is that of the frames which wait for it.
 
@@ -8,28 +8,28 @@ use std::time::Duration;
 
 use crate::types::{AddressPolicy, IpAddr, Mono};
 
-/// Names that are being looked up at the same time.
+/// Maximum number of names that are being looked up at the same time.
 const QUESTIONS_MAX: usize = 64;
 
-/// Names that are remembered.
+/// Maximum number of names that are remembered.
 const CACHED_MAX: usize = 1024;
 
 /// How long the addresses of a name are remembered.
 const FOUND_TTL: Duration = Duration::from_secs(60);
 
-/// How long a failure is remembered: less, as the name may be about to be registered.
+/// How long a failure is remembered: shorter, because the name may be about to be registered.
 const FAILED_TTL: Duration = Duration::from_secs(5);
 
-/// What is known of a name.
+/// The result of asking for a name.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Lookup {
     /// The first of its addresses that the policy allows.
     Found(IpAddr),
-    /// Nothing; it must be asked for.
+    /// The name is unknown and must be looked up.
     Ask,
     /// It is being looked up.
     Asked,
-    /// It has no address, or none that is allowed, or too many names are being looked up.
+    /// It has no address, or no allowed one, or too many names are being looked up.
     Failed(&'static str),
 }
 
@@ -52,7 +52,7 @@ impl HostNames {
         Self { policy, known: HashMap::new(), questions: 0 }
     }
 
-    /// Says what is known of a name. After [`Lookup::Ask`] the name counts as asked for.
+    /// The known state of a name. After [`Lookup::Ask`] the name counts as being looked up.
     pub(super) fn look_up(&mut self, now: Mono, name: &str, port: u16) -> Lookup {
         match self.known.get(name) {
             Some(Entry::Asked) => return Lookup::Asked,
@@ -63,7 +63,7 @@ impl HostNames {
             return Lookup::Failed("too many host names are being looked up");
         }
         if self.known.len() >= CACHED_MAX {
-            // Open questions stay, so that none is asked twice.
+            // Open questions stay, so that no name is asked for twice.
             self.known.retain(|_, entry| matches!(entry, Entry::Asked));
         }
         self.known.insert(name.to_owned(), Entry::Asked);
@@ -71,14 +71,14 @@ impl HostNames {
         Lookup::Ask
     }
 
-    /// Takes an answer; no addresses mean that there are none.
+    /// Takes an answer; an empty list means that the name has no address.
     pub(super) fn handle_resolved(&mut self, now: Mono, name: &str, ips: Vec<IpAddr>) {
         let until = now + if ips.is_empty() { FAILED_TTL } else { FOUND_TTL };
         let before = self.known.insert(name.to_owned(), Entry::Answered { ips, until });
         self.questions -= usize::from(matches!(before, Some(Entry::Asked)));
     }
 
-    /// Whether an answer is still to come.
+    /// Whether an answer is still outstanding.
     pub(super) fn is_asked(&self, name: &str) -> bool {
         matches!(self.known.get(name), Some(Entry::Asked))
     }

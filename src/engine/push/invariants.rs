@@ -9,7 +9,7 @@ impl Delivery {
     /// Checks every invariant. Tests call it after each step.
     ///
     /// # Panics
-    /// When one does not hold.
+    /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         self.life.receivers.sanity_check();
         self.life.sockets.sanity_check(&self.life.receivers, &self.life.config);

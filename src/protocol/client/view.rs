@@ -1,12 +1,12 @@
-//! What a client is answered with, as it sees it: all fields as they came, and the known ones by name.
+//! The views of a client on its answers: all fields as they arrived, and the known ones by name.
 
 use std::collections::BTreeMap;
 
 use crate::protocol::words;
 use crate::types::{ExitCode, Fields, OutputBytes, Phase, Wall};
 
-/// A view of all fields, as they came, with a method for each one that is known: its name, its type, and how it is read. What is
-/// not there, or is of another type, is none, false or empty.
+/// Defines a view of all fields as they arrived, with a method for each known field: its name, its type, and the function
+/// that reads it. A field that is missing, or has another type, is none, false or empty.
 macro_rules! view {
     (
         $(#[$doc:meta])* $name:ident {
@@ -24,7 +24,7 @@ macro_rules! view {
         }
 
         impl $name {
-            /// All fields, as they came.
+            /// All fields, as they arrived.
             #[must_use]
             pub const fn fields(&self) -> &Fields {
                 &self.0
@@ -46,53 +46,53 @@ pub(in crate::protocol) use view;
 view! {
     /// A task.
     TaskView {
-        /// Its id.
+        /// Id of the task.
         id: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
-        /// The tool that it runs.
+        /// Name of the tool.
         tool: &str = |fields| fields.text(words::OPERATION).unwrap_or_default();
         /// The word for its phase.
         status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
-        /// Since when somebody holds it.
+        /// The time at which it was held, if it is held.
         held_at: Option<Wall> = |fields| fields.moment(words::HELD_TIME);
-        /// It waits and does not start before.
+        /// If it waits: the time before which it does not start.
         not_before: Option<Wall> = |fields| fields.moment(words::NOT_BEFORE);
-        /// Which round it is in: how many came before it.
+        /// The number of its round, from 0.
         round: u64 = |fields| fields.count(words::ROUND).unwrap_or_default();
-        /// How many tasks matched the query that brought this one.
+        /// The number of tasks that matched the query.
         matches: u64 = |fields| fields.count(words::MATCHES).unwrap_or_default();
-        /// The word for why a round before the present one was over.
+        /// In an earlier round: the word for the reason of its end.
         round_end: &str = |fields| fields.text(words::ROUND_END).unwrap_or_default();
-        /// When a round before the present one was over.
+        /// In an earlier round: the time of its end.
         round_ended_at: Option<Wall> = |fields| fields.moment(words::ROUND_END_TIME);
-        /// The word for what became of it.
+        /// The word for its outcome.
         outcome: Option<&str> = |fields| fields.text(words::OUTCOME);
-        /// Why there is no exit code of run.sh, or who asked for its end.
+        /// Why there is no exit code of run.sh, or the originator of its end.
         reason: Option<&str> = |fields| fields.text(words::REASON);
-        /// The agent that has it, or had it.
+        /// The agent that has or had it.
         agent: Option<&str> = |fields| fields.text(words::AGENT_ID);
-        /// The end of its report.log.
+        /// The end of report.log.
         report: &str = |fields| fields.text(words::REPORT_LOG).unwrap_or_default();
-        /// The end of its standard output.
+        /// The end of the standard output.
         stdout: &str = |fields| fields.text(words::STDOUT).unwrap_or_default();
-        /// The end of its standard error.
+        /// The end of the standard error.
         stderr: &str = |fields| fields.text(words::STDERR).unwrap_or_default();
-        /// When it was accepted.
+        /// The time at which it was accepted.
         submitted_at: Option<Wall> = |fields| fields.moment(words::SUBMIT_TIME);
-        /// When its tool was started.
+        /// The time at which its tool was started.
         run_at: Option<Wall> = |fields| fields.moment(words::RUN_TIME);
-        /// When its tool had ended.
+        /// The time at which its tool ended.
         ended_at: Option<Wall> = |fields| fields.moment(words::END_TIME);
     }
 }
 
 impl TaskView {
-    /// Whether nothing more will happen to it.
+    /// Whether it has finished.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         words::phase_of(self.status()) == Some(Phase::Finished)
     }
 
-    /// The fields of the present round, and those of each round before it under the names that they had in theirs.
+    /// The fields of the present round, and those of each earlier round under the names that they had in it.
     #[must_use]
     pub fn rounds(&self) -> (Fields, BTreeMap<u32, Self>) {
         let mut present = Fields::new();
@@ -108,15 +108,15 @@ impl TaskView {
         (present, past)
     }
 
-    /// How its run ended, if one did.
+    /// The exit code of its run, if there is one.
     #[must_use]
     pub fn exit_code(&self) -> Option<ExitCode> {
         let code = self.0.get(words::EXIT_CODE)?.as_i64()?;
         i32::try_from(code).ok().map(ExitCode)
     }
 
-    /// Bytes that it wrote to report.log, stdout and stderr, of which the result has the ends; `None` from an agent that does
-    /// not say so.
+    /// The numbers of bytes written to report.log, stdout and stderr, of which the result has the ends; `None` from an
+    /// agent that does not report them.
     #[must_use]
     pub fn output_bytes(&self) -> Option<OutputBytes> {
         let of = |name| self.0.count(name);
@@ -125,7 +125,7 @@ impl TaskView {
     }
 }
 
-/// Whether a field of the service holds a moment: unix seconds, which a person wants to read as a date.
+/// Whether a field of the service is a moment: unix seconds, which are shown to people as a date.
 #[must_use]
 pub fn is_time(name: &str) -> bool {
     let others = [words::START_AFTER, words::END_BEFORE, words::NOT_BEFORE, words::CLOSED_UNTIL];

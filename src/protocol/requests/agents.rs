@@ -1,4 +1,4 @@
-//! AGENT/DETAILS: agents, by their ids, by pages.
+//! AGENT/DETAILS: agents, in the order of their ids, in pages.
 
 use std::sync::Arc;
 
@@ -7,33 +7,33 @@ use crate::protocol::client::view;
 use crate::protocol::json::ObjectWriter;
 use crate::types::{AgentId, Fields, Labels, TaskId, ToolSet, Wall};
 
-/// All agents, by pages.
+/// All agents, in pages.
 pub const AGENT_DETAILS: Kind = Kind::question("AGENT/DETAILS", |mut reader| Ok(Request::AgentDetails(reader.page()?)));
 
-/// Asks for agents, by their ids. The controller may give fewer than `limit`: ask again from there.
+/// Requests agents, in the order of their ids. The controller may return fewer than `limit`: request the next from there.
 #[must_use]
 pub fn agents(offset: u64, limit: u64) -> Ask<Listing<AgentRow>> {
     AGENT_DETAILS.ask_for_rows().with(words::OFFSET, offset).with(words::LIMIT, limit)
 }
 
-/// What AGENT/DETAILS shows of one agent.
+/// The data of one agent in AGENT/DETAILS.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentView {
-    /// Its id.
+    /// Id of the agent.
     pub id: AgentId,
     /// Its state.
     pub state: AgentState,
     /// The task that it has.
     pub task: Option<TaskId>,
-    /// Where it is.
+    /// Its IP address.
     pub ip: Option<String>,
-    /// What it has.
+    /// Its tags.
     pub tags: Labels,
-    /// The tools that it has, as soon as it has been heard.
+    /// Its tools, as soon as it has reported them.
     pub tools: Option<Arc<ToolSet>>,
-    /// Whether it gets no more tasks.
+    /// Whether it is excluded from new tasks.
     pub drained: bool,
-    /// When it was heard last.
+    /// The time of its last message.
     pub heard: Wall,
 }
 
@@ -81,25 +81,25 @@ fn write_fields(agent: &AgentView, writer: &mut ObjectWriter<'_>) {
 view! {
     /// An agent.
     AgentRow {
-        /// Its id.
+        /// Id of the agent.
         id: &str = |fields| fields.text(words::AGENT_ID).unwrap_or_default();
         /// The word for its state.
         status: &str = |fields| fields.text(words::AGENT_STATUS).unwrap_or_default();
-        /// The task that it has, or an empty text.
+        /// Id of its task, or an empty text.
         task: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();
-        /// What it has that a task may require.
+        /// Its tags.
         tags: &str = |fields| fields.text(words::TAGS).unwrap_or_default();
-        /// Whether it gets no more tasks.
+        /// Whether it is excluded from new tasks.
         is_drained: bool = |fields| fields.flag(words::DRAINED);
-        /// Where it is.
+        /// Its IP address.
         ip: &str = |fields| fields.text(words::AGENT_IP).unwrap_or_default();
-        /// When it was heard last.
+        /// The time of its last message.
         heard_at: Option<Wall> = |fields| fields.moment(words::HEARD_TIME);
     }
 }
 
 impl AgentRow {
-    /// The tools that it has; `None` for one that has not been heard since the controller was started.
+    /// Its tools; `None` for an agent that has not been heard since the start of the controller.
     #[must_use]
     pub fn tools(&self) -> Option<ToolSet> {
         self.0.text(words::TOOLS).and_then(|text| ToolSet::parse(text).ok())

@@ -7,46 +7,51 @@ use crate::protocol::json::ObjectWriter;
 use crate::protocol::task;
 use crate::types::{Fields, Round, TaskId, TaskRecord, ToolName};
 
-/// Asks for a task.
+/// Requests a task.
 pub const TASK_APPLY: Kind = Kind::of_agents("TASK/INTERNAL/APPLY", |reader| Ok(FromAgent::Apply(reader.wait()?)));
 
-/// A task as an agent gets it.
+/// A task in the form for an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Job {
-    /// Its id.
+    /// Id of the task.
     pub task: TaskId,
-    /// Which run of it this is.
+    /// The round of this run.
     pub round: Round,
-    /// The tool to run.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// What was submitted.
+    /// The submitted fields.
     pub fields: Fields,
-    /// How late all but the end of it may be reported.
-    pub slack: Duration,
-    /// The term of its lease, if it must be ended when the controller is not heard.
+    /// The maximum delay of every report except that of the end.
+    pub batch_delay: Duration,
+    /// The length of its lease, if the run must end when the controller is silent.
     pub lease: Option<Duration>,
 }
 
-/// Writes how long an agent would wait for a task.
+/// Writes the longest time that an agent would wait for a task.
 pub(in crate::protocol) fn write(wait: Option<Duration>, writer: &mut ObjectWriter<'_>) {
     writer.maybe(words::WAIT, wait.map(|wait| wait.as_millis()));
 }
 
-/// Writes the task that an agent gets.
+/// Writes the task for an agent.
 pub(in crate::protocol) fn write_answer(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
     task::write(record, writer);
-    writer.maybe(words::SLACK, Some(record.slack()).filter(|slack| !slack.is_zero()).map(|slack| slack.as_millis()));
+    writer.maybe(
+        words::SLACK,
+        Some(record.batch_delay())
+            .filter(|batch_delay| !batch_delay.is_zero())
+            .map(|batch_delay| batch_delay.as_millis()),
+    );
     writer.maybe(words::LEASE, record.lease().map(|lease| lease.term.as_millis()));
 }
 
 impl Job {
-    /// Reads what [`write_answer`] wrote; `None` for what is no task.
+    /// Reads a task as written by [`write_answer`]; `None` for an invalid one.
     pub(in crate::protocol) fn read(mut fields: Fields, (task, round): (TaskId, Round)) -> Option<Self> {
         let tool = ToolName::new(fields.text(words::OPERATION)?).ok()?;
         let millis = |name| fields.count(name).and_then(|millis| u32::try_from(millis).ok());
         let time = |name| millis(name).map(|millis| Duration::from_millis(millis.into()));
-        let (slack, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
+        let (batch_delay, lease) = (time(words::SLACK).unwrap_or_default(), time(words::LEASE));
         fields.retain(|name, _| !task::is_ours(name));
-        Some(Self { task, round, tool, fields, slack, lease })
+        Some(Self { task, round, tool, fields, batch_delay, lease })
     }
 }

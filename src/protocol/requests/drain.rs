@@ -1,15 +1,15 @@
-//! AGENT/DRAIN: an agent gets no more tasks, or gets some again.
+//! AGENT/DRAIN: excludes an agent from new tasks, or includes it again.
 
 use super::{Ask, Kind, Request, words};
 use crate::protocol::typed::truth;
 
-/// Give an agent no more tasks, or do again.
+/// Excludes an agent from new tasks, or includes it again.
 pub const AGENT_DRAIN: Kind = Kind::order("AGENT/DRAIN", |reader| {
     let drain = truth(&reader.fields, words::DRAIN)?.unwrap_or(true);
     Ok(Request::AgentDrain(reader.agent_id()?, drain))
 });
 
-/// Gives an agent no more tasks, or does again. The agent need not be there.
+/// Excludes an agent from new tasks, or includes it again. The agent need not exist.
 #[must_use]
 pub fn drain(agent: &str, drain: bool) -> Ask<()> {
     AGENT_DRAIN.demand().with(words::AGENT_ID, agent).with(words::DRAIN, drain)

@@ -2,5 +2,5 @@
 
 use super::{FromAgent, Kind};
 
-/// Leaves for good.
+/// The agent leaves for good.
 pub const AGENT_EXIT: Kind = Kind::of_agents("AGENT/EXIT", |_| Ok(FromAgent::Exit));

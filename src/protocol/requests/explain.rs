@@ -1,4 +1,4 @@
-//! TASK/EXPLAIN: why a task stands where it does.
+//! TASK/EXPLAIN: why a task is in its present state.
 
 use super::{Ask, Filter, Kind, Request, words};
 use crate::protocol::client::view;
@@ -6,17 +6,17 @@ use crate::protocol::history;
 use crate::protocol::json::ObjectWriter;
 use crate::types::{Fields, Holdup, TaskRecord};
 
-/// Why a task stands where it does.
+/// The explanation of the present state of a task.
 pub const TASK_EXPLAIN: Kind =
     Kind::question("TASK/EXPLAIN", |reader| Ok(Request::Explain(Filter::new(&reader.fields))));
 
-/// Asks why a task stands where it does, and for its log.
+/// Requests the explanation of the present state of a task, and its log.
 #[must_use]
 pub fn explain(task: &str) -> Ask<Explanation> {
     TASK_EXPLAIN.ask().with(words::TASK_ID, task)
 }
 
-/// Writes why a task stands where it does, and its log.
+/// Writes the explanation of the present state of a task, and its log.
 pub(in crate::protocol) fn write(record: &TaskRecord, holdup: Option<&Holdup>, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &record.id.to_string());
     writer.text(words::STATUS, words::phase(record.phase()));
@@ -25,7 +25,7 @@ pub(in crate::protocol) fn write(record: &TaskRecord, holdup: Option<&Holdup>, w
 }
 
 view! {
-    /// Why a task stands where it does.
+    /// The explanation of the present state of a task.
     Explanation {
         /// The task.
         task: &str = |fields| fields.text(words::TASK_ID).unwrap_or_default();

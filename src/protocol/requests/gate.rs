@@ -1,4 +1,4 @@
-//! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
+//! GATE/SET and GATE/QUERY: settings and states of gates.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use crate::protocol::json::{FieldLimits, ObjectWriter};
 use crate::protocol::typed::{bad, moment, seconds, whole};
 use crate::types::{Fields, GateSettings, GateVerdict, GateView, Label, Pace, Scalar, Wall};
 
-/// Set what a gate lets pass.
+/// Changes the settings of a gate.
 pub const GATE_SET: Kind =
     Kind::order("GATE/SET", |reader| Ok(Request::GateSet(name(&reader.fields)?, Box::new(change(&reader.fields)?))));
 
-/// How a gate stands, or all of them.
+/// Requests the state of a gate, or of all gates.
 pub const GATE_QUERY: Kind = Kind::question("GATE/QUERY", |reader| {
     let is_one = reader.fields.get(words::GATE).is_some();
     Ok(Request::GateQuery(is_one.then(|| name(&reader.fields)).transpose()?))
@@ -21,7 +21,7 @@ pub const GATE_QUERY: Kind = Kind::question("GATE/QUERY", |reader| {
 /// The word for a gate that is closed.
 const CLOSED: &str = "CLOSED";
 
-/// What a GATE/SET changes: `None` leaves it as it is, `Some(None)` takes the limit away.
+/// The changes of a GATE/SET: `None` leaves a setting unchanged, `Some(None)` removes the limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateChange {
     /// `__MAX_RUNNING__`
@@ -33,7 +33,7 @@ pub struct GateChange {
 }
 
 impl GateChange {
-    /// Changes what is to be changed.
+    /// Applies the changes.
     pub const fn apply(&self, settings: &mut GateSettings) {
         if let Some(running_max) = self.running_max {
             settings.running_max = running_max;
@@ -47,19 +47,19 @@ impl GateChange {
     }
 }
 
-/// Asks how a gate stands. One that is neither set nor named by a task is open.
+/// Requests the state of a gate. A gate that is neither set nor named by a task is open.
 #[must_use]
 pub fn gate(name: &str) -> Ask<GateRow> {
     GATE_QUERY.ask().with(words::GATE, name)
 }
 
-/// Asks how all gates stand that are known, by their names.
+/// Requests the states of all known gates, in the order of their names.
 #[must_use]
 pub fn gates() -> Ask<Listing<GateRow>> {
     GATE_QUERY.ask_for_rows()
 }
 
-/// Changes what a gate lets pass.
+/// Changes the settings of a gate.
 #[must_use]
 pub fn set(name: &str, change: &GateChange) -> Ask<()> {
     let mut ask = GATE_SET.demand().with(words::GATE, name);
@@ -79,16 +79,16 @@ pub fn set(name: &str, change: &GateChange) -> Ask<()> {
     ask
 }
 
-/// The name of the gate that is meant.
+/// The name of the gate.
 fn name(fields: &Fields) -> Result<Label, Refusal> {
     let Some(value) = fields.get(words::GATE) else {
-        return Err(Refusal::new(Code::BadField, format!("{} is missing; name the gate", words::GATE)));
+        return Err(Refusal::new(Code::BadField, format!("{} is missing; set it to the name of a gate", words::GATE)));
     };
     let text = value.as_text().ok_or_else(|| bad(words::GATE, value, "the name of a gate"))?;
     Label::new(text).map_err(|error| Refusal::new(Code::BadField, format!("{}: {error}", words::GATE)))
 }
 
-/// What a GATE/SET changes. `null` takes a limit away; 0 seconds open the gate.
+/// The changes of a GATE/SET. `null` removes a limit; 0 seconds open the gate.
 fn change(fields: &Fields) -> Result<GateChange, Refusal> {
     let unset = |name| fields.get(name) == Some(&Scalar::Null);
     let running_max =
@@ -125,7 +125,7 @@ fn pace(fields: &Fields) -> Result<Option<Option<Pace>>, Refusal> {
     Ok(Some(Some(Pace { starts: count, interval })))
 }
 
-/// Writes how a gate is set.
+/// Writes the settings of a gate.
 fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
     out.maybe(words::MAX_RUNNING, settings.running_max);
     if let Some(pace) = settings.pace {
@@ -135,7 +135,7 @@ fn write_settings(settings: &GateSettings, out: &mut ObjectWriter<'_>) {
     out.maybe(words::CLOSED_UNTIL, settings.closed_until);
 }
 
-/// Writes how a gate stands.
+/// Writes the state of a gate.
 pub(in crate::protocol) fn write(view: &GateView, out: &mut ObjectWriter<'_>) {
     out.text(words::GATE, view.name.as_str());
     out.text(words::STATUS, verdict(view.verdict));
@@ -153,7 +153,7 @@ const fn verdict(verdict: GateVerdict) -> &'static str {
     }
 }
 
-/// The settings as they are stored: a flat object.
+/// The settings in stored form: a flat object.
 #[must_use]
 pub fn encode_settings(settings: &GateSettings) -> String {
     let mut out = Vec::new();
@@ -164,7 +164,7 @@ pub fn encode_settings(settings: &GateSettings) -> String {
     String::from_utf8(out).unwrap_or_default()
 }
 
-/// Reads what [`encode_settings`] makes.
+/// Reads settings as written by [`encode_settings`].
 #[must_use]
 pub fn decode_settings(text: &str) -> Option<GateSettings> {
     let fields = json::parse(text.as_bytes(), &FieldLimits::TRUSTED).ok()?;
@@ -176,29 +176,29 @@ pub fn decode_settings(text: &str) -> Option<GateSettings> {
 view! {
     /// A gate.
     GateRow {
-        /// Its name.
+        /// Name of the gate.
         name: &str = |fields| fields.text(words::GATE).unwrap_or_default();
-        /// The word for whether it lets one more pass.
+        /// The word for its state: open, full or closed.
         status: &str = |fields| fields.text(words::STATUS).unwrap_or_default();
-        /// Tasks that have passed it and are with agents.
+        /// Number of tasks that have passed it and are with agents.
         running: u64 = |fields| fields.count(words::RUNNING).unwrap_or_default();
-        /// How many those may be at once.
+        /// The maximum of that number.
         running_max: Option<u64> = |fields| fields.count(words::MAX_RUNNING);
-        /// Tasks that wait and must pass it.
+        /// Number of waiting tasks that must pass the gate.
         waiting: u64 = |fields| fields.count(words::WAITING).unwrap_or_default();
-        /// Nothing passes before.
+        /// The time before which no task passes.
         closed_until: Option<Wall> = |fields| fields.moment(words::CLOSED_UNTIL);
     }
 }
 
 impl GateRow {
-    /// Whether it lets nobody pass before a moment.
+    /// Whether it is closed until a moment.
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.status() == CLOSED
     }
 
-    /// How many may start in how long.
+    /// The maximum number of starts, and the time in which they are counted.
     #[must_use]
     pub fn pace(&self) -> Option<(u64, Duration)> {
         let interval = self.0.get(words::INTERVAL)?.as_f64()?;

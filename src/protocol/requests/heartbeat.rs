@@ -1,4 +1,4 @@
-//! AGENT/HEARTBEAT (facts, 1.2): an agent is alive, and says what it does; the controller says what it shall do.
+//! AGENT/HEARTBEAT (facts, 1.2): an agent reports its state; the controller answers with instructions.
 
 use std::time::Duration;
 
@@ -7,83 +7,83 @@ use crate::protocol::json::ObjectWriter;
 use crate::protocol::typed::{bad, labels, whole};
 use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolSet};
 
-/// Alive, and what it does.
+/// A sign of life with the state of the agent.
 pub const AGENT_HEARTBEAT: Kind =
     Kind::of_agents("AGENT/HEARTBEAT", |reader| Ok(FromAgent::Heartbeat(reader.heartbeat()?)));
 
-/// Milliseconds, a day: for so long the tasks of an agent that is gone may have to wait.
+/// Milliseconds, a day: the tasks of a lost agent may have to wait for so long.
 const KILL_BUDGET_MAX: u32 = 86_400_000;
 
 /// A sign of life.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Heartbeat {
-    /// Whether the slot is taken.
+    /// Whether the slot is occupied.
     pub busy: bool,
-    /// The run that it is taken by. An agent that is busy and does not say so means the one that it was given.
+    /// The run that occupies it. A busy agent that does not name one has the run that was assigned to it.
     pub run: Option<(TaskId, Round)>,
-    /// Where the agent is.
+    /// The IP address of the agent.
     pub ip: Option<String>,
-    /// What it has: `AGENT_TAGS`.
+    /// Its tags: `AGENT_TAGS`.
     pub tags: Labels,
-    /// The session that this one follows: its process is known to be gone.
+    /// The session that this one follows, whose process has ended.
     pub replaces: Option<Session>,
-    /// Which tools it has, if it tells.
+    /// Its tools, if it reports them.
     pub tools: Option<ToldTools>,
-    /// What leases rest on; `None` of an agent that does not know of them.
+    /// The data for leases; `None` from an agent that does not support them.
     pub beat: Option<Beat>,
 }
 
-/// What an agent tells of its tools.
+/// The tools that an agent reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToldTools {
-    /// Another number for each list that it tells in its life: as long as the controller answers with it, the list need not be
-    /// told. `None` of an agent that tells its list each time.
+    /// A different number for each list that the agent reports in its life: as long as the controller answers with it, the
+    /// list need not be sent. `None` from an agent that sends its list each time.
     pub generation: Option<u64>,
-    /// The list, if it is told in this heartbeat.
+    /// The list, if this heartbeat contains it.
     pub set: Option<ToolSet>,
-    /// The number of the last look that the agent was asked for; what it has told is from then, or later. `None` of an agent that
-    /// cannot be asked.
+    /// The number of the last requested look; the reported tools are from then, or later. `None` from an agent that cannot
+    /// look on request.
     pub looked: Option<u64>,
 }
 
-/// What a heartbeat says for the sake of leases.
+/// The part of a heartbeat about leases.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beat {
-    /// Its number: the answer says which heartbeat was heard.
+    /// Its number, which the answer repeats.
     pub number: u32,
-    /// From the end of a lease to that of the last process of its run.
+    /// The time from the end of a lease to the end of the last process of its run.
     pub kill_budget: Option<Duration>,
 }
 
 /// The answer to a heartbeat.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Heard {
-    /// Which life of the controller answers.
+    /// Identifies the start of the controller that answers.
     pub controller: u64,
-    /// Which heartbeat is answered, if that had a number.
+    /// The number of the answered heartbeat, if it had one.
     pub beat: Option<u32>,
-    /// What shall become of the run that the agent has.
-    pub wanted: Option<(TaskId, Round, Wanted)>,
-    /// False if the controller has no APPLY of the agent and no task on its way to it: it shall ask.
+    /// The directive for the agent's run.
+    pub wanted: Option<(TaskId, Round, Directive)>,
+    /// False if the controller has no APPLY of the agent and no task on its way to it: the agent must ask.
     pub parked: bool,
-    /// The number of the list of tools that the controller knows of this agent.
+    /// The number of the tool list that the controller knows of this agent.
     pub tools: Option<u64>,
-    /// The look for tools that the agent is asked for.
+    /// The number of the requested look for tools.
     pub look: Option<u64>,
 }
 
-/// What a controller wants of a run.
+/// The directive of a controller about a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wanted {
-    /// Go on.
+pub enum Directive {
+    /// Continue.
     Run,
-    /// End it and report.
+    /// End the run and report.
     Kill,
-    /// End it; nobody wants its result.
+    /// End the run; its result is not wanted.
     Drop,
 }
 
-impl Wanted {
+impl Directive {
     /// Its word on the wire.
     #[must_use]
     pub const fn word(self) -> &'static str {
@@ -94,7 +94,7 @@ impl Wanted {
         }
     }
 
-    /// What a word means.
+    /// The directive with this word.
     #[must_use]
     pub fn of(word: &str) -> Option<Self> {
         [Self::Run, Self::Kill, Self::Drop].into_iter().find(|wanted| wanted.word() == word)
@@ -131,7 +131,7 @@ impl Reader<'_> {
         };
         let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
         let set =
-            set.ok_or_else(|| bad(words::TOOLS, value, "names of tools with commas between them, or * for every one"))?;
+            set.ok_or_else(|| bad(words::TOOLS, value, "names of tools, separated by commas, or * for every tool"))?;
         Ok(Some(ToldTools { generation, set: Some(set), looked }))
     }
 
@@ -142,7 +142,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes what an agent says.
+/// Writes a heartbeat.
 pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
     writer.literal(words::AGENT_STATUS, u8::from(heartbeat.busy));
     if let Some((task, round)) = heartbeat.run {
@@ -179,9 +179,9 @@ impl Heard {
         writer.maybe(words::LOOK, self.look);
     }
 
-    /// Reads what [`Self::write`] wrote. `run` is the run that the answer names, if it does.
+    /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
     pub(in crate::protocol) fn read(fields: &Fields, run: Option<(TaskId, Round)>) -> Self {
-        let wanted = fields.text(words::WANTED).and_then(Wanted::of);
+        let wanted = fields.text(words::WANTED).and_then(Directive::of);
         Self {
             controller: fields.count(words::CONTROLLER_ID).unwrap_or_default(),
             beat: fields.count(words::BEAT).and_then(|beat| u32::try_from(beat).ok()),

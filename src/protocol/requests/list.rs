@@ -1,4 +1,4 @@
-//! TASK/DETAILS (document, section 2.6): tasks, newest first, by pages.
+//! TASK/DETAILS (document, section 2.6): tasks, newest first, in pages.
 
 use super::{Ask, Filter, Kind, Listing, Request, words};
 use crate::protocol::client::{Selector, TaskView};
@@ -6,13 +6,13 @@ use crate::protocol::json::ObjectWriter;
 use crate::protocol::task;
 use crate::types::TaskRecord;
 
-/// All tasks, by pages.
+/// All tasks, in pages.
 pub const TASK_DETAILS: Kind = Kind::question("TASK/DETAILS", |mut reader| {
     let page = reader.page()?;
     Ok(Request::TaskDetails(Filter::new(&reader.fields), page))
 });
 
-/// Asks for tasks that are meant, newest first. The controller may give fewer than `limit`: ask again from there.
+/// Requests the selected tasks, newest first. The controller may return fewer than `limit`: request the next from there.
 #[must_use]
 pub fn tasks(selector: &Selector, offset: u64, limit: u64) -> Ask<Listing<TaskView>> {
     TASK_DETAILS.ask_for_rows().matching(selector).with(words::OFFSET, offset).with(words::LIMIT, limit)

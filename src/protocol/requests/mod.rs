@@ -1,9 +1,9 @@
-//! What is asked of the controller (document, section 2; facts, 1.2): a file for each request of a client and each message of an
-//! agent.
+//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message
+//! of an agent.
 //!
-//! Such a file has the [`Kind`]s of the request, which are its words and how it is read; what is read, where that is more than a
-//! value or two; how it is made; and its answer, written and read. `engine/controller/requests/` has a file of the same name
-//! that obeys it, and `cli/` one that offers it.
+//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value
+//! or two; the constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of
+//! the same name that carries it out, and `cli/` one with its command.
 
 pub mod agents;
 pub mod apply;
@@ -46,7 +46,7 @@ pub enum Message {
     Agent(Sender, FromAgent),
 }
 
-/// What may be said, each with its kinds: the one list of both.
+/// All messages, each with its kinds: the one list of both groups.
 macro_rules! said {
     (
         $(#[$doc:meta])* $name:ident, $kinds:ident {
@@ -64,52 +64,52 @@ macro_rules! said {
 }
 
 said! {
-    /// What a client may ask.
+    /// A request of a client.
     Request, OF_CLIENTS {
-        /// A tool shall run.
+        /// Run a tool.
         Submit(Box<submit::Submit>) = submit::TASK_SUBMIT;
-        /// A task shall end; with what the sender says of it.
+        /// End a task; with the reason given by the sender.
         Kill(TaskId, Option<Arc<str>>) = kill::TASK_KILL;
-        /// What is known of a task; with a time, the reply waits until the task has finished or the time is over.
+        /// The known data of a task; with a time, the reply waits until the task has finished or the time has passed.
         Query(Filter, Option<Duration>) = query::TASK_QUERY;
-        /// How many agents there are.
+        /// The number of agents.
         AgentQuery = stats::AGENT_QUERY;
-        /// How many tasks are in each phase.
+        /// The number of tasks in each phase.
         TaskStatistic = stats::TASK_STATISTIC;
-        /// Which tasks there are.
+        /// A page of tasks.
         TaskDetails(Filter, Page) = list::TASK_DETAILS;
-        /// Which agents there are.
+        /// A page of agents.
         AgentDetails(Page) = agents::AGENT_DETAILS;
-        /// Why a task stands where it does.
+        /// The explanation of the present state of a task.
         Explain(Filter) = explain::TASK_EXPLAIN;
-        /// Another round of a task that has finished.
+        /// Another round of a finished task.
         Retry(TaskId) = retry::TASK_RETRY;
-        /// A task shall not start; or with false, it may.
+        /// Hold a task; with false, release it.
         Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
-        /// An agent shall get no more tasks; or with false, it may.
+        /// Exclude an agent from new tasks; with false, include it again.
         AgentDrain(AgentId, bool) = drain::AGENT_DRAIN;
-        /// What a gate lets pass.
+        /// The settings of a gate.
         GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
-        /// How a gate stands; without a name, all gates.
+        /// The state of a gate; without a name, of all gates.
         GateQuery(Option<Label>) = gate::GATE_QUERY;
     }
 }
 
 said! {
-    /// What an agent may say.
+    /// A message of an agent.
     FromAgent, OF_AGENTS {
-        /// It is alive, and does this.
+        /// A sign of life with its state.
         Heartbeat(heartbeat::Heartbeat) = heartbeat::AGENT_HEARTBEAT;
         /// It leaves for good.
         Exit = exit::AGENT_EXIT;
-        /// It asks for a task; with a time, the reply waits until there is one or the time is over.
+        /// It asks for a task; with a time, the reply waits until there is a task or the time has passed.
         Apply(Option<Duration>) = apply::TASK_APPLY;
-        /// Its run stands like this.
+        /// The state of its run.
         Report(Box<report::Report>) = report::TASK_REPORT;
     }
 }
 
-/// One kind of message to the controller: a value of `__TYPE__`, and how such a message is read.
+/// One kind of message to the controller: a value of `__TYPE__`, and the parser of such a message.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     /// The value of `__TYPE__`.
@@ -119,9 +119,9 @@ pub struct Kind {
 
 #[derive(Clone, Copy, Debug)]
 enum Read {
-    /// Of a client that only asks: nothing is changed by it.
+    /// Of a client, without any change.
     Question(fn(Reader<'_>) -> Result<Request, Refusal>),
-    /// Of a client that wants something done.
+    /// Of a client, with a change.
     Order(fn(Reader<'_>) -> Result<Request, Refusal>),
     /// Of an agent.
     Agent(fn(Reader<'_>) -> Result<FromAgent, Refusal>),
@@ -140,7 +140,7 @@ impl Kind {
         Self { word, read: Read::Agent(read) }
     }
 
-    /// The kind that a `__TYPE__` names.
+    /// The kind with this `__TYPE__`.
     fn named(value: &Scalar) -> Option<Self> {
         let word = value.as_text()?;
         OF_CLIENTS.iter().chain(OF_AGENTS).find(|kind| kind.word == word).copied()
@@ -159,7 +159,7 @@ impl Kind {
         }
     }
 
-    /// A client's request of this kind whose answer says no more than that it is done.
+    /// A client's request of this kind whose answer contains no data.
     fn demand(self) -> Ask<()> {
         Ask::new(self.word, |frame| client::decode(frame).map(drop))
     }
@@ -175,28 +175,28 @@ impl Kind {
     }
 }
 
-/// Which life of which agent speaks.
+/// The sender of an agent's message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
-    /// Its id.
+    /// Id of the agent.
     pub agent: AgentId,
-    /// Its life.
+    /// The session of its process.
     pub session: Session,
 }
 
-/// A message that is refused, with the type to answer with.
+/// A refused message, with the type for the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
     /// The type of the message, as far as it could be read.
     pub kind: &'static str,
-    /// Why.
+    /// The code and the message of the refusal.
     pub refusal: Refusal,
 }
 
 /// Reads one message.
 ///
 /// # Errors
-/// With the code of the document's section 2.7 for whatever is wrong with it.
+/// With the code of the document's section 2.7 for the error.
 pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refused> {
     let mut fields = json::parse(body, &rules.limits).map_err(|rejected| Refused {
         kind: rejected.fields.get(words::TYPE).and_then(Kind::named).map_or(kind::ERROR, |kind| kind.word),
@@ -204,7 +204,7 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
     })?;
     let unknown = |code, message: String| Refused { kind: kind::ERROR, refusal: Refusal { code, message } };
     let Some(value) = fields.remove(words::TYPE) else {
-        let message = "the message has no __TYPE__; name the request, for example \"TASK/SUBMIT\"";
+        let message = "the message has no __TYPE__; set it to the request, for example \"TASK/SUBMIT\"";
         return Err(unknown(Code::NoType, message.to_owned()));
     };
     let Some(kind) = Kind::named(&value) else {
@@ -216,13 +216,13 @@ pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refu
     Ok((kind.word, message))
 }
 
-/// Whether a request of this `__TYPE__` is a question that changes nothing. A kind that is unknown might.
+/// Whether a request with this `__TYPE__` changes nothing. False for an unknown kind.
 #[must_use]
 pub fn only_asks(word: &str) -> bool {
     OF_CLIENTS.iter().any(|kind| kind.word == word && matches!(kind.read, Read::Question(_)))
 }
 
-/// The fields of a message, for the file of its kind.
+/// The fields of a message, for the parser of its kind.
 struct Reader<'a> {
     kind: Kind,
     fields: Fields,
@@ -241,8 +241,7 @@ impl Reader<'_> {
 
     fn task_id(&self) -> Result<TaskId, Refusal> {
         let Some(value) = self.fields.get(words::TASK_ID) else {
-            let message =
-                "__TASK_ID__ is missing; name the task by the id that its submit returned, not by __GIVEN_ID__";
+            let message = "__TASK_ID__ is missing; set it to the id that the submit returned, not by __GIVEN_ID__";
             return Err(Refusal::new(Code::InvalidTaskId, message));
         };
         let id = value.as_text().and_then(|text| text.parse().ok());
@@ -251,7 +250,7 @@ impl Reader<'_> {
 
     fn agent_id(&self) -> Result<AgentId, Refusal> {
         let Some(id) = self.fields.get(words::AGENT_ID) else {
-            let message = format!("{} has no __AGENT_ID__; name the agent", self.kind.word);
+            let message = format!("{} has no __AGENT_ID__; set it to the agent", self.kind.word);
             return Err(Refusal::new(Code::NoAgentId, message));
         };
         AgentId::new(&id.to_string()).map_err(|error| Refusal::new(Code::BadField, format!("__AGENT_ID__: {error}")))
@@ -265,7 +264,7 @@ impl Reader<'_> {
         Ok(self.number(words::WAIT)?.map(|millis| Duration::from_millis(millis).min(self.wait_max)))
     }
 
-    /// The page that is asked for. Its fields are taken out: the others are what a task must have to be meant.
+    /// The requested page. Its fields are removed: the others select the tasks.
     fn page(&mut self) -> Result<Page, Refusal> {
         let offset = self.number(words::OFFSET)?.unwrap_or_default();
         let limit = self.number(words::LIMIT)?;

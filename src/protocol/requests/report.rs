@@ -1,4 +1,4 @@
-//! TASK/INTERNAL/REPORT (facts, 1.2): an agent tells how its task stands.
+//! TASK/INTERNAL/REPORT (facts, 1.2): an agent reports the state of its task.
 
 use std::time::Duration;
 
@@ -8,26 +8,26 @@ use crate::protocol::result;
 use crate::protocol::typed::{bad, moment, seconds};
 use crate::types::{Phase, PhaseTimes, Round, RunResult, Scalar, TaskId};
 
-/// How the task of the agent stands.
+/// The state of the agent's task.
 pub const TASK_REPORT: Kind =
     Kind::of_agents("TASK/INTERNAL/REPORT", |reader| Ok(FromAgent::Report(Box::new(reader.report()?))));
 
-/// How a run stands.
+/// The state of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
     /// The task.
     pub task: TaskId,
-    /// Its round, if the agent says so.
+    /// Its round, if the agent names it.
     pub round: Option<Round>,
-    /// The phase that it has reached; those before it are implied.
+    /// The phase that it has reached; the earlier ones are implied.
     pub phase: Phase,
-    /// When it reached its phases.
+    /// The times of its phases.
     pub times: PhaseTimes,
-    /// For how long run.sh has run, by a clock that does not jump; in RUNNING, if the agent says so.
+    /// The run time of run.sh, by a clock that does not jump; in RUNNING, if the agent reports it.
     pub ran: Option<Duration>,
-    /// How run.sh ended, in ENDED and FINISHED.
+    /// The result of run.sh, in ENDED and FINISHED.
     pub result: Option<RunResult>,
-    /// For how long the agent waits for its next task: an APPLY in the same message.
+    /// The longest time that the agent waits for its next task: an APPLY in the same message.
     pub wait: Option<Duration>,
 }
 
@@ -49,7 +49,7 @@ impl Reader<'_> {
     }
 }
 
-/// Writes what an agent reports.
+/// Writes a report.
 pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &report.task.to_string());
     writer.maybe(words::ROUND, report.round);
@@ -62,7 +62,7 @@ pub(in crate::protocol) fn write(report: &Report, writer: &mut ObjectWriter<'_>)
     writer.maybe(words::WAIT, report.wait.map(|wait| wait.as_millis()));
 }
 
-/// Writes which report is answered. Whether it was refused stands before that.
+/// Writes which report is answered. A refusal is written before that.
 pub(in crate::protocol) fn write_answer(task: TaskId, round: Round, phase: Phase, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &task.to_string());
     writer.literal(words::ROUND, round);

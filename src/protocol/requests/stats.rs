@@ -1,39 +1,39 @@
-//! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): how many tasks and agents there are.
+//! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): the numbers of tasks and agents.
 
 use super::{Ask, Kind, Request, words};
 use crate::protocol::json::ObjectWriter;
 use crate::types::{Fields, Phase};
 
-/// How many tasks are in each phase.
+/// The number of tasks in each phase.
 pub const TASK_STATISTIC: Kind = Kind::question("TASK/STATISTIC", |_| Ok(Request::TaskStatistic));
 
-/// How many agents there are.
+/// The number of agents.
 pub const AGENT_QUERY: Kind = Kind::question("AGENT/QUERY", |_| Ok(Request::AgentQuery));
 
-/// How many tasks are in each phase, in the order of [`Phase::ALL`].
+/// Number of tasks in each phase, in the order of [`Phase::ALL`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskCounts(pub [usize; 6]);
 
-/// Numbers of agents (document, section 2.4). Free and busy ones are those that are not lost.
+/// Numbers of agents (document, section 2.4). Lost agents are neither free nor busy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AgentCounts {
-    /// All that are known.
+    /// All known agents.
     pub total: usize,
-    /// With a free slot.
+    /// Agents with a free slot.
     pub free: usize,
-    /// With a task.
+    /// Agents with a task.
     pub busy: usize,
-    /// Silent for two heartbeat intervals.
+    /// Agents that have been silent for two heartbeat intervals.
     pub lost: usize,
 }
 
-/// Asks how many tasks are in each phase.
+/// Requests the number of tasks in each phase.
 #[must_use]
 pub fn tasks() -> Ask<TaskCounts> {
     TASK_STATISTIC.ask()
 }
 
-/// Asks how many agents there are.
+/// Requests the number of agents.
 #[must_use]
 pub fn agents() -> Ask<AgentCounts> {
     AGENT_QUERY.ask()

@@ -1,4 +1,4 @@
-//! TASK/SUBMIT (document, section 2.1): a client has a tool run.
+//! TASK/SUBMIT (document, section 2.1): a client submits a task.
 
 use std::sync::Arc;
 
@@ -8,30 +8,31 @@ use crate::protocol::typed::bad;
 use crate::protocol::{address, policy, task};
 use crate::types::{Fields, Policy, PolicyField, PushAddress, Scalar, TaskId, ToolName};
 
-/// Run a tool.
+/// Submits a task.
 pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader)?))));
 
 /// A task to be accepted.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Submit {
-    /// The tool to run.
+    /// Name of the tool.
     pub tool: ToolName,
-    /// Everything that was sent, but for the names that the service sets itself.
+    /// All submitted fields, without the names that the service sets itself.
     pub fields: Fields,
-    /// Where to push states to.
+    /// The address for pushes.
     pub address: Option<PushAddress>,
-    /// The task whose end ends this one.
+    /// The parent task, whose end ends this one.
     pub parent: Option<Parent>,
-    /// What it demands of its life.
+    /// The policy of the task.
     pub policy: Arc<Policy>,
-    /// The names that were sent although the service sets them itself.
+    /// The submitted names that the service sets itself.
     pub ignored: Vec<String>,
-    /// The names that look like fields of the service and are none: those of a newer one, or mistyped. They are parameters.
+    /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
+    /// parameters.
     pub unknown: Vec<String>,
 }
 
 impl Submit {
-    /// Takes the father out: nobody knows it.
+    /// Removes the parent, which is unknown.
     pub fn forget_parent(&mut self) {
         self.parent = None;
         self.fields.remove(words::FATHER_ID);
@@ -44,27 +45,27 @@ impl Submit {
         task::value_of(&json::members(&Fields::new().with(words::SUBMIT_KEY, key.clone()))).map(str::to_owned)
     }
 
-    /// What was submitted as members of a JSON object.
+    /// The submitted fields as members of a JSON object.
     #[must_use]
     pub fn members(&self) -> Arc<str> {
         json::members(&self.fields).into()
     }
 }
 
-/// What `__FATHER_ID__` named.
+/// The value of `__FATHER_ID__`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Parent {
-    /// An id that a task may have.
+    /// A valid task id.
     Task(TaskId),
-    /// Something that is no id.
+    /// A text that is not a task id.
     NoTask(String),
 }
 
 fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal> {
     let tool = match fields.get(words::OPERATION) {
-        None => Err("__OPERATION__ is missing; name the tool to run, for example \"helloworld\"".to_owned()),
+        None => Err("__OPERATION__ is missing; set it to the tool to run, for example \"helloworld\"".to_owned()),
         Some(Scalar::Text(name)) => ToolName::new(name).map_err(|error| format!("__OPERATION__ {error}")),
-        Some(other) => Err(format!("__OPERATION__ {other} is not a text; name the tool to run")),
+        Some(other) => Err(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
     };
     let tool = tool.map_err(|message| Refusal::new(Code::BadOperation, message))?;
     let mut ignored = Vec::new();
@@ -82,13 +83,13 @@ fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal>
     });
     let policy = policy::read(&fields, &rules.defaults)?;
     if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
-        return Err(bad(words::SUBMIT_KEY, key, "a text that is not empty, chosen anew for each task"));
+        return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
     }
     let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
     Ok(Submit { tool, fields, address, parent, policy, ignored, unknown })
 }
 
-/// Whether a name has the form of those of the service, and a submit has no field of that name.
+/// Whether a name has the form of the service's fields, but a submit has no such field.
 fn is_unknown(name: &str) -> bool {
     const KNOWN: [&str; 6] =
         [words::OPERATION, words::GIVEN_ID, words::FATHER_ID, words::ADDRESS, words::ADDRESS_KEY, words::SUBMIT_KEY];
@@ -101,19 +102,19 @@ fn is_unknown(name: &str) -> bool {
 /// A task to submit.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Submission {
-    /// The tool to run.
+    /// Name of the tool.
     pub tool: String,
-    /// The id that the submitter chose.
+    /// The id chosen by the submitter.
     pub given_id: Option<String>,
-    /// The task whose end ends this one.
+    /// The parent task, whose end ends this one.
     pub parent: Option<String>,
-    /// Where changes of its state are pushed to.
+    /// The address to which state changes are pushed.
     pub address: Option<String>,
-    /// The public key of who is there, in Z85: it is pushed to with CURVE then, and never without.
+    /// The public key of the receiver, in Z85: pushes to it then use CURVE only.
     pub address_key: Option<String>,
-    /// The same key returns the same task.
+    /// The submit key: the same key returns the same task.
     pub submit_key: Option<String>,
-    /// Everything else, what it demands of its life among it.
+    /// All other fields, including the policy.
     pub parameters: Fields,
 }
 
@@ -131,8 +132,8 @@ impl Submission {
         self
     }
 
-    /// Demands one thing more of its life: a field of [`crate::types::Policy::FIELDS`], with its value as the wire has it, which is
-    /// in seconds, or unix seconds, for times. What is not demanded is for the controller to say.
+    /// Sets one more field of the policy: one of [`crate::types::Policy::FIELDS`], with its value in the form of the wire,
+    /// where times are in seconds or unix seconds. The controller's defaults apply to the others.
     #[must_use]
     pub fn demanding(self, field: &PolicyField, value: impl Into<Scalar>) -> Self {
         self.with(&policy::word(field), value)
@@ -161,7 +162,7 @@ impl Submission {
     }
 }
 
-/// Whether a field says what the request is, so that it cannot be a parameter of a task.
+/// Whether a field is part of the request itself, so that it cannot be a parameter of a task.
 #[must_use]
 pub fn is_reserved(name: &str) -> bool {
     [words::TYPE, words::OPERATION].contains(&name)
@@ -170,9 +171,9 @@ pub fn is_reserved(name: &str) -> bool {
 /// An accepted task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Submitted {
-    /// Its id.
+    /// Id of the task.
     pub id: String,
-    /// What was not taken as it was sent.
+    /// A warning about the parts of the submit that were changed.
     pub warning: Option<String>,
     /// Whether it had been accepted before, with the same key.
     pub duplicate: bool,
@@ -186,7 +187,7 @@ impl From<Fields> for Submitted {
     }
 }
 
-/// Writes which task was accepted.
+/// Writes the id of an accepted task.
 pub(in crate::protocol) fn write(task: TaskId, warning: Option<&str>, duplicate: bool, writer: &mut ObjectWriter<'_>) {
     writer.text(words::TASK_ID, &task.to_string());
     if duplicate {

@@ -1,4 +1,4 @@
-//! Each request arrives at the controller as its client meant it.
+//! Each request arrives at the controller with the meaning that its client gave it.
 
 use super::drain::drain;
 use super::explain::explain;
@@ -11,9 +11,9 @@ use super::submit::{Parent, Submission};
 use super::{agents, list, stats, *};
 use crate::protocol::client::Selector;
 use crate::protocol::json::FieldLimits;
-use crate::types::{AddressPolicy, Labels, Needs, Pace, Policy, PolicySlot, UNTIL_OPENED, Wall};
+use crate::types::{AddressPolicy, Labels, Pace, Policy, PolicySlot, Requirements, UNTIL_OPENED, Wall};
 
-/// What the controller makes of a request.
+/// The request as the controller parses it.
 fn understood<A>(ask: &Ask<A>) -> Request {
     let rules = Rules {
         limits: FieldLimits::TRUSTED,
@@ -85,7 +85,7 @@ fn demands_arrive_as_a_policy() {
         defers_max: 4,
         retry_delay: Duration::from_millis(250),
         fail_on_stderr: true,
-        needs: Needs { gates: names("api,db"), tags: names("gpu"), exclusive: true },
+        needs: Requirements { gates: names("api,db"), tags: names("gpu"), exclusive: true },
         push_ack: true,
     };
     assert_eq!(*submit.policy, expected);

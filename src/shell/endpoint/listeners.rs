@@ -1,4 +1,4 @@
-//! The listeners of an endpoint, and what decides whom they let in.
+//! The listeners of an endpoint, and the rules of admission.
 
 use super::peer::PeerId;
 use super::stream::Listener;
@@ -7,15 +7,15 @@ use crate::engine::zmtp::{Peer as OtherSide, Settings};
 use crate::shell::curve_keys::KeyFolder;
 use crate::types::Mono;
 
-/// What has become of connections.
+/// Counters of connections.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Counts {
-    /// They had a place.
+    /// Accepted connections.
     pub accepted: u64,
-    /// There was no place, or no descriptor.
+    /// Refused connections: no place, or no descriptor.
     pub refused: u64,
-    /// They were closed by us.
-    pub cut: u64,
+    /// Connections that we have closed for a reason.
+    pub disconnected: u64,
 }
 
 #[derive(Debug)]
@@ -24,11 +24,11 @@ pub(super) struct Accepting {
     pub(super) admission: Admission<PeerId>,
     pub(super) refusals: Refusals,
     pub(super) resumes_at: Option<Mono>,
-    /// Who may come in to the listeners with CURVE.
+    /// The keys that listeners with CURVE accept.
     pub(super) keys: Option<KeyFolder>,
-    /// Something has happened to the keys.
+    /// Whether an event on the keys is pending.
     pub(super) keys_have_news: bool,
-    /// When to look at the keys without news of them.
+    /// When to check the keys without an event.
     pub(super) look_at: Mono,
     pub(super) counts: Counts,
 }
@@ -37,13 +37,13 @@ pub(super) struct Accepting {
 pub(super) struct Listening {
     pub(super) listener: Listener,
     pub(super) settings: Settings,
-    /// Somebody may be waiting.
+    /// Whether connections may be waiting.
     pub(super) has_callers: bool,
 }
 
 impl Accepting {
     pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, cut: 0 };
+        let counts = Counts { accepted: 0, refused: 0, disconnected: 0 };
         Self {
             listeners: Vec::new(),
             admission: Admission::new(limits),
@@ -74,7 +74,7 @@ impl Accepting {
         self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
     }
 
-    /// When there is something to do although there is no news.
+    /// The next time-out of the listeners and keys.
     pub(super) fn poll_timeout(&self) -> Option<Mono> {
         let look_at = self.keys.as_ref().map(|_| self.look_at);
         self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
@@ -84,7 +84,7 @@ impl Accepting {
         self.keys_have_news = true;
     }
 
-    /// Whether the key of a peer is known, at this moment.
+    /// Whether the key of a peer is authorised at present.
     pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
         let keys = self.keys.as_ref().map(KeyFolder::keys);
         keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))

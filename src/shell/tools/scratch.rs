@@ -1,7 +1,8 @@
-//! A private folder with a unique name that goes when it is dropped, and the removal of those whose makers died.
+//! A private folder with a unique name that is removed when it is dropped, and the removal of the folders of dead
+//! processes.
 //!
-//! Its maker holds a lock on it. A lock says who is alive where a process id cannot: ids are used again, and agents in
-//! different containers may share a folder without seeing one another's.
+//! Its maker holds a lock on it. A lock shows who is alive where a process id cannot: ids are reused, and agents in
+//! different containers may share a folder without seeing each other's processes.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,10 +14,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, openat};
 
 use crate::shell::removal;
 
-/// How often another name is tried when a cleaner takes the folder before it is locked.
+/// How often another name is tried when a cleanup removes the folder before it is locked.
 const ATTEMPTS: usize = 16;
 
-/// The folder. Dropping it removes it with all that it holds.
+/// The folder. Dropping it removes it with its contents.
 pub(in crate::shell) struct Scratch {
     path: PathBuf,
     lock: Option<OwnedFd>,
@@ -32,14 +33,14 @@ impl Scratch {
                 return Ok(Self { path, lock: Some(lock) });
             }
         }
-        Err(io::Error::other("a folder that was just made disappears again and again"))
+        Err(io::Error::other("newly made folders keep disappearing"))
     }
 
     pub(in crate::shell) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the folder another name, under which it stays. The lock on it is returned.
+    /// Gives the folder another name, under which it stays. Returns the lock on it.
     pub(in crate::shell) fn rename(mut self, to: &Path) -> io::Result<Option<OwnedFd>> {
         fs::rename(&self.path, to)?;
         self.path = PathBuf::new();
@@ -76,7 +77,7 @@ pub(in crate::shell) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(here.then_some(folder))
 }
 
-/// Removes what makers that are no more left in `parent` under `prefix`.
+/// Removes the folders with `prefix` in `parent` whose makers have ended.
 pub(in crate::shell) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
     for item in fs::read_dir(parent)? {
         let item = item?;
@@ -89,7 +90,7 @@ pub(in crate::shell) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Res
     Ok(())
 }
 
-/// Removes a folder, whoever else may be doing the same.
+/// Removes a folder, even if another process is removing it at the same time.
 pub(in crate::shell) fn remove(path: &Path) {
     if let Err(error) = removal::remove_and_unmount(path) {
         log::warn!("{error}");

@@ -1,4 +1,4 @@
-//! Says whether a folder or an archive would run as a tool, and what in it looks like a mistake.
+//! Checks whether a folder or an archive would run as a tool, and reports likely mistakes.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -12,19 +12,19 @@ use super::scratch::Scratch;
 use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
 use crate::types::{InvalidToolName, ToolName};
 
-/// How much of run.sh is looked at.
+/// Bytes of run.sh that are checked.
 const SCRIPT_BYTES_MAX: u64 = 1024 * 1024;
 
 /// A tool that an agent would accept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Checked {
-    /// Its name.
+    /// Name of the gate.
     pub tool: ToolName,
     /// Files, folders and links in it.
     pub entries: u64,
     /// Bytes of its files.
     pub bytes: u64,
-    /// What would run, but perhaps not as meant. Each is a sentence without a full stop.
+    /// Likely mistakes that do not prevent a run. Each is a sentence without a full stop.
     pub warnings: Vec<String>,
 }
 
@@ -34,62 +34,62 @@ pub enum CheckError {
     /// Neither a folder nor a file named `.tar.gz`.
     #[error("{} is neither a folder nor a .tar.gz file", .path.display())]
     NotTool {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
     },
-    /// The name cannot name a tool.
-    #[error("{}: {cause}", .path.display())]
+    /// The name is not a valid tool name.
+    #[error("{}: {source}", .path.display())]
     Name {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// What is wrong with its name.
-        cause: InvalidToolName,
+        /// The defect of the name.
+        source: InvalidToolName,
     },
     /// The folder cannot be packed.
-    #[error("{cause}")]
+    #[error("{source}")]
     Pack {
-        /// Why.
-        cause: PackError,
+        /// The reason.
+        source: PackError,
     },
     /// An agent would refuse the archive.
-    #[error("{}: {cause}", .path.display())]
+    #[error("{}: {source}", .path.display())]
     Refused {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// Why.
-        cause: ArchiveError,
+        /// The reason.
+        source: ArchiveError,
     },
     /// run.sh cannot be started.
     #[error("{}: its run.sh {why}", .path.display())]
     Script {
-        /// What was to be checked.
+        /// The checked path.
         path: PathBuf,
-        /// What is wrong, as the rest of the sentence.
+        /// The defect, as the rest of the sentence.
         why: &'static str,
     },
     /// The file system refused.
-    #[error("cannot read {}: {cause}", .path.display())]
+    #[error("cannot read {}: {source}", .path.display())]
     Io {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
 }
 
-/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by really unpacking it, in a folder of its own under the
-/// system's folder for temporary files.
+/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by unpacking it, in a folder of its own under the system's
+/// folder for temporary files.
 ///
 /// # Errors
-/// What would make each run of the tool fail. What only looks wrong is in [`Checked::warnings`].
+/// Defects that would make each run of the tool fail. Likely mistakes are in [`Checked::warnings`].
 pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
-    let io_error = |cause| CheckError::Io { path: path.to_owned(), cause };
+    let io_error = |source| CheckError::Io { path: path.to_owned(), source };
     let metadata = fs::metadata(path).map_err(io_error)?;
     let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
     let mut warnings = Vec::new();
     let (tool, archive) = if metadata.is_dir() {
         warnings.extend(not_executable(path));
-        let pack_error = |cause| CheckError::Pack { cause };
+        let pack_error = |source| CheckError::Pack { source };
         let tool = tool_name(path).map_err(pack_error)?;
         let archive = scratch.path().join(tool.archive_name());
         write_archive(path, &tool, &archive, limits).map_err(pack_error)?;
@@ -99,7 +99,7 @@ pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
     };
     let file = File::open(&archive).map_err(io_error)?;
     let Unpacked { entries, bytes } = unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
-        .map_err(|cause| CheckError::Refused { path: path.to_owned(), cause })?;
+        .map_err(|source| CheckError::Refused { path: path.to_owned(), source })?;
     let mut script = Vec::new();
     File::open(scratch.path().join(tool.as_str()).join(RUN_SCRIPT))
         .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script))
@@ -114,7 +114,7 @@ fn archive_tool(path: &Path) -> Result<ToolName, CheckError> {
     let Some(tool) = name.strip_suffix(".tar.gz") else {
         return Err(CheckError::NotTool { path: path.to_owned() });
     };
-    ToolName::new(tool).map_err(|cause| CheckError::Name { path: path.to_owned(), cause })
+    ToolName::new(tool).map_err(|source| CheckError::Name { path: path.to_owned(), source })
 }
 
 fn not_executable(dir: &Path) -> Option<String> {
@@ -123,7 +123,7 @@ fn not_executable(dir: &Path) -> Option<String> {
     (!executable).then(|| "run.sh is not executable; packing makes it so".to_owned())
 }
 
-/// Looks at the text of run.sh.
+/// Checks the text of run.sh.
 ///
 /// # Errors
 /// The rest of the sentence "its run.sh …".
@@ -132,7 +132,7 @@ fn check_script(script: &[u8]) -> Result<Vec<String>, &'static str> {
     if script.is_empty() {
         return Err("is empty");
     }
-    // A program that is only called run.sh needs no first line.
+    // A binary named run.sh needs no first line.
     if script.starts_with(b"\x7fELF") {
         return Ok(warnings);
     }

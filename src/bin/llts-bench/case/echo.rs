@@ -1,4 +1,4 @@
-//! The transports by themselves: messages of the size of a submit, pipelined, and echoed by a ROUTER of each.
+//! The transports alone: messages of the size of a submit, pipelined, and echoed by a ROUTER of each.
 
 use crate::load::Load;
 use crate::place::NOTHING;
@@ -9,7 +9,7 @@ use crate::{Bench, BenchError, echo};
 use llts::config::Transport;
 use llts::protocol::requests::submit::Submission;
 
-/// About as long as the answer to a submit.
+/// The approximate length of the answer to a submit.
 const ANSWER_BYTES: usize = 90;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {

@@ -1,5 +1,5 @@
-//! The round trip of a request: a REQ client asks for a known task. The rival is a ROUTER of libzmq that echoes messages of the
-//! same sizes.
+//! The round trip of a request: a REQ client queries a known task. The rival is a ROUTER of libzmq that echoes messages of
+//! the same sizes.
 
 use crate::place::NOTHING;
 use crate::requester::Requesters;

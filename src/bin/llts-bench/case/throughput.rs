@@ -1,5 +1,5 @@
-//! Short tasks per second: one client that keeps 200 in flight, an agent for each core. The rival is xargs, which starts the same
-//! run.sh, unpacked already, on as many cores.
+//! Short tasks per second: one client that keeps 200 in flight, with one agent per core. The rival is xargs, which starts
+//! the same run.sh, already unpacked, on as many cores.
 
 use std::time::Duration;
 
@@ -62,7 +62,7 @@ fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Dur
             sent += 1;
         }
         match load.next(signals)? {
-            // A refused submit would be waited for in vain.
+            // After a refused submit, the wait for its end would be in vain.
             (_, Heard::Answer(body)) => drop(client::decode(&body)?),
             (_, Heard::Push(body)) => {
                 let task = task(&body)?;
@@ -80,6 +80,6 @@ fn check(task: &client::TaskView) -> Result<(), BenchError> {
     if task.exit_code().is_some_and(|code| code.0 == 0) {
         return Ok(());
     }
-    let reason = task.reason().unwrap_or("it has no exit code of 0");
+    let reason = task.reason().unwrap_or("its exit code is not 0");
     Err(BenchError::Unexpected(format!("task {} failed: {reason}", task.id())))
 }

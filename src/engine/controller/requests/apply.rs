@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Answer, Controller, Effect, Remains, Reply, Slot, Ticket, Timer};
-use crate::engine::controller::slack;
+use crate::engine::controller::batch_delay;
 use crate::protocol::reply;
 use crate::types::{AgentId, Now, RoundEnd, TaskId, TaskState};
 
@@ -12,21 +12,22 @@ impl Controller {
         self.unpark(id);
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
             if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
-                // The agent has never seen the answer to its last APPLY (HAZARDS row A5).
+                // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
                 let reply = Reply::Assigned(Box::new(record.clone()));
                 self.agents.tell_again(id);
                 return reply.into();
             }
-            log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
+            log::warn!("agent {id} asks for a task although it has {task}: it has lost track of it");
             let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
             let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
-            self.void(now, task, RoundEnd::Lost, remains);
+            self.void_round(now, task, RoundEnd::Lost, remains);
         }
         self.agents.set_slot(id, Slot::Free);
         self.agents.set_given(id, None);
         if let Some(task) = self.task_for(now, id) {
-            let slack = self.tasks.get(task).map(|record| slack::after_queuing(now.wall, record)).unwrap_or_default();
-            return self.assign(now, task, id, slack).into();
+            let batch_delay =
+                self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
+            return self.assign(now, task, id, batch_delay).into();
         }
         match wait {
             None => reply::no_task().into(),
@@ -38,7 +39,7 @@ impl Controller {
         }
     }
 
-    /// An agent with a free slot waits for its next task.
+    /// Parks an agent with a free slot until a task is there.
     pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
         match self.apply(now, ticket, id, Some(wait)) {
             Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
@@ -56,7 +57,7 @@ impl Controller {
         }
     }
 
-    /// The task that an agent gets that asks for one.
+    /// The task for an agent that asks for one.
     fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
         self.catch_up(now);
         self.tasks.release_due(now);

@@ -11,12 +11,12 @@ impl Controller {
         Reply::Done
     }
 
-    /// An agent is gone: its task waits again, and nothing is kept of it.
+    /// Handles the end of an agent: its task waits again, and its state is dropped.
     pub(in crate::engine::controller) fn leave(&mut self, now: Now, id: &AgentId) {
         log::info!("agent {id} has left");
         self.unpark(id);
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
-            self.void(now, task, RoundEnd::Returned, Remains::Gone);
+            self.void_round(now, task, RoundEnd::Returned, Remains::Gone);
         }
         self.forget_tools(now, id);
         self.agents.remove(id);

@@ -1,11 +1,11 @@
-//! AGENT/HEARTBEAT: what an agent does, and what it shall do.
+//! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
 
 use super::{Controller, Reply, Slot};
-use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
 use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
 
-/// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
-/// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
+/// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
+/// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
 const HANDOUT_SHARE: u32 = 10;
 
 impl Controller {
@@ -17,16 +17,16 @@ impl Controller {
         let beat = heartbeat.beat.map(|beat| beat.number);
         let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
         match (self.agents.slot_or_free(id), wanted) {
-            (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
+            (Slot::Free | Slot::Parked(..), Some((.., Directive::Drop))) => {
                 self.unpark(id);
                 self.agents.set_slot(id, Slot::Stray);
             }
-            // What a run that is over has left keeps it from taking another one.
+            // The remains of a finished run keep it from taking another one.
             (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
             (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
             _ => {}
         }
-        // An agent that does not park learns only from PUB that there is work; PUB may lose, so say it again.
+        // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
         if !heartbeat.busy && self.tasks.queue().len() > 0 {
             self.inform();
         }
@@ -40,8 +40,8 @@ impl Controller {
         })
     }
 
-    /// Whether an agent that says that its slot is free has no reason to ask for a task: it waits here for one, or has been
-    /// given one a moment ago. One that was given long before, and of which it does not speak, has been lost on its way.
+    /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
+    /// moment ago. A task that was given long before, and that the agent does not mention, was lost on its way.
     fn has_applied(&self, now: Now, id: &AgentId) -> bool {
         match self.agents.slot_or_free(id) {
             Slot::Parked(..) => true,
@@ -55,16 +55,16 @@ impl Controller {
         }
     }
 
-    /// What shall become of a run that an agent says it has.
-    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
+    /// The directive for a run that an agent reports.
+    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Directive {
         let current = self.tasks.get(task).filter(|record| record.round == round);
         let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
         match mine {
-            // To go on would be to begin anew: its lease is not renewed, and the task does not wait for longer than that.
-            Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
-            Some(record) if record.kill.is_some() => Wanted::Kill,
-            Some(_) => Wanted::Run,
-            None => Wanted::Drop,
+            // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
+            Some(_) if self.expiring.contains_key(&task) => Directive::Drop,
+            Some(record) if record.kill.is_some() => Directive::Kill,
+            Some(_) => Directive::Run,
+            None => Directive::Drop,
         }
     }
 }

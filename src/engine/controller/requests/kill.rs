@@ -1,4 +1,4 @@
-//! TASK/KILL: a client ends a task. What else ends one goes the same way.
+//! TASK/KILL: a client ends a task. Other causes end a task in the same way.
 
 use std::sync::Arc;
 
@@ -15,14 +15,15 @@ impl Controller {
         Reply::Done
     }
 
-    /// Ends everything below a task whose run is over (document, section 2.1). A loop, not a recursion: chains may be long.
+    /// Ends all descendants of a task whose run has ended (document, section 2.1). A loop instead of recursion, because
+    /// chains may be long.
     pub(in crate::engine::controller) fn end_children(&mut self, now: Now, task: TaskId) {
         for member in self.families.descendants(task) {
             self.kill_one(now, member, &KillCause::ParentEnded(task));
         }
     }
 
-    /// Ends a task and, if it has ended by that, everything below it.
+    /// Ends a task and, if that finishes it, all its descendants.
     pub(in crate::engine::controller) fn kill(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         self.kill_one(now, task, cause);
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Finished) {
@@ -30,13 +31,13 @@ impl Controller {
         }
     }
 
-    /// One that is ending or has ended stays as it is. What ends the task goes before what ends only its run.
+    /// A task that is ending or has ended stays as it is, except that a kill of the task overrides a kill of its run.
     fn kill_one(&mut self, now: Now, task: TaskId, cause: &KillCause) {
         let Some(record) = self.tasks.get(task) else { return };
         let known = |kill: &Kill| kill.cause.ends_the_task() || !cause.ends_the_task();
         let over = match record.phase() {
             Phase::Waiting | Phase::Dispatched | Phase::Preparing | Phase::Running => false,
-            // Nothing is left of the run to be ended, but there must not be another one.
+            // No process of the run is left to end, but another run must not follow.
             Phase::Ended => !cause.ends_the_task() || verdict::is_the_last_round(record),
             Phase::Finished => true,
         };
@@ -46,7 +47,7 @@ impl Controller {
         let (waits, round) = (record.phase() == Phase::Waiting, record.round);
         self.tasks.update(task, |record| record.kill = Some(Kill { at: now.wall, cause: cause.clone() }));
         if waits {
-            // There is nothing to end but the waiting.
+            // Only the waiting has to end.
             self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome: cause.outcome() });
             self.finished(now, task);
         } else {

@@ -1,4 +1,4 @@
-//! TASK/DETAILS: a page of the tasks that match, and how many there are in all.
+//! TASK/DETAILS: a page of the matching tasks, and their total number.
 
 use super::{Answer, Controller, Filter, Goal, Page, Ticket};
 use crate::types::Now;

@@ -1,4 +1,4 @@
-//! What clients ask and agents say: a file for each request, of the name that it has in `protocol/requests/`.
+//! The requests of clients and agents: a file for each, named as in `protocol/requests/`.
 
 mod agents;
 mod apply;
@@ -31,7 +31,7 @@ use crate::protocol::{Code, Refusal, words};
 use crate::types::{Now, TaskId, TaskRecord};
 
 impl Controller {
-    /// Takes a request of a client.
+    /// Handles a request of a client.
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         let answer = match request {
             Request::Submit(submit) => answer(self.submit(now, *submit)),
@@ -53,7 +53,7 @@ impl Controller {
         answer
     }
 
-    /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
+    /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
     pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
         let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
         let answer = match self.welcome(now, sender, replaces) {

@@ -1,13 +1,13 @@
-//! TASK/QUERY: what is known of a task, at once or when it has finished.
+//! TASK/QUERY: the record of a task, at once or when it has finished.
 
 use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
-/// Tasks of one given id that a query looks at without being a search.
+/// Tasks of one given id that a query looks at without becoming a search.
 const NAMESAKES_MAX: usize = 16;
 
 impl Controller {
-    /// An id leads there at once, and so does a given id that few tasks have; anything else is a search.
+    /// An id is found at once, and so is a given id that few tasks have; any other query is a search.
     pub(super) fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
@@ -50,14 +50,14 @@ impl Controller {
         }
     }
 
-    /// Answers those who wait for the end of a task.
+    /// Answers the queries that wait for the end of a task.
     pub(in crate::engine::controller) fn answer_waiters(&mut self, task: TaskId) {
         for ticket in self.waits.for_task(task) {
             self.answer_waiter(ticket);
         }
     }
 
-    /// Answers one of them with what is known at present.
+    /// Answers one of them with the present state.
     pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
         let Some((task, matches)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));

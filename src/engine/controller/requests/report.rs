@@ -1,4 +1,4 @@
-//! TASK/INTERNAL/REPORT: how a run stands, and the end of a task.
+//! TASK/INTERNAL/REPORT: the phase of a run, and the end of a task.
 
 use std::sync::Arc;
 
@@ -35,7 +35,7 @@ impl Controller {
         }
     }
 
-    /// Fencing: only the agent of the present round is heard (promise 3), and no phase goes back.
+    /// Fencing: only reports of the present round's agent are accepted (promise 3), and no phase goes back.
     fn check_report(&self, sender: &Sender, report: &Report) -> Result<(), Refusal> {
         let Some(record) = self.tasks.get(report.task) else {
             return Err(Refusal::no_such_task(report.task));
@@ -43,7 +43,7 @@ impl Controller {
         let not_allowed = |message: String| Err(Refusal::new(Code::NotAllowed, message));
         let task = record.id;
         if let Some(round) = report.round.filter(|round| *round != record.round) {
-            return not_allowed(format!("round {round} of task {task} is over; the present one is {}", record.round));
+            return not_allowed(format!("round {round} of task {task} has ended; the present one is {}", record.round));
         }
         match record.assignment() {
             Some(run) if run.is_with(&sender.agent, sender.session) => {}
@@ -61,8 +61,8 @@ impl Controller {
         Ok(())
     }
 
-    /// Goes through every phase up to the reported one, so that each of them is pushed; but for a PREPARING or RUNNING that a
-    /// former controller may have pushed before a later phase.
+    /// Goes through every phase up to the reported one, so that each of them is pushed. It skips a PREPARING or RUNNING
+    /// that an earlier controller may have pushed before a later phase.
     fn advance(&mut self, now: Now, report: Report) {
         let Report { task, phase, times, ran, mut result, .. } = report;
         let before = self.tasks.get(task).map(TaskRecord::phase);
@@ -97,7 +97,7 @@ impl Controller {
                 TaskState::Ended { result: known, .. } => {
                     let result = result.take().map(Arc::new).or_else(|| known.clone());
                     let Some(result) = result else { unreachable!("task {task} finishes without a result") };
-                    // The task may wait for its next round by now.
+                    // The task may already wait for its next round.
                     return self.finish(now, task, times.up_to(Phase::Finished, now.wall), result);
                 }
                 TaskState::Waiting { .. } | TaskState::Finished { .. } => {
@@ -107,7 +107,7 @@ impl Controller {
         }
     }
 
-    /// The agent knows more of the end of a run than it did when it first told it, such as a process that it may not end.
+    /// The agent has learned more about the end of a run since its first report, such as a process that it may not end.
     fn amend(&mut self, task: TaskId, result: Option<RunResult>) {
         let known = self.tasks.get(task).and_then(TaskRecord::result);
         let Some(result) = result.filter(|result| known.is_none_or(|known| **known != *result)) else { return };
@@ -118,7 +118,7 @@ impl Controller {
         });
     }
 
-    /// The run of a task is over and its result is known.
+    /// The run of a task has ended, and its result is known.
     pub(in crate::engine::controller) fn finish(
         &mut self,
         now: Now,
@@ -139,16 +139,16 @@ impl Controller {
         }
     }
 
-    /// What follows from the end of a task, whichever way it came.
+    /// Consequences of the end of a task, for all ways of ending.
     pub(in crate::engine::controller) fn finished(&mut self, now: Now, task: TaskId) {
         self.timers.clear(&Timer::RunTime(task));
         self.forget_lease(task);
         self.answer_waiters(task);
         self.expect_acknowledgement(now, task);
-        self.keep(now, task, now.wall);
+        self.keep_family(now, task, now.wall);
     }
 
-    /// An agent that reports FINISHED has a free slot, also when nobody wanted the report; unless it has another run by now.
+    /// An agent that reports FINISHED has a free slot, even if the report is refused, unless it has another run already.
     fn slot_is_free(&mut self, sender: &Sender, task: TaskId, accepted: bool) -> bool {
         match self.agents.slot_or_free(&sender.agent) {
             Slot::Busy(present) if present != task || !accepted => return false,
@@ -160,14 +160,14 @@ impl Controller {
     }
 }
 
-/// The processes that an ended run has left behind, as its agent tells them; it asks for no other task meanwhile.
+/// The remains of a finished run, if its agent reports them and does not ask for another task.
 fn left(report: &Report) -> Option<String> {
     let is_over = report.phase == Phase::Finished && report.wait.is_none() && report.times.run.is_some();
     let error = &report.result.as_ref().filter(|_| is_over)?.error;
     (!error.is_empty()).then(|| error.clone())
 }
 
-/// Whether an agent has ended a run because of its lease. What the run was ended with is no result of the tool.
+/// Whether an agent has ended a run because of its lease. The exit of such a run is not a result of the tool.
 fn gave_up(report: &Report) -> bool {
     report.phase == Phase::Finished
         && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)

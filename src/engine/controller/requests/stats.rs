@@ -1,4 +1,4 @@
-//! TASK/STATISTIC and AGENT/QUERY: how many tasks and agents there are.
+//! TASK/STATISTIC and AGENT/QUERY: the numbers of tasks and agents.
 
 use super::{Controller, Reply};
 use crate::protocol::requests::stats::TaskCounts;

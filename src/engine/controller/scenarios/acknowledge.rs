@@ -1,4 +1,4 @@
-//! Stories of receivers that confirm the end of a task, and of those that do not.
+//! Scenarios of receivers that confirm the end of a task, and of receivers that do not.
 #![cfg(test)]
 
 use super::*;
@@ -74,7 +74,7 @@ fn only_the_push_of_the_end_is_confirmed_and_only_by_its_receiver() {
     world.pass(seconds(1.0));
     world.confirm(task, seq, ADDRESS);
     assert_eq!(world.record(task).acknowledgement, Acknowledgement::Received(at), "twice is harmless");
-    // An unknown task, one that runs, one that did not ask.
+    // An unknown task, a running task, and one that did not ask for a confirmation.
     let running = world.submitted(&acknowledged());
     world.runs("a", running, Round(0));
     world.confirm(running, world.pushes.last().unwrap().pushes, ADDRESS);
@@ -139,7 +139,7 @@ fn a_clock_that_jumps_gives_up_no_receiver() {
     }
 }
 
-/// What a retry comes to is another end, and is confirmed anew.
+/// A retry leads to another end, which is confirmed separately.
 #[test]
 fn a_retry_is_confirmed_anew() {
     let mut world = World::new();
@@ -167,7 +167,7 @@ fn a_task_that_is_killed_while_it_waits_is_confirmed_too() {
     assert_eq!(world.pushed_again.len(), 1);
 }
 
-/// A promise to push outlives the time for which finished tasks are kept.
+/// A promise to push outlives the retention of finished tasks.
 #[test]
 fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
     let mut world = World::with(|settings| settings.keep = Duration::ZERO);
@@ -182,7 +182,7 @@ fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
     assert!(world.stored.is_empty());
 }
 
-/// The number that is confirmed late was that of PREPARING, in the life of another controller.
+/// The late confirmation carries the number of a PREPARING from another life of the controller.
 #[test]
 fn a_late_confirmation_of_an_earlier_push_confirms_no_end() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Stories of moments: not before, and not after; over restarts and jumps of the wall clock.
+//! Scenarios of earliest starts and latest ends, across restarts and jumps of the wall clock.
 #![cfg(test)]
 
 use super::*;
@@ -49,7 +49,7 @@ fn a_task_expires_while_it_waits() {
     world.pass(seconds(0.001));
     for task in [task, held, later, gated] {
         assert_eq!(world.outcome(task), Outcome::Expired);
-        assert!(world.why(task).contains("the time for its whole life was over"), "{}", world.why(task));
+        assert!(world.why(task).contains("the task had reached its end-before time"), "{}", world.why(task));
     }
     assert_eq!(world.apply("a"), None);
 }
@@ -66,13 +66,13 @@ fn a_task_expires_in_every_phase_of_its_run() {
         }
         world.pass(seconds(5.0));
         assert_eq!(world.published.last(), Some(&Published::Kill(task, Round(0))), "{phase:?}");
-        assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+        assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
         world.ends("a", task, Round(0), result(-15));
         assert_eq!(world.outcome(task), Outcome::Expired, "{phase:?}");
     }
 }
 
-/// A success that was known in time stays one.
+/// A success that was known in time stays a success.
 #[test]
 fn a_run_that_ended_in_time_is_no_expiry() {
     let mut world = World::new();
@@ -100,10 +100,10 @@ fn the_end_of_a_life_holds_over_a_restart() {
     assert_eq!((world.phase(waits), world.record(runs).kill), (Phase::Waiting, None));
     world.pass(seconds(0.1));
     assert_eq!(world.outcome(waits), Outcome::Expired);
-    assert_eq!(world.beat("a", Some((runs, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((runs, Round(0)))), Some(Directive::Kill));
 }
 
-/// The controller was not there when the time was over.
+/// The controller was not running when the time passed.
 #[test]
 fn a_life_that_ended_while_no_controller_ran_ends_at_once() {
     let mut world = World::new();
@@ -132,7 +132,7 @@ fn moments_follow_a_clock_that_jumps() {
     assert_eq!(world.outcome(end), Outcome::Expired);
 }
 
-/// HAZARDS row D7: what has no end does not end by a jump, and who waits for a moment waits for that one.
+/// HAZARDS row D7: a task without an end does not end by a jump, and a task that waits for a moment keeps waiting for it.
 #[test]
 fn a_jump_is_no_mass_expiry() {
     for jump in [-86_400, 86_400] {
@@ -159,10 +159,10 @@ fn a_time_that_is_over_is_refused() {
     assert_eq!(refused(&world.submit(&both)), Code::BadField);
     let past = Fields::new().with(words::START_AFTER, world.moment(-5.0));
     let task = world.submitted(&past);
-    assert_eq!(world.apply("a"), Some((task, Round(0))), "not before a moment that is over is at once");
+    assert_eq!(world.apply("a"), Some((task, Round(0))), "a past start time means at once");
 }
 
-/// The family of a task that expires goes down with it.
+/// The family of an expiring task ends with it.
 #[test]
 fn the_children_of_a_task_that_expires_end_too() {
     let mut world = World::new();
@@ -200,7 +200,7 @@ fn nothing_starts_after_its_end_wherever_the_clock_has_jumped() {
     assert_eq!(world.outcome(task), Outcome::Expired);
 }
 
-/// Its run has ended in time, but there is no time for another one.
+/// The run has ended in time, but too late for another one.
 #[test]
 fn a_task_whose_time_is_over_while_its_agent_cleans_up_has_no_next_round() {
     let mut world = World::new();

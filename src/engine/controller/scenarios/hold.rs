@@ -1,4 +1,4 @@
-//! Stories of tasks that are held and released.
+//! Scenarios of tasks that are held and released.
 #![cfg(test)]
 
 use super::*;
@@ -31,7 +31,7 @@ fn a_held_task_keeps_its_place() {
     assert_eq!(world.apply("a2"), Some((second, Round(0))));
 }
 
-/// It does not shorten what the task waits for anyway.
+/// It does not shorten any other wait of the task.
 #[test]
 fn a_released_task_waits_for_its_time_and_its_gate() {
     let mut world = World::new();
@@ -50,7 +50,7 @@ fn a_released_task_waits_for_its_time_and_its_gate() {
     assert_eq!(world.apply("a"), Some((later, Round(0))));
 }
 
-/// One that runs goes on; its next round is held.
+/// A running task continues; its next round is held.
 #[test]
 fn a_task_is_held_in_each_phase() {
     for phase in [Phase::Dispatched, Phase::Preparing, Phase::Running, Phase::Ended] {
@@ -92,7 +92,7 @@ fn a_held_task_can_be_killed_and_ends_with_its_father() {
     assert_eq!((world.outcome(child), world.outcome(other)), (Outcome::Killed, Outcome::Killed));
 }
 
-/// A dispatch that met nobody comes back into the state in which it was held.
+/// A dispatch without a peer returns the task to the state in which it was held.
 #[test]
 fn a_held_task_that_was_not_delivered_waits() {
     let mut world = World::new();

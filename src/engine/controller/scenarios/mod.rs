@@ -1,4 +1,4 @@
-//! Stories of the controller, each on virtual time and with every invariant checked after every step.
+//! Scenarios of the controller, on virtual time, with every invariant checked after every step.
 #![cfg(test)]
 
 mod acknowledge;
@@ -35,7 +35,7 @@ use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::requests::drain::AGENT_DRAIN;
 use crate::protocol::requests::explain::TASK_EXPLAIN;
 use crate::protocol::requests::gate::{GATE_QUERY, GATE_SET};
-use crate::protocol::requests::heartbeat::{Heard, Heartbeat, Wanted};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
 use crate::protocol::requests::hold::{TASK_HOLD, TASK_RELEASE};
 use crate::protocol::requests::list::TASK_DETAILS;
 use crate::protocol::requests::query::TASK_QUERY;
@@ -53,7 +53,7 @@ use crate::types::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
-/// What an agent needs to end a run.
+/// Time that an agent needs to end a run.
 const BUDGET: Duration = Duration::from_millis(4500);
 const START: u64 = 1_480_000_000_000_000;
 
@@ -66,14 +66,14 @@ struct World {
     /// The ends of tasks that were pushed again.
     pushed_again: Vec<TaskRecord>,
     published: Vec<Published>,
-    /// What a disk would hold.
+    /// The contents of the disk.
     stored: BTreeMap<TaskId, TaskRecord>,
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
     settings: Settings,
-    /// Records, promises, views and what claims nothing, in the order in which they came.
+    /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
-    /// Whether the controller always dies before it has stored that a run is prepared or has begun.
+    /// Whether the controller always dies before it has stored that a run is being prepared or has begun.
     loses_progress: bool,
 }
 
@@ -156,7 +156,7 @@ impl World {
         self.controller.sanity_check();
     }
 
-    /// The controller dies and starts again from what was stored.
+    /// The controller dies and starts again from the stored records.
     fn restart(&mut self) {
         let stored = Stored {
             tasks: self.stored.values().cloned().collect(),
@@ -182,7 +182,7 @@ impl World {
         self.ticket_of(0)
     }
 
-    /// Of another connection than the one by which everybody else speaks.
+    /// A ticket of another connection than the default one.
     fn ticket_of(&mut self, connection: u64) -> Ticket {
         self.tickets += 1;
         Ticket { connection: ConnectionId { door: 0, number: connection }, number: self.tickets }
@@ -253,7 +253,7 @@ impl World {
         self.pass(Duration::ZERO);
     }
 
-    /// A moment so many seconds from here, as it is written on the wire.
+    /// The moment so many seconds from here, as on the wire.
     fn moment(&self, seconds: f64) -> f64 {
         self.now.wall.unix_seconds() + seconds
     }
@@ -341,14 +341,14 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result(exit_code)), None);
     }
 
-    /// An agent says what it has.
+    /// An agent reports its tags.
     fn tagged(&mut self, agent: &str, tags: &str) {
         let tags = Labels::parse(tags).unwrap();
         let heartbeat = Heartbeat { tags, ..Heartbeat::default() };
         let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
     }
 
-    /// Lets time pass while these agents are heard, each with what it runs.
+    /// Lets time pass while these agents stay in contact, each with its run.
     fn pass_with(&mut self, duration: Duration, agents: &[(&str, Option<(TaskId, Round)>)]) {
         let mut left = duration;
         while !left.is_zero() {
@@ -361,7 +361,7 @@ impl World {
         }
     }
 
-    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
+    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Directive> {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted.map(|(.., wanted)| wanted),
@@ -369,8 +369,8 @@ impl World {
         }
     }
 
-    /// What a simple agent is told, which says that it is busy and not with what.
-    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
+    /// The answer to a simple agent that reports being busy without naming its task.
+    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Directive)> {
         let heartbeat = Heartbeat { busy: true, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
             Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted,
@@ -378,7 +378,7 @@ impl World {
         }
     }
 
-    /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
+    /// Whether an agent with a free slot is told in answer to a heartbeat that it need not ask for a task.
     fn is_parked(&mut self, agent: &str) -> bool {
         let heartbeat = Heartbeat::default();
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
@@ -431,7 +431,7 @@ fn result(exit_code: i32) -> RunResult {
     RunResult { report_tail: "report".to_owned(), ..RunResult::of(ExitCode(exit_code), String::new()) }
 }
 
-/// What the wire shows of a reply.
+/// The fields of a reply on the wire.
 fn fields_of(kind: Kind, reply: &Reply) -> Fields {
     let bytes = reply::encode(kind.word, reply, PageBytes(1 << 20));
     json::parse(&bytes, &json::FieldLimits::TRUSTED).unwrap()

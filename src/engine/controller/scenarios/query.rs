@@ -1,4 +1,4 @@
-//! Stories of questions: what is found, and how it is shown.
+//! Scenarios of queries: what they find, and how it is shown.
 #![cfg(test)]
 
 use super::*;
@@ -13,7 +13,7 @@ fn what_the_service_sets_itself_is_not_believed() {
     assert_eq!(*world.record(task).submitted, format!("\"{}\":\"t\"", words::OPERATION));
 }
 
-/// A client that is newer than its controller, or mistypes, hears of what is not obeyed.
+/// A client that is newer than its controller, or that mistypes, is told about a field without an effect.
 #[test]
 fn a_field_that_the_controller_does_not_know_is_named_in_the_answer() {
     let mut world = World::new();
@@ -125,7 +125,7 @@ fn details_come_by_pages_newest_first() {
     assert_eq!(page(0, Some(0)), (vec![], 15));
 }
 
-/// Whatever shows how tasks stand waits for the store, on whichever way it leaves.
+/// Every answer that shows the state of tasks waits for the store, on whichever way it leaves.
 #[test]
 fn an_answer_that_shows_tasks_is_a_view() {
     let mut world = World::new();
@@ -147,7 +147,7 @@ fn an_answer_that_shows_tasks_is_a_view() {
     assert!(Claim::View.waits(false) && !Claim::View.waits(true), "but not for a store that is in trouble");
     world.kill(task);
     let end = world.ask(Request::Query(id, None));
-    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "somebody has waited for the end");
+    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "a client has waited for the end");
 }
 
 /// Document, section 2.6: a client that knows nothing of pages expects all tasks.
@@ -173,7 +173,7 @@ fn a_page_that_is_cut_says_so() {
     assert!(warning(Fields::new().with(words::LIMIT, 14u32)).1.is_some());
 }
 
-/// Document, section 2.3: what has finished has an exit code and a log, also where nothing ran.
+/// Document, section 2.3: a finished task has an exit code and a log, even if nothing ran.
 #[test]
 fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Stories of rounds: three budgets, the pause between two rounds, and runs that ask to be run again later.
+//! Scenarios of rounds: three budgets, the pause between two rounds, and runs that ask to be run again later.
 #![cfg(test)]
 
 use super::*;
@@ -50,7 +50,7 @@ fn a_failure_that_is_followed_by_a_success_is_a_success() {
     assert_eq!(text(&told, "0:__REPORT_LOG__"), "report");
 }
 
-/// What one budget has room for does not spend another one.
+/// An event that one budget covers does not draw on another one.
 #[test]
 fn the_three_budgets_are_separate() {
     let mut world = World::new();
@@ -83,7 +83,7 @@ fn output_on_stderr_is_a_failure_if_the_task_says_so() {
     assert!(text(&world.told(TASK_QUERY, strict), words::REASON).contains("stderr"));
 }
 
-/// The pause doubles from the first one on, whatever ended the rounds; a quarter is added by chance at the most.
+/// The pause doubles from the first one on, whatever ended the rounds; at most a quarter is added at random.
 #[test]
 fn the_pause_before_the_next_round_doubles_up_to_a_cap() {
     let mut world = World::new();
@@ -102,7 +102,7 @@ fn the_pause_before_the_next_round_doubles_up_to_a_cap() {
     }
 }
 
-/// Tasks that failed together do not come back together.
+/// Tasks that failed together do not return together.
 #[test]
 fn pauses_differ() {
     let mut world = World::new();
@@ -128,7 +128,7 @@ fn the_next_round_keeps_its_place_in_the_queue() {
     assert_eq!(world.apply("b"), Some((second, Round(0))));
 }
 
-/// Exit 75 spends no budget, and waits as long as run.sh asked for.
+/// Exit 75 draws on no budget, and the task waits as long as run.sh asked for.
 #[test]
 fn a_run_that_defers_comes_back_when_it_said() {
     let mut world = World::new();
@@ -144,7 +144,7 @@ fn a_run_that_defers_comes_back_when_it_said() {
     assert_eq!(world.apply("a"), None);
     world.pass(seconds(0.001));
     world.runs("a", task, Round(1));
-    // Without a word it is DEFER_DELAY, ten seconds here.
+    // Without a request it is DEFER_DELAY, ten seconds here.
     world.ends("a", task, Round(1), result(75));
     world.pass_with(seconds(9.999), &[("a", None)]);
     assert_eq!(world.apply("a"), None);
@@ -153,7 +153,7 @@ fn a_run_that_defers_comes_back_when_it_said() {
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// The rules of this world allow two.
+/// The settings of this world allow two.
 #[test]
 fn one_defer_too_many_is_a_failure() {
     let mut world = World::new();
@@ -269,7 +269,7 @@ fn no_budget_is_overspent_by_an_agent_that_is_lost_while_it_ends_a_run() {
     assert_eq!(world.apply("c"), None);
 }
 
-/// What is lost after the end of a run is not the run.
+/// A loss after the end of a run is not a loss of the run.
 #[test]
 fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     let mut world = World::new();
@@ -283,7 +283,7 @@ fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     assert_eq!((record.phase(), record.counts.fails, record.counts.losses), (Phase::Waiting, 1, 0));
 }
 
-/// Who was told that the task is killed does not want another round of it, although there was nothing left to be ended.
+/// A client that was told of the kill does not want another round, even though no process was left to end.
 #[test]
 fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
     for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {

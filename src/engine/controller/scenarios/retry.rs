@@ -1,4 +1,4 @@
-//! Stories of tasks that are retried.
+//! Scenarios of tasks that are retried.
 #![cfg(test)]
 
 use super::*;
@@ -16,7 +16,7 @@ fn only_what_has_finished_can_be_retried() {
     }
 }
 
-/// Its budgets are new, and what it achieved before is kept.
+/// Its budgets are fresh, and its earlier results are kept.
 #[test]
 fn a_task_is_retried_with_new_budgets() {
     let mut world = World::new();
@@ -83,7 +83,7 @@ fn a_child_whose_father_has_ended_cannot_be_retried() {
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
-/// A family is kept from its last end on, also when that end comes again.
+/// A family is kept from its last end on, also when that end is repeated.
 #[test]
 fn a_retried_task_is_kept_from_its_new_end_on() {
     let mut world = World::new();
@@ -93,7 +93,7 @@ fn a_retried_task_is_kept_from_its_new_end_on() {
     world.report("a", father, Round(0), Phase::Finished);
     world.pass(seconds(3000.0));
     world.do_to(TASK_RETRY, father);
-    // TASK_KEEP_HOURS is one hour here; a task that lives is never forgotten.
+    // TASK_KEEP_HOURS is one hour here; an unfinished task is never forgotten.
     world.pass(seconds(3000.0));
     assert_eq!((world.phase(father), world.phase(child)), (Phase::Waiting, Phase::Finished));
     world.restart();
@@ -105,7 +105,7 @@ fn a_retried_task_is_kept_from_its_new_end_on() {
     assert!(world.stored.is_empty());
 }
 
-/// What is kept is counted once, however often a task was retried.
+/// A retained task is counted once, however often it was retried.
 #[test]
 fn retries_do_not_fill_the_room_for_results() {
     let mut world = World::with(|settings| settings.keep_bytes_max = 100_000);
@@ -119,7 +119,7 @@ fn retries_do_not_fill_the_room_for_results() {
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// Whoever waits for the end of a task waits for the next one.
+/// A client that waits for the end of a task waits for the next end.
 #[test]
 fn a_retried_task_can_be_awaited_again() {
     let mut world = World::new();
@@ -144,7 +144,7 @@ fn a_retry_of_a_task_with_a_start_and_an_end() {
     world.pass(seconds(10.0));
     world.runs("a", task, Round(1));
     world.pass_with(seconds(10.0), &[("a", Some((task, Round(1))))]);
-    assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(1)))), Some(Directive::Kill));
 }
 
 /// A father that is being ended gets no more children, new or old.
@@ -159,7 +159,7 @@ fn a_child_whose_father_is_ending_cannot_be_retried() {
     assert_eq!(refused(&world.do_to(TASK_RETRY, child)), Code::NotAllowed);
 }
 
-/// A limit is a limit, also for what comes back.
+/// The limit also applies to a task that comes back.
 #[test]
 fn a_retry_counts_among_those_that_wait() {
     let mut world = World::with(|settings| settings.waiting_max = 2);

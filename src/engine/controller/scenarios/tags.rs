@@ -1,4 +1,4 @@
-//! Stories of agents that have something, and of tasks that require it.
+//! Scenarios of agents with tags, and of tasks that require them.
 #![cfg(test)]
 
 use super::*;
@@ -30,7 +30,7 @@ fn a_task_goes_only_where_its_tags_are() {
     assert_eq!(world.apply("d"), Some((task, Round(0))));
 }
 
-/// Special agents stay free for the tasks that need them.
+/// Specialised agents stay free for the tasks that need them.
 #[test]
 fn the_least_special_agent_takes_a_task() {
     let mut world = World::new();
@@ -42,7 +42,7 @@ fn the_least_special_agent_takes_a_task() {
     assert_eq!(assigned(&mut world), expected);
 }
 
-/// A task that nobody here can take holds up nobody.
+/// A task that no present agent can take does not hold up others.
 #[test]
 fn a_task_without_an_agent_holds_up_nobody() {
     let mut world = World::new();
@@ -114,7 +114,7 @@ fn an_agent_that_is_parked_can_be_drained() {
     let _ = a;
 }
 
-/// A drained one that can hear is no obstacle to those who come after it.
+/// A drained agent that is in contact does not keep later agents from the task.
 #[test]
 fn a_task_whose_only_agents_are_drained_says_so() {
     let mut world = World::new();

@@ -162,7 +162,7 @@ impl Runner {
                 CommandError::Unpassable(_) => {
                     StartFailure::Task("cannot run the program: its input holds a NUL byte".to_owned())
                 }
-                CommandError::Start { error: Errno::TOOBIG, .. } => StartFailure::Task(sentence),
+                CommandError::Start { source: Errno::TOOBIG, .. } => StartFailure::Task(sentence),
                 _ => StartFailure::Worker(sentence),
             }
         })

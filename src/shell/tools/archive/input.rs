@@ -1,8 +1,7 @@
 //! From the bytes on disk to the bytes of the tar, with every limit on amount and time in between.
 //!
-//! Two readers do the guarding: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
-//! without output is stopped too, and [`Meter`] above it, which counts what really came out and not what a header
-//! claims.
+//! Two readers enforce the limits: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
+//! without output is stopped too, and [`Meter`] above it, which counts the actual output and not the claim of a header.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
@@ -18,7 +17,7 @@ use super::{ArchiveError, Limits, Packing};
 use crate::shell::clock;
 use crate::types::Mono;
 
-/// What is read, unpacked and written in one go, so also how often the flag and the clock are looked at.
+/// Bytes that are read, unpacked and written at once, and thus the interval of checks of the flag and the clock.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The caller's flag and the deadline.
@@ -45,7 +44,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The bytes of the file as it was when it was opened: never more than its size then, read without moving its cursor.
+/// The bytes of the file as it was when opened: never more than its size then, read without moving its cursor.
 pub(in crate::shell::tools) struct Packed<'a> {
     file: &'a File,
     size: u64,
@@ -60,7 +59,7 @@ impl<'a> Packed<'a> {
         limits: &Limits,
         watch: Watch<'a>,
     ) -> Result<Self, ArchiveError> {
-        let metadata = file.metadata().map_err(|cause| ArchiveError::Read { cause })?;
+        let metadata = file.metadata().map_err(|source| ArchiveError::Read { source })?;
         if !metadata.is_file() {
             return Err(ArchiveError::NotFile);
         }
@@ -71,13 +70,13 @@ impl<'a> Packed<'a> {
         Ok(Self { file, size, at: 0, hasher: DefaultHasher::new(), watch })
     }
 
-    /// A number that differs, but for one chance in 2^64, when the bytes read so far differ. Only comparable between
-    /// readers that are read with the same chunk size, and between programs built with the same standard library.
+    /// The hash of the bytes read up to now. Different bytes have different hashes, except for one chance in 2^64. Only comparable between
+    /// readers with the same chunk size, and between programs built with the same standard library.
     pub(in crate::shell::tools) fn digest(&self) -> u64 {
         self.hasher.finish()
     }
 
-    /// Reads all of it and returns the digest that unpacking it would return.
+    /// Reads all bytes and returns the digest that unpacking would return.
     pub(in crate::shell::tools) fn digest_all(mut self) -> Result<u64, ArchiveError> {
         let mut chunk = vec![0; CHUNK_BYTES];
         while self.read(&mut chunk)? > 0 {}
@@ -91,13 +90,13 @@ impl Read for Packed<'_> {
         let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
         let mut filled = 0;
-        // Filled as far as possible, so that the hasher is fed the same pieces each time.
+        // Filled as far as possible, so that the hasher gets the same pieces each time.
         while filled < wanted {
             match self.file.read_at(&mut buffer[filled..wanted], self.at + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(ArchiveError::Read { cause }.into()),
+                Err(source) => return Err(ArchiveError::Read { source }.into()),
             }
         }
         self.hasher.write(&buffer[..filled]);
@@ -227,7 +226,7 @@ impl<'a> Input<'a> {
         Ok(Self { reader: BufReader::with_capacity(CHUNK_BYTES, meter), offset: 0 })
     }
 
-    /// Bytes handed out so far.
+    /// Number of bytes handed out.
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
@@ -236,7 +235,7 @@ impl<'a> Input<'a> {
         self.reader.get_ref().watch.check()
     }
 
-    /// Bytes that the decompressor may still give.
+    /// Bytes that the decompressor may still return.
     pub(super) fn left(&self) -> u64 {
         self.reader.get_ref().budget.limits.unpacked_bytes.saturating_sub(self.offset)
     }
@@ -247,7 +246,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Hands exactly `bytes` bytes to `take`, in chunks.
+    /// Passes exactly `bytes` bytes to `take`, in chunks.
     pub(super) fn each_chunk(
         &mut self,
         mut bytes: u64,
@@ -267,7 +266,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Reads to the end of the file, where only zeros may come, and returns the digest of the packed bytes.
+    /// Reads to the end of the file, where only zeros may follow, and returns the digest of the packed bytes.
     pub(super) fn finish(mut self) -> Result<u64, ArchiveError> {
         loop {
             let chunk = self.reader.fill_buf()?;
@@ -282,7 +281,7 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// What the decompressor gave so far, including what nobody took yet.
+    /// Number of bytes that the decompressor has returned, including unread ones.
     #[cfg(test)]
     pub(super) fn decompressed(&self) -> u64 {
         self.reader.get_ref().budget.unpacked

@@ -1,4 +1,5 @@
-//! What an archive says its tool consists of, without unpacking it: what an unpacked tool is compared with before it is run.
+//! The contents of a tool according to its archive, without unpacking it: an unpacked tool is compared with this before it
+//! is run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -32,13 +33,13 @@ impl Inventory {
     }
 }
 
-/// An inventory that is being made, member by member. It judges no archive: that is [`super::stage`]'s concern. What it cannot
-/// understand, no unpacked tool is equal to.
+/// An inventory under construction, member by member. Validating the archive is [`super::stage`]'s concern. An archive that
+/// it cannot interpret matches no unpacked tool.
 pub(super) struct Stocktaking<'a> {
     tool: &'a ToolName,
     limits: &'a Limits,
     parts: BTreeMap<Vec<u8>, Part>,
-    /// Whether an entry is not in a folder named as the tool.
+    /// Whether an entry is not in a folder with the name of the tool.
     beside: bool,
     links: Vec<(InnerPath, Vec<u8>)>,
 }
@@ -48,7 +49,7 @@ impl<'a> Stocktaking<'a> {
         Self { tool, limits, parts: BTreeMap::new(), beside: false, links: Vec::new() }
     }
 
-    /// Notes a member. `seal` is that of its content, if it has one.
+    /// Adds a member. `seal` is that of its content, if it has one.
     pub(super) fn add(&mut self, member: &Member, seal: Seal) -> Result<(), ArchiveError> {
         let path = &member.path;
         if path.is_root() {
@@ -72,11 +73,7 @@ impl<'a> Stocktaking<'a> {
             Kind::HardLink { target } => match self.parts.get(target.as_bytes()) {
                 Some(part @ Part::File { .. }) => part.clone(),
                 _ => {
-                    return Err(ArchiveError::link(
-                        bytes,
-                        target.as_bytes(),
-                        "does not name a file that came before it",
-                    ));
+                    return Err(ArchiveError::link(bytes, target.as_bytes(), "does not name an earlier file"));
                 }
             },
         };

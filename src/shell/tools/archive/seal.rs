@@ -1,14 +1,14 @@
-//! What stands for the content of a file, so that two contents can be compared without keeping either.
+//! A digest of the content of a file, so that two contents can be compared without storing either.
 
 use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
 use std::sync::LazyLock;
 
-/// Stands for the content of a file, in this process only. It is keyed with a number that no other process knows: a tool, which
-/// may write what it likes, cannot look for another content with the same seal.
+/// A digest of the content of a file, for this process only. It is keyed with a number that no other process knows: a tool,
+/// which may write any content, cannot search for another content with the same seal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shell::tools) struct Seal(u64);
 
-/// Computes a [`Seal`]; how the content is cut into pieces does not matter.
+/// Computes a [`Seal`]; the division of the content into pieces does not matter.
 pub(in crate::shell::tools) struct Sealer(DefaultHasher);
 
 impl Sealer {

@@ -1,9 +1,8 @@
-//! The folder that an archive is unpacked into, hidden until it is whole.
+//! The folder that an archive is unpacked into, hidden until it is complete.
 //!
-//! While members arrive, the folder holds real folders and regular files only, made by this process: symbolic links are
-//! kept in memory and made last. So no path can lead through a link, whatever order the archive has. Every step is
-//! taken from an open folder with `O_NOFOLLOW` all the same. Nothing is ever chmodded by name, overwritten or removed
-//! for an entry.
+//! While members arrive, the folder contains only real folders and regular files, made by this process: symbolic links are
+//! kept in memory and made last. So no path can lead through a link, whatever the order of the archive. Every step still
+//! starts at an open folder with `O_NOFOLLOW`. No file is ever chmodded by name, overwritten or removed for an entry.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -20,7 +19,7 @@ use super::{ArchiveError, Layout, Limits, Unpacked};
 use crate::shell::removal;
 use crate::shell::tools::RUN_SCRIPT;
 
-/// A tool's name never begins with a dot, so this never meets one.
+/// A tool's name never begins with a dot, so this name cannot collide with one.
 const STAGE_NAME: &str = ".unpacking";
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -32,10 +31,10 @@ pub(super) struct Stage<'a> {
     root: OwnedFd,
     layout: Layout<'a>,
     limits: &'a Limits,
-    /// The folder of the last entry: most often that of the next one too.
+    /// The folder of the last entry: usually that of the next one, too.
     recent: Option<(Vec<u8>, OwnedFd)>,
     symlinks: Vec<(InnerPath, Vec<u8>)>,
-    /// The first entry that is not in a folder named as the tool.
+    /// The first entry that is not in a folder with the name of the tool.
     beside: Option<InnerPath>,
     made: Unpacked,
 }
@@ -47,8 +46,8 @@ impl<'a> Stage<'a> {
             return Err(path_error(&target, Errno::EXIST));
         }
         let dir = into.join(STAGE_NAME);
-        fs::create_dir(&dir).map_err(|cause| path_error(&dir, cause))?;
-        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|cause| path_error(&dir, cause))?;
+        fs::create_dir(&dir).map_err(|source| path_error(&dir, source))?;
+        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|source| path_error(&dir, source))?;
         Ok(Self {
             into,
             dir,
@@ -62,7 +61,7 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Makes one member, taking its content from `members`.
+    /// Makes one member, reading its content from `members`.
     pub(super) fn add(&mut self, member: &Member, members: &mut dyn Content) -> Result<(), ArchiveError> {
         let Member { path, kind, mode } = member;
         if path.is_root() {
@@ -78,7 +77,7 @@ impl<'a> Stage<'a> {
             Kind::HardLink { target } => self.add_hard_link(path, target),
             Kind::Symlink { target } => {
                 self.count()?;
-                // The layout is not known yet, so this is the looser of two checks; it bounds what is kept in memory.
+                // The layout is not known yet, so this is the weaker of two checks; it bounds the memory for links.
                 check_symlink(path.as_bytes(), target, path.depth() - 1, self.limits)?;
                 self.symlinks.push((path.clone(), target.clone()));
                 Ok(())
@@ -113,7 +112,7 @@ impl<'a> Stage<'a> {
         let folder = self.folder(parent)?;
         match mkdirat(folder, name, Mode::from_raw_mode(mode | 0o700)) {
             Ok(()) => self.count(),
-            // A folder that is named twice is one folder; a file or a link in its place is not.
+            // A folder may occur twice; a file or a link in its place may not.
             Err(Errno::EXIST) => self.folder(path.as_bytes()).map(|_| ()),
             Err(errno) => Err(made_error(path, errno)),
         }
@@ -139,18 +138,18 @@ impl<'a> Stage<'a> {
         Ok(())
     }
 
-    /// A hard link counts its bytes again, because each copy of the tool gets a file of its own for it.
+    /// A hard link counts its bytes again, because each copy of the tool gets a separate file for it.
     fn add_hard_link(&mut self, path: &InnerPath, target: &InnerPath) -> Result<(), ArchiveError> {
         self.count()?;
         let refuse = |why| ArchiveError::link(path.as_bytes(), target.as_bytes(), why);
-        let no_file = "does not name a file that came before it";
+        let no_file = "does not name an earlier file";
         if target.is_root() {
             return Err(refuse(no_file));
         }
         let (target_parent, target_name) = target.split();
         let from = match walk(&self.root, target_parent, |_, _| Err(refuse(no_file)))? {
             Some(folder) => folder,
-            None => self.root.try_clone().map_err(|cause| ArchiveError::write(target.as_bytes(), cause))?,
+            None => self.root.try_clone().map_err(|source| ArchiveError::write(target.as_bytes(), source))?,
         };
         let stat = statat(&from, target_name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| refuse(no_file))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -165,8 +164,8 @@ impl<'a> Stage<'a> {
             .map_err(|errno| made_error(path, errno))
     }
 
-    /// Opens a folder, making what is missing. Folders that no entry names count as entries too: one path of 32 names
-    /// would otherwise make 31 of them for nothing.
+    /// Opens a folder, creating missing ones. Folders that no entry names count as entries too: otherwise one path of 32
+    /// names would create 31 of them for free.
     fn folder(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, ArchiveError> {
         if path.is_empty() {
             return Ok(self.root.as_fd());
@@ -219,7 +218,8 @@ impl<'a> Stage<'a> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // Also after success: in the wrapped layout the empty outer folder is left. In the other it has another name.
+        // Also after success: in the wrapped layout the empty outer folder is left. In the other layout it has been
+        // renamed.
         if let Err(error) = removal::remove_and_unmount(&self.dir) {
             log::warn!("{error}");
         }
@@ -231,7 +231,7 @@ const fn count(made: &mut Unpacked, limit: u64) -> Result<(), ArchiveError> {
     if made.entries > limit { Err(ArchiveError::Entries { limit }) } else { Ok(()) }
 }
 
-/// Opens the folder `path` below `root` name by name; `missing` makes one that is not there. `None` is the root.
+/// Opens the folder `path` below `root` name by name; `missing` creates one that does not exist. `None` is the root.
 fn walk(
     root: &OwnedFd,
     path: &[u8],
@@ -262,6 +262,6 @@ fn made_error(path: &InnerPath, errno: Errno) -> ArchiveError {
     }
 }
 
-fn path_error(path: &Path, cause: impl Into<io::Error>) -> ArchiveError {
-    ArchiveError::Write { path: path.display().to_string(), cause: cause.into() }
+fn path_error(path: &Path, source: impl Into<io::Error>) -> ArchiveError {
+    ArchiveError::Write { path: path.display().to_string(), source: source.into() }
 }

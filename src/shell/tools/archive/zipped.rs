@@ -74,11 +74,11 @@ fn count(archive: &File, limits: &Limits, watch: Watch<'_>) -> Result<usize, Arc
         kept = filled.min(ENTRY.len() - 1);
         chunk.copy_within(filled - kept..filled, 0);
     }
-    let size = archive.metadata().map_err(|cause| ArchiveError::Read { cause })?.len();
+    let size = archive.metadata().map_err(|source| ArchiveError::Read { source })?.len();
     let mut tail = vec![0; END_BYTES + COMMENT_BYTES_MAX];
     let start = size.saturating_sub(tail.len() as u64);
     tail.truncate(usize::try_from(size - start).unwrap_or_default());
-    archive.read_exact_at(&mut tail, start).map_err(|cause| ArchiveError::Read { cause })?;
+    archive.read_exact_at(&mut tail, start).map_err(|source| ArchiveError::Read { source })?;
     let end = tail.windows(END_BYTES).rev().find(|window| window.starts_with(&END));
     let count = end.and_then(|end| Some(u16::from_le_bytes(end.get(10..12)?.try_into().ok()?)));
     match count {
@@ -164,7 +164,7 @@ fn damaged(error: zip::result::ZipError) -> ArchiveError {
     match error {
         // What our own reader has refused comes back through it.
         zip::result::ZipError::Io(error) => match ArchiveError::from(error) {
-            ArchiveError::Gzip { cause } => ArchiveError::damaged("zip", cause),
+            ArchiveError::Gzip { source } => ArchiveError::damaged("zip", source),
             other => other,
         },
         other => ArchiveError::damaged("zip", io::Error::other(other)),

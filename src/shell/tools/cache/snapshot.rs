@@ -1,4 +1,4 @@
-//! A small tool as it was unpacked, whole in memory: what a folder that was used is compared with before it is used again.
+//! A small tool as it was unpacked, completely in memory: a used folder is compared with it before it is reused.
 
 use std::ffi::{CStr, CString};
 use std::io;
@@ -11,36 +11,36 @@ use super::manifest::{FILE, Item, Manifest};
 use crate::shell::tools::archive::{Seal, Sealer};
 use crate::types::ToolName;
 
-/// More than this costs as much to compare as to copy: each entry is five system calls, and each 64 KiB about 10 µs.
+/// Larger tools cost as much to compare as to copy: each entry is five system calls, and each 64 KiB about 10 µs.
 const ENTRIES_MAX: u64 = 16;
 const BYTES_MAX: u64 = 64 * 1024;
 
 /// The folders and files of a tool. Paths are relative to the tool's folder, whose own path is ".".
 #[derive(Debug)]
-pub struct Pristine {
+pub struct ToolSnapshot {
     tool: ToolName,
     content: String,
-    folders: Vec<PristineFolder>,
-    files: Vec<PristineFile>,
+    folders: Vec<SnapshotFolder>,
+    files: Vec<SnapshotFile>,
 }
 
-/// A folder, and the names of what it holds.
+/// A folder, and the names of its entries.
 #[derive(Debug)]
-pub struct PristineFolder {
+pub struct SnapshotFolder {
     path: CString,
     names: Vec<CString>,
 }
 
-/// A file, and all of its bytes.
+/// A file with its content.
 #[derive(Debug)]
-pub struct PristineFile {
+pub struct SnapshotFile {
     path: CString,
     bytes: Vec<u8>,
 }
 
-impl Pristine {
-    /// Reads an unpacked tool; `None` when it is not small, or holds a link: who has changed the attributes of a link cannot
-    /// be told by a descriptor of it.
+impl ToolSnapshot {
+    /// Reads an unpacked tool; `None` if it is not small, or contains a link: a descriptor of a link does not show whether
+    /// its attributes were changed.
     pub(super) fn read(
         tool: &ToolName,
         content: &str,
@@ -50,28 +50,28 @@ impl Pristine {
         if manifest.size.entries > ENTRIES_MAX || manifest.size.bytes > BYTES_MAX {
             return Ok(None);
         }
-        let own = PristineFolder { path: c".".into(), names: Vec::new() };
-        let mut pristine =
+        let own = SnapshotFolder { path: c".".into(), names: Vec::new() };
+        let mut snapshot =
             Self { tool: tool.clone(), content: content.to_owned(), folders: vec![own], files: Vec::new() };
         for item in &manifest.items {
             let path = match item {
                 Item::Symlink { .. } => return Ok(None),
                 Item::Folder { path, .. } => {
-                    pristine.folders.push(PristineFolder { path: path.clone(), names: Vec::new() });
+                    snapshot.folders.push(SnapshotFolder { path: path.clone(), names: Vec::new() });
                     path
                 }
                 Item::File { path, bytes, seal, .. } => {
                     let bytes = read_file(root, path, *bytes, *seal)?;
-                    pristine.files.push(PristineFile { path: path.clone(), bytes });
+                    snapshot.files.push(SnapshotFile { path: path.clone(), bytes });
                     path
                 }
             };
-            pristine.name(path);
+            snapshot.name(path);
         }
-        Ok(Some(pristine))
+        Ok(Some(snapshot))
     }
 
-    /// What a test has put into a folder.
+    /// Files that a test has put into a folder.
     #[cfg(test)]
     pub(in crate::shell) fn of_folder(tool: &ToolName, folder: &std::path::Path) -> Option<Self> {
         use std::os::fd::AsFd as _;
@@ -80,7 +80,7 @@ impl Pristine {
         Self::read(tool, tool.as_str(), root.as_fd(), &manifest).unwrap()
     }
 
-    /// Notes a name in the folder that holds it.
+    /// Adds a name to its parent folder.
     fn name(&mut self, path: &CStr) {
         let bytes = path.to_bytes();
         let (parent, name) = match bytes.iter().rposition(|&byte| byte == b'/') {
@@ -93,53 +93,53 @@ impl Pristine {
         }
     }
 
-    /// The tool.
+    /// Name of the tool.
     #[must_use]
     pub const fn tool(&self) -> &ToolName {
         &self.tool
     }
 
-    /// Stands for the content: that of another version of the tool is another one.
+    /// An identifier of the content, different for each version of the tool.
     #[must_use]
     pub fn content(&self) -> &str {
         &self.content
     }
 
-    /// Its folders, the tool's own first, and each before what it holds.
+    /// Its folders, the tool's own first, and each before its contents.
     #[must_use]
-    pub fn folders(&self) -> &[PristineFolder] {
+    pub fn folders(&self) -> &[SnapshotFolder] {
         &self.folders
     }
 
     /// Its files.
     #[must_use]
-    pub fn files(&self) -> &[PristineFile] {
+    pub fn files(&self) -> &[SnapshotFile] {
         &self.files
     }
 }
 
-impl PristineFolder {
-    /// Where it is.
+impl SnapshotFolder {
+    /// Path of the folder.
     #[must_use]
     pub fn path(&self) -> &CStr {
         &self.path
     }
 
-    /// Whether something of this name belongs there.
+    /// Whether an entry of this name belongs there.
     #[must_use]
     pub fn holds(&self, name: &CStr) -> bool {
         self.names.iter().any(|known| known.as_c_str() == name)
     }
 }
 
-impl PristineFile {
-    /// Where it is.
+impl SnapshotFile {
+    /// Path of the file.
     #[must_use]
     pub fn path(&self) -> &CStr {
         &self.path
     }
 
-    /// What it holds.
+    /// Content of the file.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes
@@ -148,7 +148,7 @@ impl PristineFile {
 
 fn read_file(root: BorrowedFd<'_>, path: &CStr, size: u64, seal: Seal) -> io::Result<Vec<u8>> {
     let file = openat(root, path, FILE, Mode::empty())?;
-    // One byte more, so that a file that grew shows.
+    // One byte more, so that a file that grew is detected.
     let mut bytes = vec![0; usize::try_from(size).unwrap_or_default() + 1];
     let mut filled = 0;
     while let Some(rest) = bytes.get_mut(filled..).filter(|rest| !rest.is_empty()) {

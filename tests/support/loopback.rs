@@ -1,5 +1,5 @@
-//! An address that no other program uses. A port that is given up for a moment, or that nobody is to answer at, stays free there
-//! although everybody on the machine takes ports.
+//! An address that no other program uses. A port that is released for a moment, or that must have no listener, stays free there
+//! although other programs of the machine take ports.
 
 use std::net::Ipv4Addr;
 

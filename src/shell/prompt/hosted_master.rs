@@ -11,19 +11,19 @@ use mio::Waker;
 use super::{Place, PromptError, PromptMaster};
 use crate::config::Config;
 
-/// For all connections to close at the end, if `SHUTDOWN_TIMEOUT` is not less. The prompts are back in their folder by then, and a
-/// host that stops has no reason to wait for a worker that merely stays connected.
+/// Time limit for closing all connections at the end, if `SHUTDOWN_TIMEOUT` is not shorter. The prompts are back in their
+/// folder by then, and a stopping host has no reason to wait for a worker that merely stays connected.
 const CLOSE_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A running master. It stays when no file is left.
+/// A running master. It keeps running when no file is left.
 #[derive(Debug)]
-pub struct Hosted {
+pub struct HostedMaster {
     waker: Arc<Waker>,
     thread: JoinHandle<()>,
     ready_line: String,
 }
 
-impl Hosted {
+impl HostedMaster {
     /// Starts a master with the port and the root of the configuration.
     ///
     /// # Errors
@@ -38,20 +38,20 @@ impl Hosted {
         Ok(Self { waker, thread, ready_line })
     }
 
-    /// Gives back what workers have, closes its connections and waits for its end: a second at the most.
+    /// Puts back the prompts of workers, closes its connections and waits for its end: at most a second.
     ///
     /// # Errors
-    /// When it cannot be told to stop.
+    /// When the request to stop cannot be sent.
     pub fn stop(self) -> io::Result<()> {
         self.waker.wake()?;
-        // Had it panicked, its thread would have said so.
+        // A panic of the thread has already been reported by the thread.
         let _ = self.thread.join();
         Ok(())
     }
 }
 
-/// The line that says that it is ready, and where.
-impl fmt::Display for Hosted {
+/// The line that announces readiness and the address.
+impl fmt::Display for HostedMaster {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.ready_line)
     }

@@ -1,12 +1,13 @@
-//! A file or folder of ours that a tool can reach, held open, and what it must look like to be given to the next task.
+//! A file or folder made by llts that a tool can reach, held open, and the checks that it must pass before the next task
+//! gets it.
 //!
-//! Nothing rests on what a name leads to: the descriptor is that of the very file that we made, and everything that a tool can
-//! change on it, but for its content, is looked at. Content is the concern of [`super::nest`].
+//! No check relies on a name: the descriptor is that of the very file that was made, and every property that a tool can
+//! change, except its content, is compared. Content is checked by [`super::reusable_dir`].
 //!
-//! Of all time stamps only that of the last change (`st_ctime`) is believed, which every change of content, mode, flags,
-//! attributes or entries moves and no call can set. The clock behind it may stand still for some milliseconds, so that two
-//! changes look like one. So what was once found right when its last change was long ago is *settled*: as long as that stamp
-//! stays, nothing else is looked at.
+//! Of all time stamps only that of the last change (`st_ctime`) is trusted: every change of content, mode, flags,
+//! attributes or entries moves it, and no call can set it. Its clock may stand still for some milliseconds, so that two
+//! changes get the same stamp. So a file that was found unchanged long after its last change is *settled*: as long as that
+//! stamp stays, nothing else is compared.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -18,53 +19,53 @@ use super::sys;
 use crate::shell::file_stamp::{self, FileTime};
 use crate::types::Wall;
 
-/// Why a folder is not used again.
+/// Why a folder is not reused.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Soiled {
-    /// Something is not as we made it.
+pub(super) enum NotReusable {
+    /// A file or folder differs from its original.
     #[error("{name:?} {what}")]
     Changed {
-        /// What it is called.
+        /// Its path.
         name: CString,
-        /// What is wrong with it.
+        /// The difference, as a verb phrase.
         what: &'static str,
     },
-    /// The tool has left more than is removed here.
-    #[error("it holds too much")]
+    /// The tool has left more entries than are removed here.
+    #[error("it contains too many entries")]
     TooMuch,
-    /// It cannot be looked at, or not be put right.
+    /// A file cannot be inspected or restored.
     #[error(transparent)]
     System(#[from] Errno),
 }
 
 /// A file or folder, open.
 #[derive(Debug)]
-pub(super) struct Held {
+pub(super) struct PinnedFile {
     descriptor: OwnedFd,
     made: Option<Facts>,
-    /// When it was last changed, if it is settled.
+    /// The time of its last change, if it is settled.
     settled: Option<FileTime>,
-    /// When it was last changed as it was left for the next task.
+    /// The time of its last change when it was left for the next task.
     left: Option<FileTime>,
 }
 
-/// What was found right.
+/// The result of a successful check.
 pub(super) struct Looked {
     pub(super) stat: Stat,
-    /// Nothing of it has changed since it was found right the last time, not even its content.
+    /// Whether nothing of it has changed since the last successful check, including its content.
     pub(super) is_settled: bool,
 }
 
-/// What is said of a file apart from its content and its times.
+/// The properties of a file apart from its content and its times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Facts {
     device: u64,
     inode: u64,
-    /// Its kind too.
+    /// Includes the file type.
     mode: u32,
     owner: (u32, u32),
     links: u64,
-    /// What `chattr` sets, such as immutable.
+    /// The flags that `chattr` sets, such as immutable.
     flags: Option<u32>,
 }
 
@@ -75,45 +76,45 @@ impl Facts {
             inode: stat.st_ino,
             mode: stat.st_mode,
             owner: (stat.st_uid, stat.st_gid),
-            // Its width differs from one architecture to the other.
+            // The width differs between architectures.
             #[expect(clippy::useless_conversion, reason = "the width depends on the architecture")]
             links: u64::from(stat.st_nlink),
-            // A file system without them has none that a tool could set.
+            // A file system without flags has none that a tool could set.
             flags: rustix::fs::ioctl_getflags(descriptor).ok().map(|flags| flags.bits()),
         }
     }
 }
 
-impl Held {
-    /// Takes charge of something that was just made.
+impl PinnedFile {
+    /// Takes charge of a file or folder that was just made.
     pub(super) const fn new(descriptor: OwnedFd) -> Self {
         Self { descriptor, made: None, settled: None, left: None }
     }
 
-    /// Notes how it looks, so that [`Self::check`] can tell later. Until then, nothing passes.
+    /// Records its properties for [`Self::check`]. Before this call, no check succeeds.
     ///
     /// # Errors
-    /// When it has extended attributes already, those of an access control list or a security module: who has changed them
-    /// could not be told.
-    pub(super) fn note(&mut self) -> Result<Stat, Soiled> {
+    /// When it already has extended attributes, those of an access control list or a security module: a later change of
+    /// them could not be detected.
+    pub(super) fn note(&mut self) -> Result<Stat, NotReusable> {
         let stat = rustix::fs::fstat(&self.descriptor)?;
         self.has_no_attributes().then_some(()).ok_or(Errno::OPNOTSUPP)?;
         self.made = Some(Facts::new(&stat, self.descriptor.as_fd()));
         Ok(stat)
     }
 
-    /// Looks at what `path` leads to; it must be this, as it was made. It settles if it was not changed since `settled_before`;
-    /// nothing does without that.
+    /// Checks that `path` leads to this file, unchanged. The file settles if it was not changed since `settled_before`;
+    /// without that argument nothing settles.
     pub(super) fn check(
         &mut self,
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, Soiled> {
-        let changed = |what| Soiled::Changed { name: path.to_owned(), what };
+    ) -> Result<Looked, NotReusable> {
+        let changed = |what| NotReusable::Changed { name: path.to_owned(), what };
         let stat = match rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => stat,
-            Err(Errno::NOENT | Errno::NOTDIR) => return Err(changed("is gone")),
+            Err(Errno::NOENT | Errno::NOTDIR) => return Err(changed("no longer exists")),
             Err(error) => return Err(error.into()),
         };
         self.left = Some(changed_at(&stat));
@@ -126,25 +127,25 @@ impl Held {
         if !self.has_no_attributes() {
             return Err(changed("was given extended attributes"));
         }
-        // Should its content turn out to be wrong, nobody asks for it any more.
+        // If its content turns out to be wrong, the file is not used again, so the mark does no harm.
         self.settled = settled_before.filter(|before| is_before(&stat, *before)).map(|_| changed_at(&stat));
         Ok(Looked { stat, is_settled: false })
     }
 
-    /// The same for a file, which must not be open anywhere else either: a run hands its descriptors on to whom it likes.
+    /// As [`Self::check`], for a file, which no other process may have open: a run can pass its descriptors to any process.
     pub(super) fn check_file(
         &mut self,
         folder: BorrowedFd<'_>,
         path: &CStr,
         settled_before: Option<Wall>,
-    ) -> Result<Looked, Soiled> {
+    ) -> Result<Looked, NotReusable> {
         if !sys::is_open_here_only(self.descriptor.as_fd())? {
-            return Err(Soiled::Changed { name: path.to_owned(), what: "is open in another process" });
+            return Err(NotReusable::Changed { name: path.to_owned(), what: "is open in another process" });
         }
         self.check(folder, path, settled_before)
     }
 
-    /// Whether it has settled, and nothing of it has changed since. Cheaper than [`Self::check`] when it has not settled.
+    /// Whether it has settled and is unchanged since. Cheaper than [`Self::check`] when it has not settled.
     pub(super) fn is_untouched(&mut self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
         let untouched = self.settled.is_some()
             && rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).is_ok_and(|stat| self.is_settled(&stat));
@@ -154,14 +155,14 @@ impl Held {
         untouched
     }
 
-    /// Notes a change that was made to it after [`Self::check`].
+    /// Records a change that llts made to it after [`Self::check`].
     pub(super) fn changed_by_us(&mut self) -> Result<(), Errno> {
         self.left = Some(changed_at(&rustix::fs::fstat(&self.descriptor)?));
         Ok(())
     }
 
-    /// Whether `path` leads to this, and nothing of it has changed since it was looked at. A task of another tool, or of another
-    /// agent, can reach it meanwhile.
+    /// Whether `path` leads to this file, unchanged since the last check. A task of another tool, or of another agent, can
+    /// reach it meanwhile.
     pub(super) fn is_as_left(&self, folder: BorrowedFd<'_>, path: &CStr) -> bool {
         rustix::fs::statat(folder, path, AtFlags::SYMLINK_NOFOLLOW)
             .is_ok_and(|stat| self.left == Some(changed_at(&stat)) && self.is_this(&stat))
@@ -180,8 +181,8 @@ impl Held {
         self.made.is_some_and(|made| (made.device, made.inode) == (stat.st_dev, stat.st_ino))
     }
 
-    /// Compares the present content with what was there at first.
-    pub(super) fn check_content(&self, path: &CStr, bytes: &[u8]) -> Result<(), Soiled> {
+    /// Compares the present content with the original content.
+    pub(super) fn check_content(&self, path: &CStr, bytes: &[u8]) -> Result<(), NotReusable> {
         let mut buffer = vec![0; bytes.len()];
         let mut filled = 0;
         while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -195,7 +196,7 @@ impl Held {
         if buffer == bytes && filled == bytes.len() {
             return Ok(());
         }
-        Err(Soiled::Changed { name: path.to_owned(), what: "has another content" })
+        Err(NotReusable::Changed { name: path.to_owned(), what: "has different content" })
     }
 
     fn has_no_attributes(&self) -> bool {
@@ -203,7 +204,7 @@ impl Held {
     }
 }
 
-impl AsFd for Held {
+impl AsFd for PinnedFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }

@@ -11,7 +11,7 @@ use nix::unistd::Pid;
 
 use crate::peer::Peer;
 
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use waiting::{PATIENCE, eventually};
@@ -21,19 +21,19 @@ const NEVER: &str = "3600000";
 
 pub(crate) const FOLDERS: [&str; 4] = ["pending", "working", "done", "failed"];
 
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Sandbox {
     /// A root with these prompts, each saying its name.
     pub(crate) fn new(prompts: &[&str]) -> Self {
-        let place = Self { folder: tempfile::tempdir().unwrap() };
-        fs::create_dir_all(place.path("pending")).unwrap();
+        let sandbox = Self { folder: tempfile::tempdir().unwrap() };
+        fs::create_dir_all(sandbox.path("pending")).unwrap();
         for name in prompts {
-            place.write(name, format!("do {name}").as_bytes());
+            sandbox.write(name, format!("do {name}").as_bytes());
         }
-        place
+        sandbox
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -86,7 +86,8 @@ impl Place {
         }
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
         command.env("LLTS_PROMPT_KEEP_ALIVE", "true").env("LLTS_LOG_LEVEL", "error");
-        // Whoever is held up on a busy machine is not cut for it, and no message comes that a test does not ask for.
+        // A worker that is delayed on a busy machine is not disconnected for it, and no message arrives that a test does
+        // not request.
         for key in ["TIMER_INTERVAL", "REQUEST_TIMEOUT", "JOIN_TIMEOUT"] {
             command.env(format!("LLTS_PROMPT_{key}"), NEVER);
         }
@@ -99,7 +100,7 @@ impl Place {
         Running::start(self.command(&["prompt", "master", "0"], keys))
     }
 
-    /// What a command that ends at once says on stderr, and its exit code.
+    /// The stderr of a command that ends at once, and its exit code.
     pub(crate) fn refused(&self, arguments: &[&str], keys: &[(&str, &str)]) -> (Option<i32>, String) {
         let output = self.command(arguments, keys).stderr(Stdio::piped()).output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())

@@ -1,4 +1,4 @@
-//! What a seed lets submitters demand of the lives of their tasks, and what operators do meanwhile.
+//! The policies that a seed gives to tasks, and the actions of operators meanwhile.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ pub(crate) const GATES: usize = 3;
 
 /// The policy of a task, as its submitter sends it.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Demands {
+pub(crate) struct PolicyFields {
     timeout: Option<Nanos>,
     fails_max: u32,
     timeouts_max: u32,
@@ -33,9 +33,9 @@ pub(crate) struct Demands {
     pub(crate) held: Option<(Nanos, Nanos)>,
     /// How long after that it is retried, each time.
     pub(crate) retries: Vec<Nanos>,
-    /// What run.sh ends with in the rounds after the first one.
+    /// The exit codes of run.sh in the rounds after the first one.
     pub(crate) later_exits: Vec<i32>,
-    /// What a run that defers asks for: how long to wait, and whether its gates shall be closed.
+    /// The request of a run that defers: how long to wait, and whether its gates shall be closed.
     pub(crate) defer: Option<(Nanos, bool)>,
 }
 
@@ -73,13 +73,13 @@ impl Fashion {
     /// Which agents have the tag that special tasks require.
     pub(crate) fn special_agents(&self, dice: &mut Dice, agents: usize) -> Vec<bool> {
         let mut special: Vec<bool> = (0..agents).map(|_| self.special && dice.chance(400)).collect();
-        // Somebody must be there for the special tasks.
+        // There must be agents for the special tasks.
         let one = dice.index(agents);
         special[one] |= self.special;
         special
     }
 
-    /// What operators do, and when.
+    /// The actions of operators, with their times.
     pub(crate) fn deeds(&self, dice: &mut Dice, agents: usize, calm: Nanos) -> Vec<(Nanos, Deed)> {
         let mut deeds = Vec::new();
         if self.gates {
@@ -96,46 +96,46 @@ impl Fashion {
         deeds
     }
 
-    pub(crate) fn demands(&self, dice: &mut Dice) -> Demands {
+    pub(crate) fn policy_fields(&self, dice: &mut Dice) -> PolicyFields {
         let small = |dice: &mut Dice| u32::try_from(dice.index(4)).unwrap_or_default();
-        let mut demands = Demands::default();
+        let mut policy_fields = PolicyFields::default();
         if self.rounds {
-            demands.timeout = dice.chance(400).then(|| dice.skewed(5 * MILLI..=2 * SECOND));
-            demands.fails_max = small(dice);
-            demands.timeouts_max = small(dice);
-            demands.defers_max = small(dice);
-            demands.retry_delay = if dice.chance(500) { 0 } else { dice.skewed(MILLI..=SECOND) };
+            policy_fields.timeout = dice.chance(400).then(|| dice.skewed(5 * MILLI..=2 * SECOND));
+            policy_fields.fails_max = small(dice);
+            policy_fields.timeouts_max = small(dice);
+            policy_fields.defers_max = small(dice);
+            policy_fields.retry_delay = if dice.chance(500) { 0 } else { dice.skewed(MILLI..=SECOND) };
             let exit = |dice: &mut Dice| if dice.chance(400) { 0 } else { [1, 75, 75][dice.index(3)] };
-            demands.later_exits = (0..dice.index(4)).map(|_| exit(dice)).collect();
-            demands.defer = dice.chance(600).then(|| (dice.skewed(0..=SECOND), self.gates && dice.chance(300)));
+            policy_fields.later_exits = (0..dice.index(4)).map(|_| exit(dice)).collect();
+            policy_fields.defer = dice.chance(600).then(|| (dice.skewed(0..=SECOND), self.gates && dice.chance(300)));
         }
         if self.times {
-            demands.start_after = dice.chance(300).then(|| dice.skewed(0..=2 * SECOND));
-            let end = demands.start_after.unwrap_or_default() + 50 * MILLI;
-            demands.end_before = dice.chance(300).then(|| end + dice.skewed(0..=4 * SECOND));
+            policy_fields.start_after = dice.chance(300).then(|| dice.skewed(0..=2 * SECOND));
+            let end = policy_fields.start_after.unwrap_or_default() + 50 * MILLI;
+            policy_fields.end_before = dice.chance(300).then(|| end + dice.skewed(0..=4 * SECOND));
         }
         if self.priorities {
-            demands.priority = [-100, -1, 0, 0, 1, 100][dice.index(6)];
+            policy_fields.priority = [-100, -1, 0, 0, 1, 100][dice.index(6)];
         }
         if self.gates {
-            demands.gates = (0..GATES).filter(|_| dice.chance(300)).collect();
+            policy_fields.gates = (0..GATES).filter(|_| dice.chance(300)).collect();
         }
-        demands.special = self.special && dice.chance(300);
-        demands.exclusive = self.exclusive && dice.chance(500);
-        demands.push_ack = self.acknowledgements && dice.chance(500);
-        demands.keyed = self.keys && dice.chance(600);
-        demands.doubled = demands.keyed && dice.chance(300);
+        policy_fields.special = self.special && dice.chance(300);
+        policy_fields.exclusive = self.exclusive && dice.chance(500);
+        policy_fields.push_ack = self.acknowledgements && dice.chance(500);
+        policy_fields.keyed = self.keys && dice.chance(600);
+        policy_fields.doubled = policy_fields.keyed && dice.chance(300);
         if self.holds {
-            demands.held = dice.chance(200).then(|| (dice.skewed(0..=SECOND), dice.skewed(0..=2 * SECOND)));
+            policy_fields.held = dice.chance(200).then(|| (dice.skewed(0..=SECOND), dice.skewed(0..=2 * SECOND)));
         }
         if self.retries {
-            demands.retries = (0..dice.index(3)).map(|_| dice.skewed(0..=4 * SECOND)).collect();
+            policy_fields.retries = (0..dice.index(3)).map(|_| dice.skewed(0..=4 * SECOND)).collect();
         }
-        demands
+        policy_fields
     }
 }
 
-impl Demands {
+impl PolicyFields {
     /// The fields of the submit, at this time of the controller's clock.
     pub(crate) fn fields(&self, now: Now, request: usize) -> String {
         let mut out = String::new();
@@ -194,7 +194,7 @@ impl Demands {
         self.end_before.is_some()
     }
 
-    /// What run.sh ends with in a round after the first one.
+    /// The exit code of run.sh in a round after the first one.
     pub(crate) fn later_exit(&self, round: u32) -> Option<i32> {
         let index = usize::try_from(round.checked_sub(1)?).ok()?;
         Some(self.later_exits.get(index).copied().unwrap_or_default()).filter(|_| !self.later_exits.is_empty())
@@ -204,7 +204,7 @@ impl Demands {
         self.gates.iter().map(|gate| gate_name(*gate)).collect::<Vec<_>>().join(",")
     }
 
-    /// How many runs there may be at the most, and how long the pauses between them may be, in all.
+    /// The maximum number of runs, and the maximum total of the pauses between them.
     pub(crate) fn patience(&self) -> (u64, Nanos) {
         let rounds = 1 + u64::from(self.fails_max + self.timeouts_max + self.defers_max);
         let lives = 1 + u64::try_from(self.retries.len()).unwrap_or_default();
@@ -216,14 +216,14 @@ pub(crate) fn gate_name(gate: usize) -> String {
     format!("gate-{gate}")
 }
 
-/// What an operator does beside submitting and killing.
+/// An action of an operator other than submitting and killing.
 #[derive(Clone, Debug)]
 pub(crate) enum Deed {
     SetGate(usize, GatePlan),
     Drain(usize, bool),
 }
 
-/// What a GATE/SET says; nanoseconds.
+/// The content of a GATE/SET; times in nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct GatePlan {
     running_max: Option<Option<u64>>,
@@ -239,7 +239,7 @@ impl GatePlan {
         Self { running_max, pace, closed_for: dice.chance(300).then(|| dice.skewed(0..=3 * SECOND)) }
     }
 
-    /// What lets everything through in the end.
+    /// Lets every task through in the end.
     pub(crate) const fn open() -> Self {
         Self { running_max: Some(Some(2)), pace: None, closed_for: Some(0) }
     }

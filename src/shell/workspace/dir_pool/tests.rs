@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! Whatever a run has done to its folder, the next one gets its tool as it is packed, empty output, and nothing else.
+//! Whatever a run has done to its folder, the next run gets its tool as packed, empty output, and nothing else.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Permissions};
@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 
 use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 
-use super::super::nest::tells_changes;
+use super::super::reusable_dir::tells_changes;
 use super::*;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace, ways_to_mount};
 use crate::types::{ToolName, Wall};
@@ -20,14 +20,14 @@ struct Site {
     folder: tempfile::TempDir,
     workspace: Arc<Workspace>,
     remover: Remover,
-    spares: Spares,
-    tool: Arc<Pristine>,
+    dir_pool: DirPool,
+    tool: Arc<ToolSnapshot>,
     tasks: u64,
-    /// Whether all that can settle has, before a run begins that changes something.
+    /// Whether the folder is to settle before a run begins that changes something.
     is_settled: bool,
 }
 
-/// What a task finds: of each path its mode, its content if it is a file, and how many names it has.
+/// The state of the folder that a task finds: for each path its mode, its content if it is a file, and its number of links.
 type Found = BTreeMap<PathBuf, (u32, Option<Vec<u8>>, u64)>;
 
 impl Site {
@@ -42,10 +42,10 @@ impl Site {
             fs::write(template.join(path), content).unwrap();
             fs::set_permissions(template.join(path), Permissions::from_mode(mode)).unwrap();
         }
-        let tool = Pristine::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
+        let tool = ToolSnapshot::of_folder(&ToolName::new("tool").unwrap(), &template).expect("a small one");
         Self {
             remover: Remover::start(&workspace).unwrap(),
-            spares: Spares::open(Arc::clone(&workspace)).unwrap(),
+            dir_pool: DirPool::open(Arc::clone(&workspace)).unwrap(),
             tool: Arc::new(tool),
             tasks: 0,
             is_settled: false,
@@ -54,19 +54,19 @@ impl Site {
         }
     }
 
-    /// One whose folders are always new, and one whose folders have been used for long.
+    /// A site whose folders are always new, and one whose folders have been in use for long.
     fn both() -> [Self; 2] {
         let mut long_used = Self::new();
         long_used.is_settled = tells_changes(long_used.workspace.folder.as_fd()).unwrap();
-        // Longer than the clock of any kernel stands still.
-        long_used.spares.settling = Duration::from_millis(20);
+        // Longer than the resolution of any kernel clock.
+        long_used.dir_pool.settling = Duration::from_millis(20);
         [Self::new(), long_used]
     }
 
-    /// Has the folder of the next task settle.
+    /// Makes the folder of the next task settle.
     fn settle(&mut self) {
         let end = clock::now().mono + Duration::from_secs(20);
-        while self.is_settled && !self.spares.kept.last().is_some_and(TaskDir::is_settled) {
+        while self.is_settled && !self.dir_pool.kept.last().is_some_and(TaskDir::is_settled) {
             assert!(clock::now().mono < end, "it never settles");
             let (dir, _) = self.task();
             self.put_aside(dir);
@@ -85,11 +85,11 @@ impl Site {
         assert!(copy.status().unwrap().success());
     }
 
-    /// The folder of the next task, and whether another one had it before.
+    /// The folder of the next task, and whether another task has used it before.
     fn task(&mut self) -> (TaskDir, bool) {
         self.tasks += 1;
         let id = TaskId::new(Wall::from_micros(self.tasks), [0; 5]);
-        let taken = self.spares.take(&self.tool, id, &self.remover);
+        let taken = self.dir_pool.take(&self.tool, id, &self.remover);
         let reused = taken.is_some();
         let (mut dir, rest) = taken.unwrap_or_else(|| self.workspace.create(id).unwrap());
         assert_eq!(rest, None);
@@ -107,13 +107,13 @@ impl Site {
         (dir, reused)
     }
 
-    /// Shorter from task to task, but for every hundredth.
+    /// The content becomes shorter from task to task, except for every hundredth.
     fn info(&self, name: &str) -> String {
         let round = usize::try_from(self.tasks % 100).unwrap();
         format!("{name} of task {}{}", self.tasks, "\n".repeat(100 - round))
     }
 
-    /// What a task of this site must find.
+    /// The state of the folder that a task of this site must find.
     fn expected(&self) -> Found {
         let model = self.folder.path().join("model");
         let _ = fs::remove_dir_all(&model);
@@ -128,7 +128,7 @@ impl Site {
         found(&model)
     }
 
-    /// Runs a script in the tool's folder, as run.sh would be, and then puts the folder aside.
+    /// Runs a script in the tool's folder, as run.sh would be run, and then puts the folder aside.
     fn run(&mut self, dir: TaskDir, script: &str) {
         let output = |name| Stdio::from(dir.open_output(name).unwrap());
         let mut shell = Command::new("sh");
@@ -141,12 +141,12 @@ impl Site {
 
     fn put_aside(&mut self, dir: TaskDir) {
         let path = dir.path().to_owned();
-        assert!(self.spares.put_aside(dir, &self.remover).is_none());
+        assert!(self.dir_pool.put_aside(dir, &self.remover).is_none());
         assert!(fs::symlink_metadata(&path).is_err(), "nothing of the name is left");
-        self.spares.tidy(&self.remover);
+        self.dir_pool.tidy(&self.remover);
     }
 
-    /// Whether the folder of a run is used again; what the next task finds is as fresh in any case.
+    /// Whether the folder of a run is reused. The state that the next task finds must be fresh in any case.
     fn is_reused_after(&mut self, script: &str) -> bool {
         let dir = self.first();
         self.run(dir, script);
@@ -169,7 +169,7 @@ impl Site {
     }
 
     fn around_spares(&self) -> PathBuf {
-        self.folder.path().join("work").join(SPARE).join(self.spares.name.to_str().unwrap())
+        self.folder.path().join("work").join(SPARE).join(self.dir_pool.name.to_str().unwrap())
     }
 }
 
@@ -219,7 +219,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "cp -p config old; printf b=2 | dd of=config conv=notrunc 2>&-; touch -r old config",
             "echo x > data/deep/empty",
             "touch -d @1 run.sh",
-            // Other files under the names of ours.
+            // Other files under the names of the tool's files.
             "cp -p run.sh x; mv x run.sh",
             "rm run.sh; ln -s /etc/passwd run.sh",
             "rm run.sh; mkfifo run.sh",
@@ -235,7 +235,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "mv ../tool ../../carried; ln -s ../carried ../tool",
             "mv data moved; cp -rp moved data",
             "rm -r data",
-            // What else a file has.
+            // Other properties of a file.
             "ln run.sh ../../elsewhere",
             "ln ../stdout hidden; mv hidden ../../hidden",
             "chmod 000 . .. || true",
@@ -250,7 +250,7 @@ fn what_a_run_has_changed_is_not_given_to_the_next_one() {
             "i=0; while [ $i -lt 200 ]; do mkdir deep-$i; cd deep-$i; i=$((i + 1)); done",
         ] {
             assert!(!site.is_reused_after(script), "{script}");
-            // The one that came after it is fit again.
+            // The next folder is reused again.
             assert_eq!(site.spares(), 1, "{script}");
         }
     }
@@ -293,7 +293,7 @@ fn attributes_do_not_stay() {
     }
 }
 
-/// A task of another tool, or of another agent of this host, can reach what waits for the next one.
+/// A task of another tool, or of another agent of this host, can reach the folder that waits for the next task.
 #[test]
 fn what_another_task_has_changed_is_not_given_to_the_next_one() {
     for mut site in Site::both() {
@@ -309,7 +309,7 @@ fn what_another_task_has_changed_is_not_given_to_the_next_one() {
             "rm tool/config",
             "mv tool/data tool/moved; cp -rp tool/moved tool/data; rm -r tool/moved",
             "mv tool moved; cp -rp moved tool",
-            "echo output of somebody else > stdout",
+            "echo output of another task > stdout",
             "echo __EXTRA__=1 >> task.info",
             "touch extra",
             "chmod 500 .",
@@ -328,10 +328,10 @@ fn what_another_task_has_changed_is_not_given_to_the_next_one() {
     }
 }
 
-/// A tool is the same user as its agent, and can take the rights on the agent's own folders away.
+/// A tool runs as the same user as its agent, and can change the modes of the agent's own folders.
 #[test]
 fn folders_of_ours_are_made_accessible_again() {
-    // Root may do everything by these capabilities; they are of the thread.
+    // Root is exempt from modes by these capabilities; they belong to the thread.
     let mut present = capabilities(None).unwrap();
     present.effective.remove(CapabilitySet::DAC_OVERRIDE | CapabilitySet::DAC_READ_SEARCH);
     set_capabilities(None, present).unwrap();
@@ -340,11 +340,11 @@ fn folders_of_ours_are_made_accessible_again() {
         let work = site.folder.path().join("work");
         fs::set_permissions(&work, Permissions::from_mode(0o750)).unwrap();
         site.workspace = Arc::new(Workspace::open(&work).unwrap());
-        site.spares = Spares::open(Arc::clone(&site.workspace)).unwrap();
+        site.dir_pool = DirPool::open(Arc::clone(&site.workspace)).unwrap();
         let (dir, _) = site.task();
         let shell = Command::new("sh").arg("-c").arg(script).current_dir(dir.path().join("tool")).status().unwrap();
         assert!(shell.success() || script.contains("-R"), "{script}");
-        if let Some(useless) = site.spares.put_aside(dir, &site.remover) {
+        if let Some(useless) = site.dir_pool.put_aside(dir, &site.remover) {
             assert!(!matches!(site.workspace.remove(useless, REMOVALS_MAX), Removed::Left(_)), "{script}");
         }
         for _ in 0..2 {
@@ -363,7 +363,7 @@ fn what_a_run_has_mounted_stays_as_it_is() {
         for (way, mount) in ways_to_mount() {
             for folder in ["", "tool", "tool/data"] {
                 let mut site = Site::new();
-                // Only what a run leaves in a folder that was used before is looked through on the spot.
+                // Only the files that a run leaves in a reused folder are inspected at once.
                 let (dir, _) = site.task();
                 site.put_aside(dir);
                 let (dir, reused) = site.task();
@@ -371,7 +371,7 @@ fn what_a_run_has_mounted_stays_as_it_is() {
                 let precious = Precious::new();
                 mount(&dir.path().join(folder), &precious);
                 let path = dir.path().to_owned();
-                if let Some(useless) = site.spares.put_aside(dir, &site.remover)
+                if let Some(useless) = site.dir_pool.put_aside(dir, &site.remover)
                     && let Removed::Rest(rest) = site.workspace.remove(useless, REMOVALS_MAX)
                 {
                     site.remover.take(rest);
@@ -380,8 +380,8 @@ fn what_a_run_has_mounted_stays_as_it_is() {
                 let (next, _) = site.task();
                 assert_eq!(found(next.path()), site.expected(), "{way} in {folder:?}");
                 site.put_aside(next);
-                let Site { spares, remover, folder: around, .. } = site;
-                drop(spares);
+                let Site { dir_pool, remover, folder: around, .. } = site;
+                drop(dir_pool);
                 remover.finish();
                 assert_eq!(fs::read_dir(around.path().join("work/.trash")).unwrap().count(), 0, "{way} in {folder:?}");
                 precious.is_untouched();
@@ -398,20 +398,20 @@ fn what_is_mounted_over_our_own_folders_is_no_trash() {
             drop(Workspace::open(around.path()).unwrap());
             let precious = Precious::new();
             let _ = fs::create_dir(around.path().join(name));
-            // One of them can only be unmounted after another one.
+            // One of them can be unmounted only after another one.
             for place in ["", "a", ""] {
                 bind(precious.path(), &around.path().join(name).join(place));
             }
             let workspace = Arc::new(Workspace::open(around.path()).unwrap());
-            let spares = Spares::open(Arc::clone(&workspace)).unwrap();
+            let dir_pool = DirPool::open(Arc::clone(&workspace)).unwrap();
             Remover::start(&workspace).unwrap().finish();
-            drop(spares);
+            drop(dir_pool);
             precious.is_untouched();
         }
     });
 }
 
-/// As for an agent without the right to unmount: the error names the place and the command.
+/// The case of an agent without the right to unmount: the error names the path and the command.
 #[test]
 fn what_stays_mounted_over_our_own_folders_is_named() {
     in_own_mount_namespace(|| {
@@ -424,17 +424,17 @@ fn what_stays_mounted_over_our_own_folders_is_named() {
         let mut present = capabilities(None).unwrap();
         present.effective.remove(CapabilitySet::SYS_ADMIN);
         set_capabilities(None, present).unwrap();
-        let refused = [Workspace::open(around.path()).map(drop), Spares::open(workspace).map(drop)];
+        let refused = [Workspace::open(around.path()).map(drop), DirPool::open(workspace).map(drop)];
         for (name, refused) in [".trash", SPARE].into_iter().zip(refused) {
             let (said, place) = (refused.unwrap_err().to_string(), around.path().join(name));
-            assert!(said.contains(&format!("something is mounted there; say `umount {}`", place.display())), "{said}");
+            assert!(said.contains(&format!("something is mounted there; run `umount {}`", place.display())), "{said}");
             assert!(said.contains(&format!("{place:?}: ")), "{said}");
         }
         precious.is_untouched();
     });
 }
 
-/// A run may hand an open file to a process that is not of its tree, which could write there when another task has it.
+/// A run may pass an open file to a process outside of its tree, which could write to it when another task uses the folder.
 #[test]
 fn a_file_that_somebody_has_open_is_not_given_to_the_next_task() {
     for mut site in Site::both() {
@@ -467,7 +467,7 @@ fn the_folder_of_another_run_of_the_name_is_left_alone() {
     let (mut next_round, leftover) = site.workspace.create(id).unwrap();
     assert!(leftover.is_some());
     next_round.write_file("mine", b"").unwrap();
-    assert!(site.spares.put_aside(dir, &site.remover).is_none());
+    assert!(site.dir_pool.put_aside(dir, &site.remover).is_none());
     assert!(next_round.path().join("mine").exists());
 }
 
@@ -478,7 +478,7 @@ fn what_is_in_the_way_of_a_spare_goes_to_the_trash() {
     site.put_aside(dir);
     let id = TaskId::new(Wall::from_micros(99), [0; 5]);
     fs::create_dir_all(site.folder.path().join(format!("work/{id}/a/b"))).unwrap();
-    let (dir, leftover) = site.spares.take(&site.tool, id, &site.remover).unwrap();
+    let (dir, leftover) = site.dir_pool.take(&site.tool, id, &site.remover).unwrap();
     assert!(leftover.is_some() && !dir.path().join("a").exists() && dir.path().join("tool/run.sh").exists());
 }
 
@@ -489,13 +489,14 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
         let name = ToolName::new(&format!("tool-{n}")).unwrap();
         let (mut dir, _) = site.workspace.create(TaskId::new(Wall::from_micros(n as u64), [0; 5])).unwrap();
         site.copy(name.as_str(), dir.path());
-        let tool = Pristine::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
+        let tool = ToolSnapshot::of_folder(&name, &dir.path().join(name.as_str())).unwrap();
         dir.keep_for(&Arc::new(tool));
         site.put_aside(dir);
         assert_eq!(site.spares(), SPARES_MAX.min(n + 1));
     }
     assert!(!site.task().1);
-    let kept: Vec<_> = site.spares.kept.iter().map(|spare| spare.nest.as_ref().unwrap().content().to_owned()).collect();
+    let kept: Vec<_> =
+        site.dir_pool.kept.iter().map(|spare| spare.reusable.as_ref().unwrap().content().to_owned()).collect();
     assert_eq!((kept[0].as_str(), kept.len()), ("tool-1", SPARES_MAX));
 }
 
@@ -503,10 +504,10 @@ fn another_version_of_the_tool_gets_its_own_folder_and_the_longest_unused_one_go
 fn what_has_no_copy_of_a_small_tool_is_no_spare() {
     let mut site = Site::new();
     let (task, _) = site.workspace.create(TaskId::new(Wall::from_micros(7), [0; 5])).unwrap();
-    assert!(site.spares.put_aside(task, &site.remover).is_some());
+    assert!(site.dir_pool.put_aside(task, &site.remover).is_some());
 
     let template = site.folder.path().join("template");
-    let tool = |folder: &Path| Pristine::of_folder(&ToolName::new("tool").unwrap(), folder);
+    let tool = |folder: &Path| ToolSnapshot::of_folder(&ToolName::new("tool").unwrap(), folder);
     std::os::unix::fs::symlink("run.sh", template.join("link")).unwrap();
     assert!(tool(&template).is_none(), "a link");
     fs::remove_file(template.join("link")).unwrap();
@@ -520,8 +521,8 @@ fn what_has_no_copy_of_a_small_tool_is_no_spare() {
 
 #[test]
 fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
-    let Site { spares, remover, workspace, folder, .. } = Site::new();
-    // Its first look comes at any time.
+    let Site { dir_pool, remover, workspace, folder, .. } = Site::new();
+    // The time of its first pass is not defined.
     remover.finish();
     let work = folder.path().join("work");
     let count = |name: &str| fs::read_dir(work.join(name)).unwrap().count();
@@ -529,10 +530,10 @@ fn an_agent_leaves_nothing_and_what_a_killed_one_left_goes_to_the_trash() {
     drop(dead);
     discard_abandoned(workspace.folder.as_fd(), workspace.trash.as_fd()).unwrap();
     assert_eq!((count(SPARE), count(".trash")), (1, 1), "that of the living one stays");
-    drop(spares);
+    drop(dir_pool);
     assert!(!work.join(SPARE).exists());
 
-    // The next agent's remover does it by itself.
+    // The next agent's remover does this without a request.
     drop(own_folder(&workspace).unwrap());
     Remover::start(&workspace).unwrap().finish();
     assert_eq!((count(SPARE), count(".trash")), (0, 0));

@@ -1,7 +1,7 @@
-//! Simulated agents: the engine of the real ones, without processes. A task that one gets has run in no time.
+//! Simulated agents: the engine of real agents, without processes. An assigned task ends at once.
 //!
-//! [`serve_one`] is one agent on the transport of the configuration, as a real one; [`serve_many`] are as many as are wanted in
-//! one loop, each with its two connections.
+//! [`serve_one`] is one agent on the configured transport, like a real one; [`serve_many`] runs any number of agents in one
+//! loop, each with its two connections.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -26,28 +26,32 @@ use llts::shell::signals::Signals;
 use llts::shell::transport;
 use llts::types::{AgentId, ExitCode, Labels, Mono, Now, Session};
 
-/// What an agent subscribes to.
+/// The topics that an agent subscribes to.
 fn prefixes() -> [String; 1] {
     [publish::prefix(TASK_KILL.word)]
 }
 
-/// Agents of this service in a process of their own, all of them registered.
+/// Starts agents of this service in a process of their own, and waits until all are registered.
 pub(crate) fn start(service: &Service, agents: usize, signals: &mut Signals) -> Result<Part, BenchError> {
     let (part, line) = Part::start(&["serve-agents", "--count", &agents.to_string()], &service.keys(), signals)?;
-    if line == READY { Ok(part) } else { Err(BenchError::Unexpected(format!("the simulated agents say {line:?}"))) }
+    if line == READY {
+        Ok(part)
+    } else {
+        Err(BenchError::Unexpected(format!("unexpected output of the simulated agents: {line:?}")))
+    }
 }
 
 const READY: &str = "ready";
 
 /// One agent without processes.
-struct Sham {
+struct SimulatedAgent {
     slot: Slot,
     sender: Sender,
 }
 
-impl Sham {
+impl SimulatedAgent {
     fn new(config: &Config, number: usize) -> Result<Self, BenchError> {
-        let name = AgentId::new(&format!("sham-{number}"));
+        let name = AgentId::new(&format!("simulated-{number}"));
         let name = name.map_err(|error| BenchError::Unexpected(error.to_string()))?;
         let session = Session(1);
         let settings = SlotSettings {
@@ -67,13 +71,13 @@ impl Sham {
         Ok(Self { slot: Slot::new(settings, clock::now()), sender: Sender { agent: name, session } })
     }
 
-    fn hear(&mut self, now: Now, body: &[u8]) {
+    fn handle_message(&mut self, now: Now, body: &[u8]) {
         if let Some(answer) = agent::decode(body) {
             self.slot.handle_answer(now, answer);
         }
     }
 
-    /// Does all that is to be done; whether the controller knows the agent since.
+    /// Carries out all pending work; returns whether the controller has registered the agent meanwhile.
     fn carry_out(&mut self, now: Now, mut send: impl FnMut(Vec<u8>)) -> bool {
         let mut is_ready = false;
         self.slot.handle_timeout(now);
@@ -88,7 +92,8 @@ impl Sham {
                 Effect::CheckTree => self.slot.handle_tree(now, false, 0),
                 Effect::Remove => self.slot.handle_removed(now),
                 Effect::Ready => is_ready = true,
-                // Nothing runs that could be signalled or aborted, and a measurement does not outlive its controller.
+                // There is no process that could be signalled or aborted, and a measurement does not outlive its
+                // controller.
                 Effect::Signal(_)
                 | Effect::Unended
                 | Effect::AbortPrepare
@@ -119,68 +124,68 @@ fn nothing_left() -> Exited {
     }
 }
 
-/// One agent, until standard input ends.
+/// Runs one agent until standard input ends.
 ///
 /// # Errors
-/// When there is no connection.
+/// When the connection cannot be made.
 pub(crate) fn serve_one(config: &Config) -> Result<(), BenchError> {
     let mut link = transport::connect(config, &prefixes())?;
-    let mut sham = Sham::new(config, 0)?;
+    let mut agent = SimulatedAgent::new(config, 0)?;
     let stdin = std::io::stdin();
     loop {
-        if sham.carry_out(clock::now(), |body| link.send(body)) {
+        if agent.carry_out(clock::now(), |body| link.send(body)) {
             announce(READY)?;
         }
-        if link.wait(clock::now().mono, sham.deadline(), &[stdin.as_fd()])[0] {
+        if link.wait(clock::now().mono, agent.deadline(), &[stdin.as_fd()])[0] {
             return Ok(());
         }
         let now = clock::now();
         while let Some(body) = link.receive_answer() {
-            sham.hear(now, &body);
+            agent.handle_message(now, &body);
         }
         while link.receive_broadcast().is_some() {}
     }
 }
 
-/// Agents in one loop, until standard input ends.
+/// Runs many agents in one loop until standard input ends.
 ///
 /// # Errors
-/// When there is no connection.
+/// When a connection cannot be made.
 pub(crate) fn serve_many(config: &Config, count: usize) -> Result<(), BenchError> {
     llts::shell::limits::raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
-    Crowd::connect(config, count)?.serve().map(|never| match never {})
+    SimulatedAgents::connect(config, count)?.serve().map(|never| match never {})
 }
 
-/// Connections that are made at once: no more than the controller lets wait.
+/// The number of connections made at once: no more than the controller's backlog.
 const CONNECT_STEP: usize = 256;
 
-struct Crowd {
+struct SimulatedAgents {
     endpoint: Endpoint,
-    shams: Vec<(Sham, Option<PeerId>)>,
+    agents: Vec<(SimulatedAgent, Option<PeerId>)>,
     deadlines: BTreeSet<(Mono, usize)>,
     ready: usize,
 }
 
-impl Crowd {
+impl SimulatedAgents {
     fn connect(config: &Config, count: usize) -> Result<Self, BenchError> {
-        let shams = (0..count).map(|number| Ok((Sham::new(config, number)?, None)));
-        let shams = shams.collect::<Result<Vec<_>, BenchError>>()?;
+        let agents = (0..count).map(|number| Ok((SimulatedAgent::new(config, number)?, None)));
+        let agents = agents.collect::<Result<Vec<_>, BenchError>>()?;
         let places =
             ConnectionLimits { connections_max: 2 * count, per_address_max: 2 * count, held_bytes_max: usize::MAX };
         let endpoint = Endpoint::new(places).map_err(BenchError::io("make a poller"))?;
-        let mut crowd = Self { endpoint, shams, deadlines: BTreeSet::new(), ready: 0 };
+        let mut all = Self { endpoint, agents, deadlines: BTreeSet::new(), ready: 0 };
         for first in (0..count).step_by(CONNECT_STEP) {
             let last = count.min(first + CONNECT_STEP);
             for number in first..last {
-                // Hosted services of the bench have both ports.
-                crowd.dial(number, &config.controller.rep_endpoint().unwrap_or_default(), Kind::Dealer)?;
-                crowd.dial(number, &config.controller.pub_endpoint().unwrap_or_default(), Kind::Sub)?;
+                // The services of the bench have both ports.
+                all.dial(number, &config.controller.rep_endpoint().unwrap_or_default(), Kind::Dealer)?;
+                all.dial(number, &config.controller.pub_endpoint().unwrap_or_default(), Kind::Sub)?;
             }
-            while crowd.shams[first..last].iter().any(|(_, peer)| peer.is_none()) {
-                crowd.turn()?;
+            while all.agents[first..last].iter().any(|(_, peer)| peer.is_none()) {
+                all.turn()?;
             }
         }
-        Ok(crowd)
+        Ok(all)
     }
 
     fn dial(&mut self, number: usize, endpoint: &str, kind: Kind) -> Result<(), BenchError> {
@@ -193,7 +198,7 @@ impl Crowd {
     fn serve(mut self) -> Result<Infallible, BenchError> {
         let mut is_announced = false;
         loop {
-            if !is_announced && self.ready == self.shams.len() {
+            if !is_announced && self.ready == self.agents.len() {
                 announce(READY)?;
                 is_announced = true;
             }
@@ -222,7 +227,7 @@ impl Crowd {
     fn take(&mut self, now: Now, Arrival { peer, tag: number, what }: Arrival) -> Result<(), BenchError> {
         match what {
             What::Event(Event::Opened(other)) if other.kind == Kind::Router => {
-                self.shams[number].1 = Some(peer);
+                self.agents[number].1 = Some(peer);
                 self.carry_out(now, number);
             }
             What::Event(Event::Opened(_)) => {
@@ -230,9 +235,9 @@ impl Crowd {
                     self.endpoint.subscribe(peer, prefix.as_bytes());
                 }
             }
-            What::Event(Event::Message(mut parts)) if self.shams[number].1 == Some(peer) => {
+            What::Event(Event::Message(mut parts)) if self.agents[number].1 == Some(peer) => {
                 if let Some(body) = parts.pop() {
-                    self.shams[number].0.hear(now, &body);
+                    self.agents[number].0.handle_message(now, &body);
                     self.carry_out(now, number);
                 }
             }
@@ -247,18 +252,18 @@ impl Crowd {
     }
 
     fn carry_out(&mut self, now: Now, number: usize) {
-        let Self { endpoint, shams, deadlines, ready } = self;
-        let (sham, Some(peer)) = &mut shams[number] else { return };
-        if let Some(at) = sham.deadline() {
+        let Self { endpoint, agents, deadlines, ready } = self;
+        let (agent, Some(peer)) = &mut agents[number] else { return };
+        if let Some(at) = agent.deadline() {
             deadlines.remove(&(at, number));
         }
-        let is_ready = sham.carry_out(now, |body| {
+        let is_ready = agent.carry_out(now, |body| {
             if endpoint.send(*peer, &[Vec::new(), body]).is_err() {
                 log::debug!("a message of agent {number} is lost");
             }
         });
         *ready += usize::from(is_ready);
-        if let Some(at) = sham.deadline() {
+        if let Some(at) = agent.deadline() {
             deadlines.insert((at, number));
         }
     }
@@ -267,5 +272,5 @@ impl Crowd {
 /// The connections of an agent.
 pub(crate) const CONNECTIONS_PER_AGENT: usize = 2;
 
-/// The time between two signs of life of a simulated agent.
+/// The time between two heartbeats of a simulated agent.
 pub(crate) const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(3);

@@ -9,7 +9,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use waiting::eventually;
@@ -18,16 +18,16 @@ pub(crate) use waiting::eventually;
 const LIMIT: i32 = 30_000;
 
 /// Ends when it is dropped, agents first.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
     context: zmq::Context,
     processes: Vec<Child>,
     rep: String,
-    /// What agents are told of the controller's ports.
+    /// The addresses of the controller's ports for agents.
     ports: Vec<(&'static str, String)>,
 }
 
-impl Place {
+impl Sandbox {
     /// A running service with tools as (name, run.sh).
     pub(crate) fn start(agents: usize, tools: &[(&str, &str)]) -> Self {
         Self::start_with(agents, tools, &[])
@@ -39,18 +39,18 @@ impl Place {
         for (name, script) in tools {
             add_tool(folder.path(), name, script);
         }
-        let mut place =
+        let mut sandbox =
             Self { folder, context: zmq::Context::new(), processes: Vec::new(), rep: String::new(), ports: Vec::new() };
-        let ready = place.spawn(&["controller"], config);
+        let ready = sandbox.spawn(&["controller"], config);
         let words: Vec<&str> = ready.split(' ').collect();
         let (rep, publisher) = (words[4].to_owned(), words[6].to_owned());
         let port = |endpoint: &str| endpoint.rsplit(':').next().unwrap().to_owned();
-        place.ports = vec![("LLTS_CONTROLLER_REP_PORT", port(&rep)), ("LLTS_CONTROLLER_PUB_PORT", port(&publisher))];
-        place.rep = rep;
+        sandbox.ports = vec![("LLTS_CONTROLLER_REP_PORT", port(&rep)), ("LLTS_CONTROLLER_PUB_PORT", port(&publisher))];
+        sandbox.rep = rep;
         for number in 1..=agents {
-            place.agent(&format!("agent-{number}"), &[]);
+            sandbox.agent(&format!("agent-{number}"), &[]);
         }
-        place
+        sandbox
     }
 
     /// One more agent, with what its configuration differs in.
@@ -136,7 +136,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         for mut process in self.processes.drain(..).rev() {
             let pid = Pid::from_raw(i32::try_from(process.id()).unwrap());

@@ -6,15 +6,15 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-#[path = "../ground/folder.rs"]
+#[path = "../support/folder.rs"]
 mod folder;
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::eventually;
 
-/// A client, a run or an agent may be held up for seconds on a busy machine. What ends with SIGKILL only takes a second of it.
+/// A client, a run or an agent may be delayed for seconds on a busy machine. A run that only SIGKILL ends takes a second more.
 const CONFIG: &str = "\
 CONTROLLER_REP_PORT = 0
 CONTROLLER_PUB_PORT = 0
@@ -25,11 +25,11 @@ LOG_DIR = \"log\"
 ";
 
 /// The folder. Dropping it stops the service in it.
-pub(crate) struct Place {
+pub(crate) struct Sandbox {
     folder: tempfile::TempDir,
 }
 
-/// What a command said.
+/// The output of a command.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -51,7 +51,7 @@ impl Said {
     }
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         let folder = tempfile::Builder::new().prefix("llts-place-").tempdir().expect("a folder");
         for name in ["log", "tools", "tmp"] {
@@ -106,7 +106,7 @@ impl Place {
         self.spawn(&mut self.command(line))
     }
 
-    /// Starts what [`Place::command`] has made; [`Place::said`] hears it.
+    /// Starts what [`Sandbox::command`] has made; [`Sandbox::said`] hears it.
     pub(crate) fn spawn(&self, command: &mut Command) -> Child {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("started")
     }
@@ -131,7 +131,7 @@ impl Place {
         found.unwrap_or_else(|| panic!("no {end}: {processes:?}")).0
     }
 
-    /// What the agents of the service are, as JSON.
+    /// The agents of the service, as JSON.
     pub(crate) fn agents(&self) -> Vec<serde_json::Value> {
         let said = self.llts("agents --output json");
         said.json()["agents"].as_array().cloned().unwrap_or_default()
@@ -152,7 +152,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for Sandbox {
     fn drop(&mut self) {
         let said = self.llts("down");
         if std::thread::panicking() {

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::place::{eventually, names};
+use crate::sandbox::{eventually, names};
 use crate::service::{Service, kill};
 
 /// Reports which file it is and what it finds, and leaves all sorts of things behind.
@@ -20,17 +20,17 @@ echo forged=1 >> ../task.info
 #[test]
 fn a_folder_that_is_used_again_is_like_a_fresh_one_and_goes_with_its_agent() {
     let service = Service::new();
-    service.place.tool("untidy", UNTIDY);
-    service.place.ok("tool pack tools/untidy");
-    let mut controller = service.place.start("controller");
-    let mut agent = service.place.start("agent --name alone");
+    service.sandbox.tool("untidy", UNTIDY);
+    service.sandbox.ok("tool pack tools/untidy");
+    let mut controller = service.sandbox.start("controller");
+    let mut agent = service.sandbox.start("agent --name alone");
     let mut client = service.client();
     let mut reports = Vec::new();
     // The archive is trusted by its times only when they are some seconds ago; until then each task gets a fresh copy.
     eventually("a folder is used again", || {
         let id = client.submit("untidy");
         eventually("it is finished", || client.status(&id) == "FINISHED");
-        assert!(!names(&service.place.path("work")).contains(&id));
+        assert!(!names(&service.sandbox.path("work")).contains(&id));
         let task = client.query(&id);
         assert_eq!(task["__OUTCOME__"].as_str(), Some("SUCCEEDED"), "{task}");
         reports.push(task["__REPORT_LOG__"].as_str().unwrap_or_default().to_owned());
@@ -41,15 +41,15 @@ fn a_folder_that_is_used_again_is_like_a_fresh_one_and_goes_with_its_agent() {
     let rest = |report: &String| report.split_once('|').map(|(_, rest)| rest.to_owned());
     assert!(reports.iter().all(|report| rest(report).is_some() && rest(report) == rest(&reports[0])), "{reports:?}");
 
-    let spare = service.place.path("work/.spare");
+    let spare = service.sandbox.path("work/.spare");
     let before = names(&spare);
     assert_eq!(before.len(), 1);
     agent.kill().unwrap();
     agent.wait().unwrap();
-    let mut next = service.place.start("agent --name alone");
+    let mut next = service.sandbox.start("agent --name alone");
     eventually("what the dead one kept is gone", || {
         let now = names(&spare);
-        now.len() == 1 && now != before && fs::read_dir(service.place.path("work/.trash")).unwrap().count() == 0
+        now.len() == 1 && now != before && fs::read_dir(service.sandbox.path("work/.trash")).unwrap().count() == 0
     });
     service.is_swept();
     for child in [&mut next, &mut controller] {

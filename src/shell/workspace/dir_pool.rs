@@ -1,11 +1,12 @@
-//! Folders of tasks that have run, put right and kept for the next tasks of the same tools, out of sight.
+//! Task folders of ended runs, restored and stored out of sight for later tasks of the same tools.
 //!
 //! ```text
-//! .spare/<pid>-*/<n>/   one of them; the folder above belongs to one agent, which holds a lock on it
+//! .spare/<pid>-*/<n>/   one such folder; the folder above belongs to one agent, which holds a lock on it
 //! ```
 //!
-//! A lock says who is alive where a process id cannot: ids are used again, and agents in different containers may share a work
-//! folder without seeing one another. What an agent that was killed has left, the [`super::Remover`] of the next one finds.
+//! A lock shows which agent is alive where a process id cannot: ids are reused, and agents in different containers may
+//! share a work folder without seeing each other's processes. The folders of a killed agent are found by the
+//! [`super::Remover`] of the next agent.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -20,40 +21,42 @@ use super::{
 };
 use crate::shell::clock;
 use crate::shell::removal;
-use crate::shell::tools::Pristine;
+use crate::shell::tools::ToolSnapshot;
 use crate::types::TaskId;
 
 pub(super) const SPARE: &str = ".spare";
 
-/// Folders that one agent keeps. Each takes a dozen descriptors, and what its tool takes on disk and in memory.
+/// The maximum number of folders in the pool. Each takes a dozen descriptors, and the space of its tool on disk and in
+/// memory.
 const SPARES_MAX: usize = 8;
 
-/// How often another name is tried when somebody takes the agent's folder away before it is locked.
+/// How often another name is tried when another process removes the agent's folder before it is locked.
 const ATTEMPTS_MAX: u32 = 16;
 
-/// How long the last change of something is over when it settles: far longer than the clock of a file system stands still.
+/// The minimum age of the last change of a file that counts as settled: far more than the resolution of any file system
+/// clock.
 const SETTLING: Duration = Duration::from_secs(1);
 
-/// Entries of a folder that is given up that are removed at once; what is beyond them is removed in the background.
+/// The maximum number of entries of a discarded folder that are removed at once; the rest is removed in the background.
 const REMOVALS_MAX: u32 = 256;
 
 /// The spare folders of one agent. Dropping it removes them.
 #[derive(Debug)]
-pub struct Spares {
+pub struct DirPool {
     workspace: Arc<Workspace>,
-    /// The folder that holds them; the lock is on it.
+    /// The folder that contains them, locked.
     folder: OwnedFd,
     name: CString,
-    /// Fit for use, the longest unused first.
+    /// Ready for use, the least recently used first.
     kept: Vec<TaskDir>,
-    /// Put aside after the last run, and not looked at yet.
+    /// The folder of the last run, not inspected yet.
     used: Option<TaskDir>,
     next: u64,
     settling: Duration,
 }
 
-impl Spares {
-    /// Makes the folder for the spares of this agent.
+impl DirPool {
+    /// Makes the folder for the spare folders of this agent.
     ///
     /// # Errors
     /// When it can neither be made nor locked.
@@ -62,18 +65,19 @@ impl Spares {
         let path = workspace.path.join(SPARE);
         let failed = |error| WorkspaceError {
             action: "keep spare folders in",
-            error: removal::explained(error, &path),
+            source: removal::explained(error, &path),
             path: path.clone(),
         };
         let (folder, name) = own_folder(&workspace).map_err(failed)?;
         Ok(Self { workspace, folder, name, kept: Vec::new(), used: None, next: 0, settling: SETTLING })
     }
 
-    /// A folder in which a task of the same tool has run, as fresh, under the name of the next one; `None` if there is none.
-    /// Its files are to be written as in a new one. As with [`Workspace::create`], what was in the way comes back.
+    /// A folder in which a task of the same tool has run, restored, under the name of the new task; `None` if there is
+    /// none. Its files are to be written as in a new folder. As with [`Workspace::create`], a leftover under that name is
+    /// returned.
     pub fn take(
         &mut self,
-        tool: &Pristine,
+        tool: &ToolSnapshot,
         task: TaskId,
         remover: &Remover,
     ) -> Option<(TaskDir, Option<TrashRemainder>)> {
@@ -118,10 +122,10 @@ impl Spares {
         Ok(leftover)
     }
 
-    /// Takes the folder of a run that has ended out of sight: nothing of its name is left. Whether another task can have it,
-    /// [`Self::tidy`] finds out. What is no use here comes back and is to be removed.
+    /// Moves the folder of an ended run out of sight: its name no longer exists. [`Self::tidy`] decides later whether
+    /// another task can use it. A folder that cannot be reused is returned and must be removed.
     ///
-    /// A folder of the same name that is not this run's own is left alone, as by [`Workspace::remove`].
+    /// A folder of the same name that belongs to another run is left alone, as by [`Workspace::remove`].
     pub fn put_aside(&mut self, mut task: TaskDir, remover: &Remover) -> Option<TaskDir> {
         self.tidy(remover);
         if !task.can_be_spare() {
@@ -142,7 +146,7 @@ impl Spares {
         }
     }
 
-    /// Puts right what was put aside last. Call it when nothing else is to be done.
+    /// Restores the folder that was put aside last. Call it when the agent is idle.
     pub fn tidy(&mut self, remover: &Remover) {
         let Some(mut used) = self.used.take() else { return };
         match used.restore(self.folder.as_fd(), clock::now().wall.before(self.settling)) {
@@ -160,7 +164,7 @@ impl Spares {
         }
     }
 
-    /// As [`Workspace::accessible`], with the folder of the spares.
+    /// As [`Workspace::accessible`], for the folders of the pool.
     fn accessible<T>(&self, call: impl Fn() -> Result<T>) -> Result<T> {
         match self.workspace.accessible(&call) {
             Err(Errno::ACCESS) if restore_mode(self.folder.as_fd(), OWNER_ONLY, &self.workspace.path.join(SPARE))? => {
@@ -181,19 +185,19 @@ impl Spares {
     }
 }
 
-impl Drop for Spares {
+impl Drop for DirPool {
     fn drop(&mut self) {
         let Ok(spare) = open_spare(self.workspace.folder.as_fd()) else { return };
         match self.workspace.remove_from(spare.as_fd(), &self.name, REMOVALS_MAX) {
             Removed::Left(error) => log::error!("{error}"),
-            // The agent ends, and its remover may have ended: only what a mount holds up is worth a second look.
+            // The agent ends, and its remover may have ended: only what a mount blocks is tried a second time.
             Removed::Rest(rest) if removal::detach_at_or_below(self.workspace.trash.as_fd(), rest.name()) => {
                 let mut budget = removal::Budget::of(REMOVALS_MAX);
                 let _ = removal::remove_tree(self.workspace.trash.as_fd(), rest.name(), &mut budget);
             }
             Removed::Done | Removed::Rest(_) => {}
         }
-        // Not if another agent has spares.
+        // This fails if another agent has a pool, which is intended.
         let _ = rustix::fs::unlinkat(&self.workspace.folder, SPARE, AtFlags::REMOVEDIR);
     }
 }
@@ -204,7 +208,8 @@ fn own_folder(workspace: &Workspace) -> Result<(OwnedFd, CString)> {
         let name = CString::new(name).map_err(|_| Errno::INVAL)?;
         match make_own_folder(workspace, &name) {
             Ok(Some(folder)) => return Ok((folder, name)),
-            // Another agent has just removed the folder of all, because it was empty, or a remover this one.
+            // Another agent has just removed the common folder, because it was empty, or a remover has removed this agent's
+            // folder.
             Ok(None) | Err(Errno::NOENT) => {}
             Err(error) => return Err(error),
         }
@@ -222,12 +227,12 @@ fn make_own_folder(workspace: &Workspace, name: &CStr) -> Result<Option<OwnedFd>
     lock(spare.as_fd(), name)
 }
 
-/// The folder of those of all agents.
+/// The folder that contains the pools of all agents.
 fn open_spare(work: BorrowedFd<'_>) -> Result<OwnedFd> {
     open_own(work, SPARE)
 }
 
-/// Takes the lock on the folder of an agent; `None` when it is held or the folder is gone.
+/// Takes the lock on the folder of an agent; `None` when it is held or the folder does not exist.
 fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
     let folder = match removal::open_on_mount(spare, name) {
         Ok(folder) => folder,
@@ -245,7 +250,7 @@ fn lock(spare: BorrowedFd<'_>, name: &CStr) -> Result<Option<OwnedFd>> {
     Ok(here.then_some(folder))
 }
 
-/// Moves what agents that are no more have left to the trash.
+/// Moves the folders of agents that have ended to the trash.
 pub(super) fn discard_abandoned(work: BorrowedFd<'_>, trash: BorrowedFd<'_>) -> Result<()> {
     let spare = match open_spare(work) {
         Ok(spare) => spare,

@@ -1,7 +1,7 @@
-//! An agent that has no supervisor looks after its guard: started first, started again when it is gone, released last.
+//! The guard of an agent without a supervisor: started first, started again when it is gone, released last.
 //!
-//! Whoever guards the agent, that guard or its supervisor, also knows until when the run of an exclusive task may go on, and
-//! ends it should the agent be stopped then. The supervisor is told by a line on the standard output.
+//! The guard or the supervisor of an agent also knows how long the run of an exclusive task may continue, and ends it if
+//! the agent is stopped by then. The supervisor is told by a line on the standard output.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
@@ -17,37 +17,38 @@ use crate::shell::readable;
 use crate::shell::supervised::{is_supervised, lease_line};
 use crate::types::Mono;
 
-/// Between two starts at the least, so that a guard that cannot live costs little.
+/// Minimum time between two starts, so that a guard that cannot live costs little.
 const RESTART_PAUSE: Duration = Duration::from_secs(1);
 
 /// The guard of an agent, or none for one that has a supervisor.
-pub(super) struct Guarding {
+pub(super) struct GuardKeeper {
     plan: Option<GuardPlan>,
     guard: Option<Guard>,
     started: Mono,
     has_supervisor: bool,
-    /// Wakes the agent at the end of a lease also when the machine was suspended until then, which no poll does.
+    /// Wakes the agent at the end of a lease, even after a suspend of the machine, which a poll time-out does not.
     alarm: Option<OwnedFd>,
 }
 
-impl Guarding {
-    /// Starts the guard. Call it before the agent becomes a subreaper. What goes wrong does not stop the agent, because the
-    /// next start of any agent does what the guard would have done: it is said and tried again.
+impl GuardKeeper {
+    /// Starts the guard. Call it before the agent becomes a subreaper. A failure does not stop the agent, because the next
+    /// start of any agent does the work of the guard: it is logged and tried again.
     pub(super) fn start(plan: Option<GuardPlan>) -> Self {
-        // The kernel ends everything in a pid namespace whose first process ends, and that one adopts every orphan.
+        // In a pid namespace, the end of the first process, which adopts every orphan, makes the kernel end all others.
         let plan = plan.filter(|_| std::process::id() != 1);
-        let guard = plan.as_ref().and_then(|plan| said(plan.start()));
+        let guard = plan.as_ref().and_then(|plan| logged(plan.start()));
         let has_supervisor = plan.is_none() && is_supervised();
         Self { plan, guard, started: clock::now().mono, has_supervisor, alarm: None }
     }
 
-    /// What to wake up for: the guard is gone, or a lease is over. Nothing is asked of them but that.
+    /// Descriptors that wake the agent: the guard is gone, or a lease has expired. No data is read from them.
     pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let guard = self.guard.as_ref().map(AsFd::as_fd);
         guard.into_iter().chain(self.alarm.as_ref().map(AsFd::as_fd))
     }
 
-    /// Tells whoever guards this agent until when its run may go on. What has gone wrong is the guard's end, and seen to.
+    /// Tells the guard or supervisor of this agent how long its run may continue. A failure means that the guard has ended,
+    /// which is handled elsewhere.
     pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
         let kill_at = hold.map(|hold| clock::from_boot(hold.kill_at));
         if let Some(guard) = &mut self.guard {
@@ -63,7 +64,7 @@ impl Guarding {
 
     fn set_alarm(&mut self, until: Option<Duration>) -> rustix::io::Result<()> {
         let Some(until) = until else {
-            // Other runs shall not pay for it.
+            // Other runs must not pay for it.
             self.alarm = None;
             return Ok(());
         };
@@ -78,10 +79,10 @@ impl Guarding {
         Ok(())
     }
 
-    /// Replaces a guard that was killed; while a run is on, that waits.
-    pub(super) fn tend(&mut self, now: Mono, is_idle: bool) {
+    /// Replaces a guard that was killed, but not during a run.
+    pub(super) fn replace_guard(&mut self, now: Mono, is_idle: bool) {
         if let Some(alarm) = &self.alarm {
-            // It has done its work when the loop is awake.
+            // Its only purpose is to wake the loop.
             let _ = rustix::io::read(alarm, &mut [0; 8]);
         }
         let Some(plan) = &self.plan else { return };
@@ -91,13 +92,13 @@ impl Guarding {
         if self.guard.is_none() && is_idle && now >= self.started + RESTART_PAUSE {
             self.started = now;
             match process::without_adoption(|| plan.start()) {
-                Ok(started) => self.guard = said(started),
+                Ok(started) => self.guard = logged(started),
                 Err(error) => log::error!("cannot start a guard: {error}"),
             }
         }
     }
 
-    /// The agent leaves nothing behind.
+    /// The agent leaves no process behind.
     pub(super) fn release(self) {
         if let Some(guard) = self.guard {
             guard.release();
@@ -105,16 +106,16 @@ impl Guarding {
     }
 }
 
-/// At once or not at all: a supervisor that does not read, because it is stopped itself, must not hold the agent up.
+/// Writes at once or not at all: a supervisor that does not read, because it is stopped itself, must not block the agent.
 fn say_to_supervisor(line: &str) {
     let out = std::io::stdout();
-    let said = rustix::io::ioctl_fionbio(&out, true).and_then(|()| rustix::io::write(&out, line.as_bytes()));
-    if let Err(error) = said {
-        log::warn!("the supervisor does not hear of a lease: {error}");
+    let written = rustix::io::ioctl_fionbio(&out, true).and_then(|()| rustix::io::write(&out, line.as_bytes()));
+    if let Err(error) = written {
+        log::warn!("cannot tell the supervisor of a lease: {error}");
     }
 }
 
-fn said(started: Result<Guard, GuardError>) -> Option<Guard> {
+fn logged(started: Result<Guard, GuardError>) -> Option<Guard> {
     started
         .inspect_err(|error| log::error!("{error}; what this agent leaves if it is killed stays until the next start"))
         .ok()

@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! Which folders are taken for those of an abandoned guest, and what happens to all others: nothing.
+//! Which folders count as those of an abandoned service; all others are left alone.
 
 use std::os::unix::fs::{PermissionsExt as _, symlink};
 
@@ -7,11 +7,11 @@ use super::*;
 use crate::shell::removal::tests::{Precious, bind, in_own_mount_namespace};
 
 /// A folder as a command makes it, whose keepers are gone when the lock is dropped.
-fn guest(base: &Path, name: &str) -> (PathBuf, GuestLock) {
-    let folder = base.join(format!("{GUEST_PREFIX}{name}"));
+fn guest(base: &Path, name: &str) -> (PathBuf, KeeperLock) {
+    let folder = base.join(format!("{EPHEMERAL_PREFIX}{name}"));
     fs::create_dir(&folder).unwrap();
     fs::set_permissions(&folder, fs::Permissions::from_mode(PRIVATE)).unwrap();
-    let lock = GuestLock::make(&folder).unwrap();
+    let lock = KeeperLock::make(&folder).unwrap();
     fs::create_dir_all(folder.join("work/TASK_1/deep")).unwrap();
     fs::write(folder.join("work/TASK_1/deep/file"), "x").unwrap();
     (folder, lock)
@@ -26,9 +26,9 @@ fn abandoned(base: &Path) -> Vec<PathBuf> {
 fn a_guest_is_ended_when_its_last_keeper_is_gone() {
     let base = tempfile::tempdir().unwrap();
     let (folder, first) = guest(base.path(), "x");
-    // As where TMPDIR belongs to a group.
+    // As in a TMPDIR that belongs to a group.
     fs::set_permissions(&folder, fs::Permissions::from_mode(0o2700)).unwrap();
-    let second = GuestLock::join(&folder).unwrap();
+    let second = KeeperLock::join(&folder).unwrap();
     for keeper in [first, second] {
         assert!(abandoned(base.path()).is_empty());
         assert!(folder.join("work/TASK_1/deep/file").exists());
@@ -36,11 +36,11 @@ fn a_guest_is_ended_when_its_last_keeper_is_gone() {
     }
     assert_eq!(abandoned(base.path()), [folder.as_path()]);
     assert!(!folder.exists());
-    assert!(GuestLock::join(&folder).is_err());
+    assert!(KeeperLock::join(&folder).is_err());
     assert!(abandoned(base.path()).is_empty());
 }
 
-/// A supervisor or a guard that starts late, when its guest is being ended.
+/// A supervisor or a guard that starts late, while its service is being ended.
 #[test]
 fn no_keeper_joins_a_guest_that_is_being_ended() {
     let base = tempfile::tempdir().unwrap();
@@ -48,9 +48,9 @@ fn no_keeper_joins_a_guest_that_is_being_ended() {
     let late = options().open(lock_file(&folder)).unwrap();
     drop(first);
     let parent = removal::open_folder(rustix::fs::CWD, base.path()).unwrap();
-    let name = CString::new(format!("{GUEST_PREFIX}x")).unwrap();
+    let name = CString::new(format!("{EPHEMERAL_PREFIX}x")).unwrap();
     let ending = lock_abandoned(&open_private(&parent, &name).unwrap(), &folder).unwrap();
-    let refused = GuestLock::join(&folder).unwrap_err().to_string();
+    let refused = KeeperLock::join(&folder).unwrap_err().to_string();
     assert!(refused.contains("another command ends") && refused.contains("keepers.lock"), "{refused}");
     assert!(end_abandoned_in(base.path(), &Config::default()).is_empty(), "one ends it");
     fs::remove_file(lock_file(&folder)).unwrap();
@@ -88,7 +88,7 @@ fn what_is_no_abandoned_guest_of_ours_stays() {
     let (other_name, _) = guest(base.path(), "other-name");
     let renamed = base.path().join("other");
     fs::rename(&other_name, &renamed).unwrap();
-    put(&renamed, &text(&renamed).replace(&format!("{GUEST_PREFIX}other-name"), "other"));
+    put(&renamed, &text(&renamed).replace(&format!("{EPHEMERAL_PREFIX}other-name"), "other"));
     if rustix::process::geteuid().is_root() {
         let (foreign, _) = guest(base.path(), "of-another-user");
         nix::unistd::chown(&foreign, Some(nix::unistd::Uid::from_raw(1234)), None).unwrap();
@@ -117,7 +117,7 @@ fn the_end_of_a_guest_follows_no_link_and_crosses_no_mount() {
         assert_eq!(abandoned(base.path()), [folder.as_path()]);
         assert!(!folder.exists());
         precious.is_untouched();
-        // The lock is out of sight: whether it has keepers cannot be told.
+        // The lock is hidden: whether there are keepers is unknown.
         let (covered, lock) = guest(base.path(), "y");
         drop(lock);
         bind(precious.path(), &covered);
@@ -126,7 +126,7 @@ fn the_end_of_a_guest_follows_no_link_and_crosses_no_mount() {
         nix::mount::umount(&covered).unwrap();
         // The supervisor and the guard remove the folder by its name.
         bind(precious.path(), &covered);
-        drop(GuestFolder::new(&covered));
+        drop(EphemeralDir::new(&covered));
         assert!(!covered.exists());
         precious.is_untouched();
     });
@@ -149,10 +149,10 @@ fn a_link_in_the_place_of_a_folder_is_not_followed() {
 #[test]
 fn only_a_folder_of_a_guest_is_removed() {
     let folder = tempfile::tempdir().unwrap();
-    let [guest, other] = [format!("{GUEST_PREFIX}x"), "other".to_owned()].map(|name| folder.path().join(name));
+    let [guest, other] = [format!("{EPHEMERAL_PREFIX}x"), "other".to_owned()].map(|name| folder.path().join(name));
     for dir in [&guest, &other] {
         fs::create_dir(dir).unwrap();
-        drop(GuestFolder::new(dir));
+        drop(EphemeralDir::new(dir));
     }
     assert!(!guest.exists() && other.exists());
 }

@@ -1,11 +1,12 @@
-//! The folder of a service that is hosted for the time of one command, and what is done about it when all its keepers were killed.
+//! The folder of an ephemeral service, and the cleanup after all of its keepers were killed.
 //!
-//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in the
-//! folder for as long as it lives. The kernel gives a lock back however its holder ends, and shows it to every process of the
-//! machine, also in another PID namespace. So a folder with a free lock has lost all three: no other process ends what is left of
-//! its service, and [`end_abandoned`] does.
+//! Its keepers are the command, the guard of the command, and the supervisor. Each of them holds a shared lock on a file in
+//! the folder as long as it lives. The kernel releases a lock however its holder ends, and shows it to every process of the
+//! machine, even in another PID namespace. So a folder with a free lock has lost all three: no other process ends the
+//! remains of its service, and [`end_abandoned`] does.
 //!
-//! The file is filled by a holder of the lock, after the lock. A file without its text belongs to a command that is just starting.
+//! The file is filled by a holder of the lock, after locking. A file without its text belongs to a command that is just
+//! starting.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::{self, File, TryLockError};
@@ -23,53 +24,53 @@ use crate::config::Config;
 use crate::shell::process::boot_id;
 use crate::shell::removal::{self, Budget};
 
-/// What the folder of a guest is called at the beginning: nothing else is ever removed.
-pub const GUEST_PREFIX: &str = "llts-run-";
+/// Prefix of the folder's name: no other folder is ever removed.
+pub const EPHEMERAL_PREFIX: &str = "llts-run-";
 
-/// STATE_DIR of a guest, in its folder.
-pub const GUEST_STATE: &str = "state";
+/// STATE_DIR of the service, in its folder.
+pub const EPHEMERAL_STATE: &str = "state";
 
-/// AGENT_WORK_DIR of a guest, in its folder.
-pub const GUEST_WORK: &str = "work";
+/// AGENT_WORK_DIR of the service, in its folder.
+pub const EPHEMERAL_WORK: &str = "work";
 
-/// LOG_DIR of a guest, in its folder.
-pub const GUEST_LOG: &str = "log";
+/// LOG_DIR of the service, in its folder.
+pub const EPHEMERAL_LOG: &str = "log";
 
-/// The file that its keepers hold locks on.
+/// The file that the keepers lock.
 const LOCK_FILE: &CStr = c"keepers.lock";
 
 /// A longer text is not ours.
 const TEXT_BYTES_MAX: u64 = 16 * 1024;
 
-/// The permissions of a guest's folder. It may have the set-group-ID bit of the folder around it, too.
+/// The permissions of the folder. It may also have the set-group-ID bit of its parent.
 const PRIVATE: u32 = 0o700;
 
 /// The lock of one keeper. It holds until this is dropped or the process ends.
 #[derive(Debug)]
-pub struct GuestLock {
+pub struct KeeperLock {
     _file: File,
 }
 
-/// Where the processes of a guest can be seen and signalled.
+/// Where the processes of the service can be seen and signalled.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Home {
     boot_id: String,
-    /// As `/proc/self/ns/pid` names it.
+    /// The link target of `/proc/self/ns/pid`.
     pid_namespace: String,
-    /// The folder itself. Processes of the guest carry it in their mark.
+    /// The folder itself. Processes of the service carry it in their mark.
     folder: PathBuf,
 }
 
-/// A guest without a keeper, and what was done about it.
+/// An ephemeral service without a keeper, and the result of the cleanup.
 #[derive(Debug)]
 pub struct Abandoned {
     /// Its folder.
     pub folder: PathBuf,
-    /// How many processes of it were ended; or why something of it is still there.
+    /// Number of processes that were ended; or why a part of it is still there.
     pub ended: Result<u32, String>,
 }
 
-impl GuestLock {
+impl KeeperLock {
     /// Makes the file in a new folder and takes the first lock.
     ///
     /// # Errors
@@ -81,16 +82,16 @@ impl GuestLock {
         Ok(Self { _file: file })
     }
 
-    /// Takes one lock more, as another keeper.
+    /// Takes one more lock, as another keeper.
     ///
     /// # Errors
-    /// When there is no such guest any more.
+    /// When the service does not exist any more.
     pub fn join(folder: &Path) -> io::Result<Self> {
         let path = lock_file(folder);
         let failed = |why: &str| io::Error::other(format!("{why} {}", path.display()));
         let file = options().open(&path).map_err(|error| failed(&format!("{error}:")))?;
         match file.try_lock_shared() {
-            // Whoever ends a guest removes the file under its lock.
+            // A process that ends the service removes the file under its lock.
             Ok(()) if file.metadata()?.nlink() > 0 => Ok(Self { _file: file }),
             Ok(()) | Err(TryLockError::WouldBlock) => Err(failed("its starter was killed, and another command ends")),
             Err(TryLockError::Error(error)) => Err(error),
@@ -115,15 +116,15 @@ impl Home {
         Ok(Self { boot_id: boot_id().to_owned(), pid_namespace, folder: folder.canonicalize()? })
     }
 
-    /// Whether the processes of a guest can be seen from here. Those of an earlier boot cannot be told from those of another
-    /// machine that shares the folder.
+    /// Whether the processes of the service can be seen from here. Those of an earlier boot cannot be told from those of
+    /// another machine that shares the folder.
     fn is_here(&self, folder: &Path) -> bool {
         !self.boot_id.is_empty() && Self::of(folder).is_ok_and(|here| here == *self)
     }
 }
 
-/// Ends the guests in TMPDIR that have lost their keepers, as the guard of each would have done, and removes their folders. A guest
-/// with a keeper is left alone, and so is one whose processes cannot be seen from here.
+/// Ends the ephemeral services in TMPDIR that have lost their keepers, as the guard of each would have done, and removes
+/// their folders. A service with a keeper is left alone, and so is one whose processes cannot be seen from here.
 #[must_use]
 pub fn end_abandoned(config: &Config) -> Vec<Abandoned> {
     std::path::absolute(std::env::temp_dir()).map_or_else(|_| Vec::new(), |base| end_abandoned_in(&base, config))
@@ -146,10 +147,10 @@ fn end_abandoned_in(base: &Path, config: &Config) -> Vec<Abandoned> {
 }
 
 fn is_name(name: &OsStr) -> bool {
-    name.as_bytes().starts_with(GUEST_PREFIX.as_bytes())
+    name.as_bytes().starts_with(EPHEMERAL_PREFIX.as_bytes())
 }
 
-/// Opens a folder as the maker of a guest leaves it: ours, private, no link, and nothing mounted there.
+/// Opens a folder in the state that its maker leaves: ours, private, not a link, and not a mount point.
 fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
     let folder = removal::open_on_mount(parent.as_fd(), name).ok()?;
     let stat = rustix::fs::fstat(&folder).ok()?;
@@ -157,14 +158,14 @@ fn open_private(parent: &OwnedFd, name: &CStr) -> Option<OwnedFd> {
     is_ours.then_some(folder)
 }
 
-/// Takes the lock of a guest that has no keeper, and keeps new ones out.
+/// Takes the lock of a service without keepers, and keeps new ones out.
 fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let mut file = File::from(openat(opened, LOCK_FILE, flags, Mode::empty()).ok()?);
     file.metadata().ok().filter(fs::Metadata::is_file)?;
     let mut text = Vec::new();
     (&mut file).take(TEXT_BYTES_MAX).read_to_end(&mut text).ok()?;
-    // Read before the lock: an empty file must never be seen locked by whoever made it.
+    // Read before the lock is taken: a maker must never see its empty file locked.
     serde_json::from_slice::<Home>(&text).ok().filter(|home| home.is_here(folder))?;
     file.try_lock().ok()?;
     // Another command may have ended it since it was opened.
@@ -172,14 +173,14 @@ fn lock_abandoned(opened: &OwnedFd, folder: &Path) -> Option<File> {
     Some(file)
 }
 
-/// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
-/// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
-/// Returns how many processes were ended.
+/// The work of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was
+/// killed too, the remains of the service are ended. Removes the folder of the service last, because its records identify
+/// the remains. Returns the number of processes that were ended.
 ///
 /// # Errors
-/// [`StopError`], when something of it still lives: then the folder stays.
-pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
-    for name in [GUEST_STATE, GUEST_WORK] {
+/// [`StopError`], when a process of it is still alive: then the folder stays.
+pub fn end_ephemeral(config: &Config, folder: &Path) -> Result<u32, StopError> {
+    for name in [EPHEMERAL_STATE, EPHEMERAL_WORK] {
         let path = folder.join(name);
         match removal::open_uncovered(&path) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
@@ -188,17 +189,17 @@ pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
     }
     let stopped = stop::end(config, |_, _| Ok(()))?;
     if stopped.remains > 0 {
-        log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
+        log::warn!("an ephemeral service was killed: ended {} of its processes", stopped.remains);
     }
-    drop(GuestFolder::new(folder));
+    drop(EphemeralDir::new(folder));
     Ok(stopped.remains)
 }
 
 fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     let mut config = config.clone();
-    config.paths.state_dir = folder.join(GUEST_STATE);
-    config.paths.work_dir = folder.join(GUEST_WORK);
-    let ended = end_guest(&config, folder).map_err(|error| error.to_string())?;
+    config.paths.state_dir = folder.join(EPHEMERAL_STATE);
+    config.paths.work_dir = folder.join(EPHEMERAL_WORK);
+    let ended = end_ephemeral(&config, folder).map_err(|error| error.to_string())?;
     if folder.symlink_metadata().is_ok() {
         let why = "a part of it cannot be removed: unmount what is mounted there, and remove what belongs to another user; \
                    the next `llts down` removes the rest";
@@ -207,16 +208,16 @@ fn end(folder: &Path, config: &Config) -> Result<u32, String> {
     Ok(ended)
 }
 
-/// The folder of a guest. It goes with the supervisor, or with the guard of the command.
-pub(super) struct GuestFolder(PathBuf);
+/// The folder of an ephemeral service. The supervisor, or the guard of the command, removes it.
+pub(super) struct EphemeralDir(PathBuf);
 
-impl GuestFolder {
+impl EphemeralDir {
     pub(super) fn new(path: &Path) -> Self {
         Self(path.to_owned())
     }
 }
 
-impl Drop for GuestFolder {
+impl Drop for EphemeralDir {
     fn drop(&mut self) {
         let named = self.0.file_name().is_some_and(is_name);
         let own = fs::symlink_metadata(&self.0)
@@ -227,8 +228,8 @@ impl Drop for GuestFolder {
     }
 }
 
-/// Removes everything but the lock, which tells [`end_abandoned`] that there is something left to do. What stays belongs to a tool that
-/// ran as another user, or is mounted there; the command names it.
+/// Removes everything but the lock, which shows [`end_abandoned`] that work is left. Remaining files belong to a tool that
+/// ran as another user, or are mounts; the command names the folder.
 fn empty(folder: &Path) -> bool {
     let Ok(top) = removal::open_uncovered(folder) else { return false };
     let entries = Dir::read_from(&top).into_iter().flatten().flatten();

@@ -1,8 +1,8 @@
-//! Finding all processes of a tree and signalling each of them once, and never one that is not of the tree.
+//! Finding all processes of a tree and signalling each of them once, and never another process.
 //!
-//! A pid alone proves nothing: between reading that 4711 is a child of ours and signalling 4711, it may end, be reaped by its
-//! parent, and its number be given to somebody else's process. So each victim is pinned by a pidfd first, and what made it a
-//! victim is read again after that.
+//! A pid alone proves nothing: between reading that 4711 is a child of ours and signalling 4711, it may end, be reaped by
+//! its parent, and its number be reused for an unrelated process. So each process is first pinned by a pidfd, and its
+//! membership is then read again.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroI32;
@@ -18,19 +18,19 @@ use crate::shell::clock;
 use crate::shell::readable;
 use crate::types::Mono;
 
-/// Scans of one call. Each finds what was started during the one before it; a tree that still grows after so many is not
-/// outrun in this call, but most of it is stopped by then, and the next call goes on.
+/// Scans of one call. Each finds processes that were started during the one before it. A tree that still grows after this
+/// many is not exhausted in this call, but most of it is stopped by then, and the next call continues.
 pub(super) const PASSES_MAX: u32 = 12;
 
-/// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
+/// How long a sweep waits for killed processes. A process in an uninterruptible wait takes longer; it is reported as left.
 const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What a sweep has done.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Ended {
     /// Processes that were found alive and killed.
     pub killed: u32,
-    /// Processes that still run: of another user, or in an uninterruptible wait.
+    /// Processes that are still running: of another user, or in an uninterruptible wait.
     pub left: Vec<ProcessId>,
 }
 
@@ -41,23 +41,23 @@ impl AddAssign for Ended {
     }
 }
 
-/// Until when what is killed now is waited for.
+/// How long to wait for processes that are killed at this moment.
 pub(super) fn death_deadline() -> Mono {
     clock::now().mono + DEATH_TIMEOUT
 }
 
-/// The members of a tree that were found so far.
-pub(super) struct Hunt<S> {
-    /// Who is never touched, whatever it descends from: known children, or ourselves and our ancestors.
+/// The known members of a tree.
+pub(super) struct TreeScan<S> {
+    /// Processes that are never touched, whatever they descend from: known children, or ourselves and our ancestors.
     immune: BTreeSet<Number>,
-    /// Whether a process belongs to the tree by itself; `None` while that cannot be told. What descends from a member is one
-    /// in any case.
+    /// Whether a process belongs to the tree by itself; `None` while that is unknown. A descendant of a member always
+    /// belongs to it.
     seed: S,
-    /// By pid. The start time tells whether the number still means the member.
+    /// By pid. The start time shows whether the number still refers to the member.
     members: BTreeMap<Number, Member>,
     /// Members that had ended before they were found, and wait to be reaped.
     remains: BTreeSet<Number>,
-    /// How many processes of the last scan could not be told: gone, in the middle of an exec, or ended.
+    /// Number of undecided processes of the last scan: gone, in the middle of an exec, or ended.
     unsure: u32,
 }
 
@@ -70,11 +70,11 @@ const fn number(pid: Pid) -> Number {
 
 struct Member {
     id: ProcessId,
-    /// A signal could not be delivered: the process belongs to another user.
+    /// Whether a signal could not be delivered, because the process belongs to another user.
     refused: bool,
 }
 
-impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
+impl<S: FnMut(&Stat) -> Option<bool>> TreeScan<S> {
     pub(super) fn new(immune: impl IntoIterator<Item = Pid>, seed: S) -> Self {
         Self {
             immune: immune.into_iter().map(number).collect(),
@@ -85,7 +85,7 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
         }
     }
 
-    /// Scans once and hands each living member that was not known to `act`, with a pidfd already pinned; returns how many.
+    /// Scans once and passes each new live member to `act`, with a pidfd already pinned; returns their number.
     pub(super) fn find_new(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> u32 {
         let (mut found, mut unsure) = (0, 0);
         let scanned = visit_all(|stat| {
@@ -93,18 +93,18 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
                 return;
             }
             if !stat.alive {
-                // It may have started somebody since the list of this scan was made.
+                // It may have started a process since the list of this scan was made.
                 unsure += u32::from(self.belongs(stat) == Some(true) && self.remains.insert(number(stat.pid)));
                 return;
             }
             match self.belongs(stat).map(|belongs| belongs.then(|| self.signal_verified(stat, act(stat)))) {
                 Some(None) => {}
-                // Recorded even if it cannot be signalled: its children are of the tree all the same.
+                // Recorded even if it cannot be signalled: its children belong to the tree in any case.
                 Some(Some(Ok(refused))) => {
                     self.members.insert(number(stat.pid), Member { id: stat.id(), refused });
                     found += 1;
                 }
-                // It has lost its parent, or is in the middle of an exec: it must be looked at again.
+                // It has lost its parent, or is in the middle of an exec: it must be checked again.
                 Some(Some(Err(Gone))) | None => unsure += 1,
             }
         });
@@ -115,19 +115,19 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
         found
     }
 
-    /// Repeats [`Self::find_new`] until it finds nobody; false if the tree still grows after [`PASSES_MAX`] scans.
+    /// Repeats [`Self::find_new`] until it finds no process; false if the tree still grows after [`PASSES_MAX`] scans.
     pub(super) fn find_all(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0)
     }
 
-    /// The same without the help of ancestry: a process may start another one and end, between the list of a scan and its own
-    /// turn, and that one has init for a parent. So a scan in which anybody was gone is repeated, too.
+    /// The same without relying on ancestry: between the list of a scan and its own turn, a process may start another one
+    /// and end, which leaves that one with init as its parent. So a scan in which any process was gone is repeated, too.
     pub(super) fn find_scattered(&mut self, mut act: impl FnMut(&Stat) -> Option<Signal>) -> bool {
         (0..PASSES_MAX).any(|_| self.find_new(&mut act) == 0 && self.unsure == 0)
     }
 
-    /// Signals every member that was found. One that has refused a signal still counts as refused when it takes this one: SIGCONT is
-    /// allowed to any process of the same session, whoever its user is.
+    /// Signals every found member. A member that has refused a signal still counts as refused if it takes this one: SIGCONT
+    /// is allowed to any process of the same session, whatever its user.
     pub(super) fn signal_all(&mut self, signal: Signal) {
         for member in self.members.values_mut() {
             if let Ok(refused) = signal_pinned(member.id, Some(signal)) {
@@ -155,11 +155,11 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
         (self.seed)(stat)
     }
 
-    /// Pins the process, checks again that it belongs to the tree, and signals it.
+    /// Pins the process, checks its membership again, and signals it.
     fn signal_verified(&mut self, found: &Stat, signal: Option<Signal>) -> Result<bool, Gone> {
         let pinned = Pinned::open(found.id())?;
         if (self.seed)(&pinned.stat) != Some(true) {
-            // It belongs to the tree by its parent: that one must have had its number all the while.
+            // It belongs to the tree by its parent, which must have kept its number throughout.
             let parent = pinned.stat.parent.ok_or(Gone)?;
             if !self.members.get(&number(parent)).ok_or(Gone)?.id.holds_its_number() {
                 return Err(Gone);
@@ -169,10 +169,10 @@ impl<S: FnMut(&Stat) -> Option<bool>> Hunt<S> {
     }
 }
 
-/// The process is not there any more, or has gone to another parent: the next scan finds it there.
+/// The process has gone, or has another parent: the next scan finds it there.
 pub(super) struct Gone;
 
-/// A process that is known to be the one that was meant, for as long as this exists.
+/// A process that is certain to be the intended one, as long as this value exists.
 pub(super) struct Pinned {
     pidfd: OwnedFd,
     stat: Stat,
@@ -201,12 +201,12 @@ impl Pinned {
         self.stat.alive
     }
 
-    /// Waits for its end until then at the latest; whether it has ended.
+    /// Waits for its end until the deadline; returns whether it has ended.
     pub(super) fn wait_for_end(&self, deadline: Mono) -> bool {
         readable::is_readable(&self.pidfd, Some(deadline.since(clock::now().mono)))
     }
 
-    /// Whether the signal was refused; without one, whether it would be.
+    /// Whether the signal was refused; without a signal, whether one would be.
     pub(super) fn signal(&self, signal: Option<Signal>) -> Result<bool, Gone> {
         let Some(signal) = signal else {
             // A signal to its group succeeds if any member took it.

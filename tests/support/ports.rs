@@ -1,4 +1,4 @@
-//! What ports of our own may cost in a test that is not about it.
+//! The limits of ports made by a test that is not about limits.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::{Limits, Security};
 use llts::shell::endpoint::PortSettings;
 
-/// Generous limits: a test narrows the one that it is about. Whoever is slower than `patience` is cut.
+/// Generous limits: a test narrows the one that it is about. A peer slower than `patience` is disconnected.
 pub(crate) fn settings(patience: Duration) -> PortSettings {
     PortSettings {
         limits: Limits {

@@ -10,23 +10,23 @@ use std::time::Duration;
 use llts::shell::clock;
 use rustix::process::Signal;
 
-#[path = "../ground/folder.rs"]
+#[path = "../support/folder.rs"]
 mod folder;
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use folder::{names, signal};
 pub(crate) use waiting::{PATIENCE, eventually};
 
-/// What every worker shows its master.
+/// The fields with which every worker introduces itself to its master.
 pub(crate) const SECRET: &str = "open sesame";
 
-pub(crate) struct Place(tempfile::TempDir);
+pub(crate) struct Sandbox(tempfile::TempDir);
 
 /// A `llts` that runs. Dropping it ends it.
 pub(crate) struct Program(pub(crate) Child);
 
-/// What a program said.
+/// The output of a program.
 #[derive(Debug)]
 pub(crate) struct Said {
     pub(crate) code: Option<i32>,
@@ -34,7 +34,7 @@ pub(crate) struct Said {
     pub(crate) err: String,
 }
 
-impl Place {
+impl Sandbox {
     pub(crate) fn new() -> Self {
         Self(tempfile::Builder::new().prefix("llts-prompt-").tempdir().expect("a folder"))
     }
@@ -109,9 +109,9 @@ impl Program {
 
     /// The guard of a worker.
     #[track_caller]
-    pub(crate) fn guard(&self, place: &Place) -> i32 {
+    pub(crate) fn guard(&self, sandbox: &Sandbox) -> i32 {
         let words = format!("guard --pid {} ", self.0.id());
-        let found = folder::processes(place.0.path()).into_iter().find(|(_, line)| line.contains(&words));
+        let found = folder::processes(sandbox.0.path()).into_iter().find(|(_, line)| line.contains(&words));
         found.expect("a guard").0
     }
 

@@ -1,8 +1,8 @@
-//! A service for the time of one command, with everything that it writes in a folder of its own.
+//! A service for the duration of one command, with all of its files in a folder of its own.
 //!
-//! It cannot outlive us: the supervisor ends when our end of its standard input is closed, also by a SIGKILL. Should the
-//! supervisor be killed too, our guard ends what both have left. When all three were killed, the next such command does, or
-//! `llts up`, or `llts down`.
+//! It cannot outlive the command: the supervisor ends when its standard input is closed, which a SIGKILL of the command
+//! also does. If the supervisor is killed too, the guard of the command ends the remains of both. If all three are killed,
+//! the next such command, `llts up` or `llts down` does.
 
 use std::ffi::OsString;
 use std::fs::DirBuilder;
@@ -15,54 +15,55 @@ use super::guard::{Guard, GuardError, GuardPlan};
 use super::removal;
 use super::signals::Signals;
 use super::supervisor::{
-    GUEST_LOG, GUEST_PREFIX, GUEST_STATE, GUEST_WORK, GuestLock, Launch, LaunchError, Launched, Service,
+    EPHEMERAL_LOG, EPHEMERAL_PREFIX, EPHEMERAL_STATE, EPHEMERAL_WORK, KeeperLock, Launch, LaunchError, Launched,
+    Service,
 };
 
 /// The socket of the controller, in the folder of the service.
 const SOCKET: &str = "socket";
 
-/// What to host.
+/// The parameters of a service.
 #[derive(Debug)]
-pub struct HostPlan {
+pub struct EphemeralPlan {
     /// The `llts` program.
     pub program: PathBuf,
-    /// Its configuration file, if one was named. Everything in it holds, but for the places.
+    /// Its configuration file, if one was named. All of it applies, except for the folders and addresses.
     pub config: Option<PathBuf>,
-    /// How many agents; without any, tasks wait.
+    /// Number of agents; without any, tasks wait.
     pub agents: u16,
-    /// How it is reached.
+    /// How clients reach it.
     pub way: Way,
-    /// Variables beyond those of the places.
+    /// Further environment variables.
     pub environment: Vec<(&'static str, OsString)>,
 }
 
-/// How a hosted service is reached.
+/// How clients reach an ephemeral service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// By a socket in its folder, which is for its user only; no TCP port is opened. Where the path of the folder is too long for a
-    /// socket, it is reached as by [`Way::Tcp`].
+    /// By a unix socket in its folder, which only its user can open; no TCP port is opened. If the path of the folder is
+    /// too long for a socket, [`Way::Tcp`] is used.
     Socket,
     /// By free ports of the loopback address.
     Tcp,
 }
 
-/// Why nothing is hosted. Nothing is left of the attempt.
+/// Why the service could not be started. No process or file of the attempt is left.
 #[derive(Debug, thiserror::Error)]
-pub enum HostError {
+pub enum EphemeralError {
     /// Its folder cannot be made.
     #[error("cannot make a folder: {0}")]
     Folder(#[source] io::Error),
-    /// It would not be guarded.
+    /// The guard cannot be started.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// It does not come up.
+    /// It did not come up.
     #[error(transparent)]
     Launch(#[from] LaunchError),
 }
 
-/// Why something of a hosted service is left.
+/// Why parts of an ephemeral service are left.
 #[derive(Debug, thiserror::Error)]
-pub enum HostLeft {
+pub enum EphemeralLeftover {
     /// Its folder could not be removed.
     #[error(
         "{} stays: a process of a tool lives on, or something is mounted in it; unmount it, then remove the folder",
@@ -74,38 +75,38 @@ pub enum HostLeft {
     Keepers(PathBuf),
 }
 
-/// A hosted service. Dropping it asks it to end; [`Host::end`] also waits.
+/// An ephemeral service. Dropping it asks it to end; [`EphemeralService::end`] also waits.
 #[derive(Debug)]
-pub struct Host {
+pub struct EphemeralService {
     up: Service,
     folder: PathBuf,
     launched: Launched,
     guard: Guard,
-    /// While this is held, no other command takes the service for an abandoned one.
-    _keeper: GuestLock,
+    /// While this is held, no other command treats the service as abandoned.
+    _keeper: KeeperLock,
 }
 
-impl HostPlan {
+impl EphemeralPlan {
     /// Starts the service and waits until it is up. A signal asks it to stop again.
     ///
     /// # Errors
-    /// [`HostError`]
-    pub fn start(self, signals: &mut Signals) -> Result<Host, HostError> {
-        let (folder, keeper) = make_folder().map_err(HostError::Folder)?;
+    /// [`EphemeralError`]
+    pub fn start(self, signals: &mut Signals) -> Result<EphemeralService, EphemeralError> {
+        let (folder, keeper) = make_folder().map_err(EphemeralError::Folder)?;
         let mut environment = places(&folder, self.way);
         environment.extend(self.environment);
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
-            .of_a_guest(folder.clone(), environment.clone())
+            .of_an_ephemeral_service(folder.clone(), environment.clone())
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
         let (program, config, agents) = (self.program, self.config, self.agents);
-        let launch = Launch { program, config, agents, guest: Some(folder.clone()), environment };
+        let launch = Launch { program, config, agents, ephemeral_dir: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))
         });
         match result {
-            Ok((up, launched)) => Ok(Host { up, folder, launched, guard, _keeper: keeper }),
+            Ok((up, launched)) => Ok(EphemeralService { up, folder, launched, guard, _keeper: keeper }),
             Err(error) => {
                 if let LaunchError::Start(_) = error {
                     let _ = removal::remove(&folder);
@@ -117,33 +118,33 @@ impl HostPlan {
     }
 }
 
-impl Host {
-    /// What has come up.
+impl EphemeralService {
+    /// The running service.
     #[must_use]
     pub const fn up(&self) -> &Service {
         &self.up
     }
 
-    /// The folder of all that it writes.
+    /// The folder of all its files.
     #[must_use]
     pub fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// Stops the service and waits until nothing is left of it.
+    /// Stops the service and waits until no part of it is left.
     ///
     /// # Errors
-    /// When a part of its folder stays, such as what a tool has mounted in it; or when no process is left that would end the service:
-    /// then [`supervisor::end_abandoned`](super::supervisor::end_abandoned) does.
-    pub fn end(self, signals: &mut Signals) -> Result<(), HostLeft> {
+    /// When a part of its folder stays, such as a mount that a tool has left in it; or when no process is left that would
+    /// end the service: then [`supervisor::end_abandoned`](super::supervisor::end_abandoned) does.
+    pub fn end(self, signals: &mut Signals) -> Result<(), EphemeralLeftover> {
         let Self { folder, launched, guard, .. } = self;
         if !launched.end(signals) {
-            // Its guard ends the rest when we are gone.
-            return if guard.is_gone() { Err(HostLeft::Keepers(folder)) } else { Ok(()) };
+            // Its guard ends the rest when this process has ended.
+            return if guard.is_gone() { Err(EphemeralLeftover::Keepers(folder)) } else { Ok(()) };
         }
-        // Its guard goes on with what the supervisor has left there.
+        // Its guard continues with the remains of the supervisor.
         if folder.exists() {
-            return Err(HostLeft::Folder(folder));
+            return Err(EphemeralLeftover::Folder(folder));
         }
         guard.release();
         Ok(())
@@ -158,9 +159,9 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
         ("LLTS_CONTROLLER_IP", "127.0.0.1".into()),
         ("LLTS_PROMPT_HOSTED", "false".into()),
         ("LLTS_HTTP_ENABLED", "false".into()),
-        ("LLTS_STATE_DIR", inside(GUEST_STATE)),
-        ("LLTS_AGENT_WORK_DIR", inside(GUEST_WORK)),
-        ("LLTS_LOG_DIR", inside(GUEST_LOG)),
+        ("LLTS_STATE_DIR", inside(EPHEMERAL_STATE)),
+        ("LLTS_AGENT_WORK_DIR", inside(EPHEMERAL_WORK)),
+        ("LLTS_LOG_DIR", inside(EPHEMERAL_LOG)),
     ];
     let port = if way == Way::Socket && is_short(&socket.of_broadcasts()) {
         places.push(("LLTS_CONTROLLER_IPC_FILE", inside(SOCKET)));
@@ -172,14 +173,14 @@ fn places(folder: &Path, way: Way) -> Vec<(&'static str, OsString)> {
     places
 }
 
-fn make_folder() -> io::Result<(PathBuf, GuestLock)> {
-    // An absolute path, whatever TMPDIR says: the service may be asked from another folder.
+fn make_folder() -> io::Result<(PathBuf, KeeperLock)> {
+    // An absolute path, whatever TMPDIR says: clients may run in another folder.
     let base = std::path::absolute(std::env::temp_dir())?;
-    let folder = base.join(format!("{GUEST_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
-    // Nobody else may look into it, or have made it before us.
+    let folder = base.join(format!("{EPHEMERAL_PREFIX}{}-{:016x}", std::process::id(), rand::random::<u64>()));
+    // No other user may read it, or may have made it before us.
     let private = |path: &Path| DirBuilder::new().mode(0o700).create(path);
     private(&folder)?;
-    let keeper = GuestLock::make(&folder).and_then(|keeper| private(&folder.join(GUEST_LOG)).map(|()| keeper));
+    let keeper = KeeperLock::make(&folder).and_then(|keeper| private(&folder.join(EPHEMERAL_LOG)).map(|()| keeper));
     match keeper {
         Ok(keeper) => Ok((folder, keeper)),
         Err(error) => {
@@ -189,7 +190,7 @@ fn make_folder() -> io::Result<(PathBuf, GuestLock)> {
     }
 }
 
-/// The supervisor removes the folder when nothing of the service is left. While it is there, its guard has something to do.
+/// The supervisor removes the folder when no part of the service is left. While the folder exists, the guard is needed.
 fn release(guard: Guard, folder: &Path) {
     if !folder.exists() {
         guard.release();
