@@ -219,7 +219,7 @@ fn a_task_starts_and_ends_in_its_time() {
     assert_eq!(task(&sandbox, "last")["__OUTCOME__"], "EXPIRED");
     let said = sandbox.llts("retry last");
     assert_eq!(said.code, Some(4), "{said:?}");
-    says(&said, &["submit it anew with a later end (-1011)"]);
+    says(&said, &["submit it again with a later one (-1011)"]);
 }
 
 #[test]

@@ -250,7 +250,7 @@ fn what_a_killed_supervisor_leaves_is_ended_by_down() {
     sandbox.ok("up 2");
     kill_supervisor(&sandbox, sandbox.process("--agents 2"));
     let said = sandbox.ok("down");
-    assert_eq!(said.out, "the supervisor had ended; ended 3 processes that it had left\n");
+    assert_eq!(said.out, "the supervisor had ended; ended 3 processes that it had left behind\n");
     eventually("all of it has ended", || sandbox.processes().is_empty());
     sandbox.is_clean();
 }

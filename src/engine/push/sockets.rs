@@ -1,14 +1,14 @@
 //! The distribution of sockets when more receivers want one than may have one.
 //!
 //! 1. Receivers that have not answered yet hold at most three quarters of the sockets, so that a flood of dead ones cannot
-//! close all live connections.
+//!    close all live connections.
 //! 2. When there is no free socket, one is taken away. The first choice is the longest unused one without queued frames, if
-//! it has been unused for the grace time, a tenth of `connect_timeout`. The second is the one that has tried to connect
-//! longest, if it has tried for the grace time. The third is the one whose receiver has not read for the longest time, if
-//! for `connect_timeout`. Frames are dropped in the last case only; in the second, the receiver goes to the end of the
-//! line, where its frames keep their time limit.
+//!    it has been unused for the grace time, a tenth of `connect_timeout`. The second is the one that has tried to connect
+//!    longest, if it has tried for the grace time. The third is the one whose receiver has not read for the longest time, if
+//!    for `connect_timeout`. Frames are dropped in the last case only; in the second, the receiver goes to the end of the
+//!    line, where its frames keep their time limit.
 //! 3. Otherwise the newcomer waits in a line; when that is full, the first in it is dropped. A newcomer that has waited for
-//! the grace time takes the longest unused socket even if that was used a moment ago.
+//!    the grace time takes the longest unused socket even if that was used a moment ago.
 //!
 //! A connection with frames in progress is closed only as a last resort: a receiver that reads slowly would have the frames
 //! of the old and of the new connection side by side, and would read them alternately.

@@ -8,7 +8,7 @@
 //! 3. After run.sh has ended: [`any_left`]. Usually no process is left and the run has ended. Otherwise [`Tree::terminate`], a grace
 //!    period, then [`Tree::kill`] until [`any_left`] finds none.
 //! 4. After each SIGCHLD of the signalfd: [`RunningChild::try_wait`] of each known child first, then [`reap_orphans`], then
-//! [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
+//!    [`any_left`]. A subreaper is notified of the end of every orphan, so that no timer is needed.
 //!
 //! The root of a run is a run.sh ([`spawn()`]) or a command of the user ([`spawn_command`]); the rest is the same.
 //!

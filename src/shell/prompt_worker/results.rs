@@ -202,7 +202,7 @@ fn settle_elsewhere(root: &Path, outcome: &str, name: &FileName) {
             match take_draft(&folder, name) {
                 Ok(draft) => draft.discard(),
                 Err(error) => {
-                    log::warn!("cannot rename the results of a killed worker in {}: {error}", folder.display())
+                    log::warn!("cannot rename the results of a killed worker in {}: {error}", folder.display());
                 }
             }
         }
