@@ -8,12 +8,13 @@
 //! - `poll_timeout` returns the next deadline and its reason; the shell then calls `handle_timeout`.
 //! - `poll_transmit` and `handle_transmitted` serve a stream: the shell takes as many bytes or frames as the stream
 //!   accepts.
-//! - Log lines are effects, and measurements are return values.
+//! - Log lines are data ([`journal`]): `take_log` returns those since the last call. Measurements are return values.
 //! - `sanity_check` checks every invariant; tests call it after each step.
 
 pub mod controller;
 pub mod endpoint;
 pub mod gate;
+pub mod journal;
 pub mod master;
 pub mod push;
 pub mod run;

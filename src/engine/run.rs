@@ -51,8 +51,10 @@ pub(crate) enum Step {
     Signal(Signal),
     /// Send this signal, and then check for remaining processes.
     Sweep(Signal),
-    /// No process is left, or the rest has withstood all signals.
+    /// No process is left.
     Over,
+    /// Processes are left that have withstood all signals.
+    Withstood,
 }
 
 /// The processes of one run. `E` describes the end of the root.
@@ -117,8 +119,8 @@ impl<E> RunMachine<E> {
     pub(crate) fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
         let lives = self.end.is_none();
         if !lives && terms.sweeps_max.is_some_and(|max| self.signals > max) {
-            log::error!("processes of the run are left that cannot be ended");
-            return self.over();
+            self.due = None;
+            return Step::Withstood;
         }
         self.signals += 1;
         let is_first = self.signals == 1;

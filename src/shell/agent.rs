@@ -19,6 +19,7 @@ use nix::sys::signal::Signal;
 use super::clock;
 use super::guard::GuardPlan;
 use super::lock::LockError;
+use super::logging;
 use super::port::{Denial, Link, SocketError};
 use super::process::{self, RecordError};
 use super::signals::Signals;
@@ -311,6 +312,7 @@ impl Agent {
     /// Carries out the engine's decisions. `Some` when the agent has ended.
     fn finish_turn(&mut self) -> Option<Ending> {
         loop {
+            logging::write(self.slot.take_log());
             let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
                 // Without a connection the message is dropped: the engine repeats everything that counts after connecting,

@@ -19,6 +19,7 @@ use super::clock;
 use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
 use super::lock::StateLock;
+use super::logging;
 use super::metrics::Metrics;
 use super::port::Ports;
 use super::prompt::HostedMaster;
@@ -235,6 +236,7 @@ impl Service {
                 }
             }
         }
+        logging::write(self.sequencer.take_log());
         self.doors.flush();
         self.pusher.flush(now.mono);
         if let Some(metrics) = &self.metrics {

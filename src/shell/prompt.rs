@@ -29,6 +29,7 @@ use mio::{Events, Interest, Poll, Token, Waker};
 use super::clock;
 use super::file_stamp::{self, FileStamp};
 use super::lock::StateLock;
+use super::logging;
 use super::signals::Signals;
 use crate::engine::master::{Connection, Destination, Effect, FileName, Master, Moved, Totals};
 use crate::types::{Mono, Now, Origin};
@@ -328,6 +329,7 @@ impl PromptMaster {
                 Effect::Exit => self.over = true,
             }
         }
+        logging::write(self.engine.take_log());
     }
 
     fn move_out(&mut self, file: &FileName, destination: &Destination) -> Moved {

@@ -25,6 +25,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use super::guard::{Guard, GuardError, GuardPlan};
 use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
 use crate::shell::clock;
+use crate::shell::logging;
 use crate::shell::process::{self, Command, CommandError, RecordError};
 use crate::shell::readable;
 use crate::shell::signals::{STOP, Signals};
@@ -272,8 +273,9 @@ impl Loop {
 
     /// Carries out the engine's decisions. `Some` when the worker has ended.
     fn obey(&mut self) -> Option<End> {
-        while let Some(effect) = self.worker.poll_effect() {
-            match effect {
+        loop {
+            logging::write(self.worker.take_log());
+            match self.worker.poll_effect()? {
                 Effect::Connect => match start_dial(&self.master.0, self.master.1) {
                     Ok(dial) => self.dial = Some(dial),
                     Err(error) => self.worker.handle_unreachable(clock::now(), &error.to_string()),
@@ -295,6 +297,5 @@ impl Loop {
                 Effect::Exit(end) => return Some(end),
             }
         }
-        None
     }
 }

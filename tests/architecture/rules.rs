@@ -48,9 +48,6 @@ const BANNED_NAMES_IN_ENGINE: [(&str, &str); 3] = [
     ("thread_rng", RANDOM),
 ];
 
-/// Engines whose log lines are effects. The others still write to the log themselves.
-const ENGINES_WITHOUT_LOG: [&str; 2] = ["push", "timers"];
-
 /// Names that say nothing about what is inside.
 const EMPTY_NAMES: [&str; 8] = ["util", "utils", "common", "helper", "helpers", "misc", "manager", "managers"];
 
@@ -72,9 +69,8 @@ pub(crate) fn violations(source: &Source) -> Vec<String> {
         }
         if layer == "engine" {
             check_engine(&place, path, &mut found);
-            let is_silent = modules.get(1).is_some_and(|engine| ENGINES_WITHOUT_LOG.contains(&engine.as_str()));
-            if is_silent && path.len() > 1 && path[0] == "log" {
-                found.push(format!("{place}: log is banned here; {EFFECT}"));
+            if path.len() > 1 && path[0] == "log" {
+                found.push(format!("{place}: log is banned in engine; note the line in the journal of the engine"));
             }
         }
         check_libzmq(&place, &source.path, path, &absolute, &mut found);
@@ -172,7 +168,7 @@ fn check_engine_import(place: &str, modules: &[String], absolute: &[String], fou
         && target == "engine"
         && is_module
         && own != other
-        && !["timers", "gate", "run"].contains(&other.as_str())
+        && !["timers", "gate", "journal", "run"].contains(&other.as_str())
     {
         found.push(format!(
             "{place}: engine::{own} must not import engine::{other}; share it in types or engine::timers"

@@ -58,7 +58,8 @@ impl Controller {
         let waited = awaited.waited(now);
         if waited >= self.settings.push_again_max {
             self.stop_pushing_again(task);
-            log::warn!("the end of task {task} was not confirmed by its receiver in {waited:?}; given up");
+            self.journal
+                .warn(format!("the end of task {task} was not confirmed by its receiver in {waited:?}; given up"));
             return self.tasks.update(task, |record| record.acknowledgement = Acknowledgement::GivenUp(now.wall));
         }
         self.tasks.effects.push_back(Effect::PushAgain(Box::new(record.clone())));

@@ -63,7 +63,7 @@ impl Controller {
         };
         self.agents.set_liveness(id, Liveness::Session(sender.session));
         if let (Some((task, _)), true) = (present, is_void) {
-            log::info!("agent {id} has come back without task {task}");
+            self.journal.info(format!("agent {id} has come back without task {task}"));
             self.agents.set_slot(id, Slot::Free);
             let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
             let remains = self.remains_after(now, task, sender, message);
@@ -79,7 +79,7 @@ impl Controller {
         if busy || !self.may_be_out(task) {
             return;
         }
-        log::info!("agent {id} already has task {task}");
+        self.journal.info(format!("agent {id} already has task {task}"));
         self.unpark(id);
         self.give_run(
             now,

@@ -57,7 +57,7 @@ impl Controller {
         }
         if self.agents.get(id).is_none() {
             self.make_room(now)?;
-            log::info!("agent {id} is here");
+            self.journal.info(format!("agent {id} is here"));
             self.agents.register(now, id.clone(), Liveness::Session(sender.session));
         }
         if let Some(before) = replaces {
@@ -65,7 +65,7 @@ impl Controller {
         }
         self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
-            log::info!("agent {id} is back");
+            self.journal.info(format!("agent {id} is back"));
             self.tools_are_back(now, id);
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
@@ -88,7 +88,7 @@ impl Controller {
                 format!("{max} agents are registered already (AGENTS_MAX) and none of them is lost or idle; raise it");
             return Err(Refusal::new(Code::LimitReached, message));
         };
-        log::info!("agent {id} makes room for another one");
+        self.journal.info(format!("agent {id} makes room for another one"));
         self.forget_tools(now, &id);
         self.agents.remove(&id);
         self.timers.clear(&Timer::Silence(id));
@@ -106,7 +106,7 @@ impl Controller {
             return self.timers.set(Timer::Silence(id), lost_at);
         }
         let heard = agent.heard;
-        log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
+        self.journal.warn(format!("agent {id} is lost: silent for {:?}", now.mono.since(heard)));
         self.unpark(&id);
         if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
             self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));

@@ -51,7 +51,10 @@ impl Controller {
             (Remains::Unknown(heard), Some(lease)) => {
                 let until = lease.end(heard);
                 if now.mono < until {
-                    log::info!("task {task} continues in {:?}, when its lease has expired", until.since(now.mono));
+                    self.journal.info(format!(
+                        "task {task} continues in {:?}, when its lease has expired",
+                        until.since(now.mono)
+                    ));
                     self.expiring.insert(task, Expiring { end, until });
                     return self.timers.set(Timer::Lease(task), until);
                 }
@@ -131,7 +134,7 @@ impl Controller {
     pub(super) fn session_is_over(&mut self, now: Now, agent: &AgentId, session: Session) {
         let is_of_it = |task: &TaskId| self.is_held_by(*task, agent, session);
         for task in self.expiring.keys().copied().filter(is_of_it).collect::<Vec<_>>() {
-            log::info!("agent {agent} has ended task {task}");
+            self.journal.info(format!("agent {agent} has ended task {task}"));
             self.given_up(now, task);
         }
     }

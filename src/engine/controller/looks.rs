@@ -106,7 +106,7 @@ impl Controller {
     /// Agents that are in contact have not answered in time.
     pub(super) fn give_up_look(&mut self) {
         for agent in std::mem::take(&mut self.looks.awaited) {
-            log::warn!("agent {agent} has not looked for tools in time");
+            self.journal.warn(format!("agent {agent} has not looked for tools in time"));
         }
     }
 }

@@ -54,7 +54,7 @@ mod waits;
 #[cfg(test)]
 mod scenarios;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use rand::SeedableRng as _;
@@ -64,6 +64,7 @@ pub use effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer};
 pub use restore::Stored;
 pub use sequencer::{Departure, Route, Sequencer};
 
+use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::types::{KillCause, Mono, Now, Phase, Round, TaskId};
 
@@ -135,6 +136,7 @@ pub struct Controller {
     /// The search for tools that no agent has.
     looks: looks::Looks,
     timers: Timers<Timer>,
+    journal: Journal,
     /// The moments that the deadline of the calendar was set for.
     planned: deadlines::Plan,
     /// Whether TASK/INFORM is among the effects of this turn.
@@ -169,6 +171,7 @@ impl Controller {
             scans: scan::Scans::default(),
             waits: waits::Waits::default(),
             timers: Timers::default(),
+            journal: Journal::default(),
             planned: deadlines::Plan::default(),
             informed: false,
             stopping: false,
@@ -240,6 +243,11 @@ impl Controller {
         self.look_for_tools(now);
         self.dispatch(now);
         self.plan(now);
+    }
+
+    /// The log lines since the last call; see [`crate::engine::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
     }
 
     /// The next effect. The turn ends when there is none.

@@ -20,6 +20,7 @@ use std::time::Duration;
 use super::Controller;
 use super::commit_queue::{BATCH_DELAY_MAX, Batch, CommitQueue};
 use super::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
+use crate::engine::journal::LogLine;
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
 use crate::protocol::requests::Message;
@@ -216,6 +217,11 @@ impl<R: Clone> Sequencer<R> {
                 return None;
             }
         }
+    }
+
+    /// The log lines of the controller since the last call.
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.controller.take_log()
     }
 
     /// Whether everything is stored that the store can take.

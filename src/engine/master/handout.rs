@@ -60,13 +60,14 @@ impl Master {
             Err(error) => {
                 self.be_idle(now, connection);
                 match error {
-                    ClaimError::Vanished => log::info!("{file} is gone from pending/"),
+                    ClaimError::Vanished => self.journal.info(format!("{file} is gone from pending/")),
                     ClaimError::Stuck(reason) => {
-                        log::error!("{file} cannot be moved to working/ and is left where it is: {reason}");
+                        self.journal
+                            .error(format!("{file} cannot be moved to working/ and is left where it is: {reason}"));
                         self.files.set_aside(file);
                     }
                     ClaimError::Unfit(file, reason) => {
-                        log::warn!("{file} goes to failed/: {reason}");
+                        self.journal.warn(format!("{file} goes to failed/: {reason}"));
                         let (fails, front) = (waiting.fails, waiting.front());
                         let held = Held { file, front, fails };
                         self.release(held, Destination::Failed { reason: Some(reason) });
@@ -80,7 +81,7 @@ impl Master {
     fn request(&mut self, now: Now, connection: Connection, held: Held, prompt: String) {
         let id = self.ask(now, connection, Asked::Request);
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
-        log::info!("{} is handed out to {}", held.file, self.name_of(connection));
+        self.journal.info(format!("{} is handed out to {}", held.file, self.name_of(connection)));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
         self.send_paced(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
         self.pay(now, connection);
@@ -110,12 +111,10 @@ impl Master {
         held.fails = held.fails.saturating_add(1);
         let again = held.fails <= held.front.max_fails;
         if again {
-            log::info!(
+            self.journal.info(format!(
                 "{} waits again after failure {} of {} that it may have",
-                held.file,
-                held.fails,
-                held.front.max_fails
-            );
+                held.file, held.fails, held.front.max_fails
+            ));
         }
         self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
     }
@@ -125,7 +124,11 @@ impl Master {
     pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
         let Some(held) = self.end_run(now, connection) else { return };
         let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
-        log::warn!("{} took longer than its {seconds} s; disconnecting {}", held.file, self.name_of(connection));
+        self.journal.warn(format!(
+            "{} took longer than its {seconds} s; disconnecting {}",
+            held.file,
+            self.name_of(connection)
+        ));
         self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
         self.disconnect(now, connection, "its run took too long");
     }
@@ -138,7 +141,7 @@ impl Master {
         };
         if let Moved::Stuck(reason) = &moved {
             // It is safe where it is, and counts as work until it is moved.
-            log::error!("{file} cannot be moved out of working/ and is tried again: {reason}");
+            self.journal.error(format!("{file} cannot be moved out of working/ and is tried again: {reason}"));
             leaving.under_way = false;
             return self.hand_out(now);
         }
@@ -146,7 +149,7 @@ impl Master {
         if let Moved::To(name) = &moved
             && name != file
         {
-            log::info!("{file} is called {name} from now on: there was one of its name");
+            self.journal.info(format!("{file} is called {name} from now on: there was one of its name"));
         }
         let is_result =
             matches!((&moved, &destination), (Moved::To(_), Destination::Done | Destination::Failed { .. }));
@@ -160,7 +163,7 @@ impl Master {
                 self.files.failed += 1;
                 self.files.failed_here += 1;
             }
-            (Moved::Vanished | Moved::Stuck(_), _) => log::warn!("{file} is gone from working/"),
+            (Moved::Vanished | Moved::Stuck(_), _) => self.journal.warn(format!("{file} is gone from working/")),
         }
         self.files.forget(file);
         if is_result {
@@ -204,7 +207,7 @@ impl Master {
         }
         match old {
             Some(State::Requesting(held, _) | State::Working(held)) => {
-                log::info!("{} waits again, from {}: {why}", held.file, self.name_of(connection));
+                self.journal.info(format!("{} waits again, from {}: {why}", held.file, self.name_of(connection)));
                 self.release(*held, Destination::Pending);
             }
             // A file that is being claimed is returned in `handle_claimed`.

@@ -52,6 +52,7 @@ use rand::{RngExt as _, SeedableRng as _};
 pub use effect::{ClaimError, Claimed, Connection, Destination, Effect, Moved, Timer, Totals};
 pub use file::{FileName, REASON_ENDING, count_prompts};
 
+use crate::engine::journal::{Journal, LogLine};
 use crate::engine::timers::Timers;
 use crate::protocol::prompt::{FromMaster, Front, RequestId, Status, WorkerStatus};
 use crate::types::{Mono, Now};
@@ -107,6 +108,7 @@ pub struct Master {
     claim: Option<Claim>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
+    journal: Journal,
     /// Number of messages that had no meaning in their state.
     ignored: u64,
     /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
@@ -135,6 +137,7 @@ impl Master {
             claim: None,
             timers,
             effects: VecDeque::from([Effect::Scan]),
+            journal: Journal::default(),
             ignored: 0,
             ticked: false,
             stopping: false,
@@ -148,6 +151,11 @@ impl Master {
     pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
         self.files.restore(fails);
         self
+    }
+
+    /// The log lines since the last call; see [`crate::engine::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
     }
 
     /// The next effect. The turn ends when there is none.
@@ -193,7 +201,7 @@ impl Master {
                     self.forget(connection);
                 }
                 Timer::Shutdown => {
-                    log::warn!("{} connections do not close", self.peers.len());
+                    self.journal.warn(format!("{} connections do not close", self.peers.len()));
                     self.exited = true;
                     self.effects.push_back(Effect::Exit);
                 }
@@ -223,7 +231,7 @@ impl Master {
         let waits = present.len() as u64 > self.files.set_aside_count();
         if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
             // The document's COMPLETED.
-            log::info!("no file is left in pending/ and working/");
+            self.journal.info(format!("no file is left in pending/ and working/"));
             self.tell_workers(&FromMaster::Completed);
             self.handle_stop(now);
         }
@@ -293,7 +301,7 @@ impl Master {
     fn tick(&mut self, now: Now) {
         self.timers.set(Timer::Tick, now.mono + self.settings.timer_interval);
         if let Some(more) = self.refusals.take_suppressed(now.mono) {
-            log::warn!("{more} more connections were refused");
+            self.journal.warn(format!("{more} more connections were refused"));
         }
         self.count_files();
         let workers: Vec<Connection> =
@@ -331,7 +339,7 @@ impl Master {
     fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
         let Some(asked) = peer.outstanding.get(request) else { return };
-        log::warn!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name());
+        self.journal.warn(format!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name()));
         self.disconnect(now, connection, "it has not answered in time");
     }
 

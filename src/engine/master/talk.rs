@@ -51,7 +51,7 @@ impl Master {
         let Some(peer) = self.peers.get(connection) else { return };
         if peer.state != State::Disconnecting {
             if peer.label.is_some() {
-                log::info!("{} is gone", peer.name());
+                self.journal.info(format!("{} is gone", peer.name()));
             }
             self.take_back(now, connection, "its connection has ended");
         }
@@ -122,7 +122,7 @@ impl Master {
         }
         self.timers.clear(&Timer::Join(connection));
         self.peers.join(connection, label, splits, now.mono);
-        log::info!("{} has joined", self.name_of(connection));
+        self.journal.info(format!("{} has joined", self.name_of(connection)));
         self.send_paced(now, connection, FromMaster::JoinAck);
     }
 
@@ -162,9 +162,10 @@ impl Master {
     fn complain(&mut self, now: Now, name: &str, reason: &str) {
         match self.refusals.take_line(now.mono) {
             None => {}
-            Some(0) => log::warn!("{name} is refused: {reason}"),
+            Some(0) => self.journal.warn(format!("{name} is refused: {reason}")),
             Some(more) => {
-                log::warn!("{name} is refused: {reason}; {more} more were refused since the last such line");
+                self.journal
+                    .warn(format!("{name} is refused: {reason}; {more} more were refused since the last such line"));
             }
         }
     }
@@ -194,7 +195,7 @@ impl Master {
     fn done(&mut self, now: Now, connection: Connection) {
         let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
-            log::info!("{} is done by {name} after {seconds:.1} s", held.file);
+            self.journal.info(format!("{} is done by {name} after {seconds:.1} s", held.file));
             self.release(held, Destination::Done);
         }
     }
@@ -203,7 +204,7 @@ impl Master {
         let (name, seconds) = (self.name_of(connection), self.seconds_in_state(now, connection));
         if let Some(held) = self.end_run(now, connection) {
             let reason: String = reason.chars().take(REASON_CHARS_MAX).collect();
-            log::info!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file);
+            self.journal.info(format!("{} has failed at {name} after {seconds:.1} s: {reason}", held.file));
             self.fail(held, None);
         }
     }
@@ -247,12 +248,12 @@ impl Master {
     /// none, only the worker rests. A worker that names no time is disconnected, as the document of that message says.
     fn usage_limited(&mut self, now: Now, connection: Connection, retry_after: Option<Duration>) {
         let Some(held) = self.end_run(now, connection) else { return };
-        log::info!("{} waits again, from {}: it has met a limit", held.file, self.name_of(connection));
+        self.journal.info(format!("{} waits again, from {}: it has met a limit", held.file, self.name_of(connection)));
         let until = now.mono + retry_after.unwrap_or(self.settings.retry_after);
         for gate in &held.front.gates {
             let until = self.gates.close(gate, until);
             self.timers.set(Timer::Gate(gate.clone()), until);
-            log::info!("gate {gate} is closed for {:?}", until.since(now.mono));
+            self.journal.info(format!("gate {gate} is closed for {:?}", until.since(now.mono)));
         }
         let has_gates = !held.front.gates.is_empty();
         self.release(held, Destination::Pending);

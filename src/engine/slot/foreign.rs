@@ -26,7 +26,7 @@ impl Slot {
     pub fn handle_refused(&mut self, now: Now, holders: &str) {
         let Run::Taken(run) = &mut self.run else { return };
         if !std::mem::replace(&mut run.refused, true) {
-            log::warn!("task {}: {holders}", run.job.task);
+            self.journal.warn(format!("task {}: {holders}", run.job.task));
         }
         let State::Run(machine) = &mut run.state else { return };
         let is_at_the_end = machine.is_at_the_end();
@@ -64,7 +64,7 @@ impl Slot {
         match &mut self.run {
             Run::Free => {}
             Run::Held => {
-                log::info!("no process is left of the last task; asking for another one");
+                self.journal.info(format!("no process is left of the last task; asking for another one"));
                 self.run.clear();
                 self.apply(now);
             }
@@ -83,7 +83,7 @@ impl Slot {
     pub(super) fn give_up_waiting(&mut self) {
         let Run::Taken(run) = &mut self.run else { return };
         let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
-        log::warn!("task {}: {}; this agent takes no task until it has ended", job.task, result.error);
+        self.journal.warn(format!("task {}: {}; this agent takes no task until it has ended", job.task, result.error));
         let result = result.clone();
         run.state = State::Removing { result };
         run.held = !self.stopping;

@@ -19,12 +19,12 @@ pub(super) struct BeyondLease;
 
 impl Slot {
     /// Until when a run of this task may continue, if it is exclusive.
-    pub(super) fn grant(&self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
+    pub(super) fn grant(&mut self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
         let Some(term) = job.lease else { return Ok(None) };
         let until = self.link.heard_from().map(|sent| sent + lease::held_term(term));
         if until.is_none_or(|until| until <= now.mono) {
             // The controller hands it out again with the next APPLY, unless it has given the agent up.
-            log::warn!("task {} arrives after its lease has expired", job.task);
+            self.journal.warn(format!("task {} arrives after its lease has expired", job.task));
             return Err(BeyondLease);
         }
         Ok(until)
@@ -50,7 +50,8 @@ impl Slot {
     /// The lease has expired without an answer of the controller.
     pub(super) fn end_lease(&mut self, now: Now) {
         if let (Some((task, round)), false) = (self.run.id(), self.run.has_ended()) {
-            log::warn!("the controller does not answer: the lease of round {round} of task {task} has expired");
+            self.journal
+                .warn(format!("the controller does not answer: the lease of round {round} of task {task} has expired"));
             self.give_up(now);
         }
     }

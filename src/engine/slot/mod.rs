@@ -33,6 +33,7 @@ mod scenarios;
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::run::Signal;
 use crate::protocol::agent::ToAgent;
 use crate::protocol::publish::Published;
@@ -154,6 +155,7 @@ pub struct Slot {
     tools: Telling,
     timers: crate::engine::timers::Timers<Timer>,
     effects: VecDeque<Effect>,
+    journal: Journal,
     /// The deadline of a report that the controller needs, if any.
     report_by: Option<Mono>,
     early_kills: VecDeque<(TaskId, Round)>,
@@ -171,12 +173,18 @@ impl Slot {
             link: Link::default(),
             timers: crate::engine::timers::Timers::default(),
             effects: VecDeque::new(),
+            journal: Journal::default(),
             report_by: None,
             early_kills: VecDeque::new(),
             stopping: false,
         };
         slot.heartbeat(now);
         slot
+    }
+
+    /// The log lines since the last call; see [`crate::engine::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
     }
 
     /// The next effect. The turn ends when there is none.
@@ -289,7 +297,7 @@ impl Slot {
 
     fn heartbeat(&mut self, now: Now) {
         if self.link.heartbeat() {
-            log::warn!("the controller does not answer; connecting again");
+            self.journal.warn(format!("the controller does not answer; connecting again"));
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());
@@ -345,7 +353,7 @@ impl Slot {
         self.link.answered();
         if !self.run.is_free() || self.stopping {
             // The controller hands it out again with the next APPLY, or to another agent after the exit.
-            log::warn!("task {} arrives while the slot is occupied", job.task);
+            self.journal.warn(format!("task {} arrives while the slot is occupied", job.task));
             return;
         }
         if let Some(report) = self.link.unconfirmed(job.task, job.round) {

@@ -316,7 +316,7 @@ impl Slot {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            Step::Over => {
+            Step::Over | Step::Withstood => {
                 if let Some(result) = machine.end.take() {
                     run.state = State::Removing { result };
                 }
@@ -352,7 +352,7 @@ impl Slot {
     /// The result of this run is not wanted any more.
     pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
-            log::warn!("round {round} of task {task} is not wanted any more; ending it");
+            self.journal.warn(format!("round {round} of task {task} is not wanted any more; ending it"));
             if self.run.is_leased() {
                 return self.give_up(now);
             }

@@ -53,11 +53,11 @@ impl Slot {
         for report in self.link.unconfirmed_reports().chain(&last) {
             let round = report.round.unwrap_or_default();
             let code = report.result.as_ref().map_or(0, |result| result.exit_code.0);
-            log::warn!(
+            self.journal.warn(format!(
                 "the controller has not confirmed that round {round} of task {} ended with exit code {code}; if it does not \
                  know the result, it runs the task again, or ends it as LOST beyond MAX_LOSSES",
                 report.task
-            );
+            ));
         }
         self.say_goodbye(now);
     }

@@ -119,7 +119,7 @@ impl Worker {
             self.exit(End::MasterGone);
         } else {
             // The master does not know of our prompt: as after any other end of the connection.
-            log::warn!("the master says that all prompts are done");
+            self.journal.warn(format!("the master says that all prompts are done"));
             self.effects.push_back(Effect::Close);
             self.handle_closed(now, "the master has ended");
         }
@@ -129,7 +129,7 @@ impl Worker {
         if matches!(self.link, Link::Joining(_)) {
             self.exit(End::Refused(reason));
         } else {
-            log::warn!("the master closes the connection: {reason}");
+            self.journal.warn(format!("the master closes the connection: {reason}"));
             self.effects.push_back(Effect::Close);
             self.handle_closed(now, &reason);
         }
@@ -141,7 +141,7 @@ impl Worker {
         match self.link {
             Link::Joining(search) => self.search_on(now, search, reason),
             Link::Joined => {
-                log::info!("the connection to the master has ended: {reason}");
+                self.journal.info(format!("the connection to the master has ended: {reason}"));
                 self.link = Link::Away(Search::new(now, true));
                 self.void_run(now);
                 if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
@@ -161,7 +161,7 @@ impl Worker {
             self.exit(if search.known { End::MasterGone } else { End::NoMaster(reason.to_owned()) });
             return;
         }
-        log::debug!("no master yet: {reason}");
+        self.journal.debug(format!("no master yet: {reason}"));
         let pause = (search.pause * 2).min(self.settings.reconnect_interval_max);
         self.link = Link::Away(Search { pause, ..search });
         self.timers.set(Timer::Reconnect, now.mono + search.pause);
@@ -180,7 +180,8 @@ impl Worker {
 
     fn rest(&mut self, now: Now, until: Mono) {
         self.link = Link::Resting;
-        log::info!("the command is limited; joining again in {:.0} s", until.since(now.mono).as_secs_f64());
+        self.journal
+            .info(format!("the command is limited; joining again in {:.0} s", until.since(now.mono).as_secs_f64()));
         self.timers.set(Timer::Resume, until);
     }
 

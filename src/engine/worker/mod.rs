@@ -26,6 +26,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use crate::config::Secret;
+use crate::engine::journal::{Journal, LogLine};
 pub use crate::engine::run::Signal;
 use crate::engine::timers::Timers;
 use crate::protocol::prompt::{FromMaster, FromWorker, Request};
@@ -137,6 +138,7 @@ pub struct Worker {
     tally: Tally,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
+    journal: Journal,
 }
 
 /// Number of finished prompts.
@@ -160,9 +162,15 @@ impl Worker {
             tally: Tally::default(),
             timers: Timers::default(),
             effects: VecDeque::new(),
+            journal: Journal::default(),
         };
         worker.connect();
         worker
+    }
+
+    /// The log lines since the last call; see [`crate::engine::journal`].
+    pub fn take_log(&mut self) -> VecDeque<LogLine> {
+        self.journal.take()
     }
 
     /// The next effect.
@@ -200,7 +208,9 @@ impl Worker {
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
             FromMaster::Completed => self.completed(now),
-            FromMaster::StatusAck(_) => log::warn!("the master answers a status request that was not sent"),
+            FromMaster::StatusAck(_) => {
+                self.journal.warn(format!("the master answers a status request that was not sent"))
+            }
         }
     }
 
@@ -214,7 +224,7 @@ impl Worker {
             self.effects.push_back(Effect::Start(Box::new(request)));
         } else {
             // Without an acknowledgement the master gives it to another worker.
-            log::warn!("the request {} arrives while another prompt is being processed", request.id);
+            self.journal.warn(format!("the request {} arrives while another prompt is being processed", request.id));
         }
     }
 

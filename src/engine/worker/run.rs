@@ -160,6 +160,10 @@ impl Worker {
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
             Step::Over => self.settle(now),
+            Step::Withstood => {
+                self.journal.error("processes of the run are left that cannot be ended".to_owned());
+                self.settle(now);
+            }
         }
     }
 

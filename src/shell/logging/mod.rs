@@ -12,9 +12,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use jiff::Timestamp;
-use log::{LevelFilter, Log, Metadata, Record};
+use log::{Level, LevelFilter, Log, Metadata, Record};
 
 use crate::config::{LogFormat, LogPart, LogPiece, LogSection};
+use crate::engine::journal::{LogLine, Severity};
 use crate::shell::clock;
 use crate::types::Wall;
 
@@ -39,6 +40,23 @@ pub enum LogError {
     /// `init` was called before.
     #[error("the log is already set up")]
     Twice(#[from] log::SetLoggerError),
+}
+
+/// Writes the lines that an engine has noted.
+pub fn write(lines: impl IntoIterator<Item = LogLine>) {
+    for LogLine { severity, text, place } in lines {
+        let level = match severity {
+            Severity::Error => Level::Error,
+            Severity::Warn => Level::Warn,
+            Severity::Info => Level::Info,
+            Severity::Debug => Level::Debug,
+        };
+        if level <= log::max_level() {
+            let mut record = Record::builder();
+            record.level(level).target("llts").file_static(Some(place.file())).line(Some(place.line()));
+            log::logger().log(&record.args(format_args!("{text}")).build());
+        }
+    }
 }
 
 /// Sends `log::info!` and its like to `file`, or to stderr without one. Once per process.

@@ -17,7 +17,7 @@ impl Controller {
                 self.agents.tell_again(id);
                 return reply.into();
             }
-            log::warn!("agent {id} asks for a task although it has {task}: it has lost track of it");
+            self.journal.warn(format!("agent {id} asks for a task although it has {task}: it has lost track of it"));
             let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
             let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
             self.void_round(now, task, RoundEnd::Lost, remains);

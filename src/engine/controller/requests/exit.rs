@@ -13,7 +13,7 @@ impl Controller {
 
     /// Handles the end of an agent: its task waits again, and its state is dropped.
     pub(in crate::engine::controller) fn leave(&mut self, now: Now, id: &AgentId) {
-        log::info!("agent {id} has left");
+        self.journal.info(format!("agent {id} has left"));
         self.unpark(id);
         if let Slot::Busy(task) = self.agents.slot_or_free(id) {
             self.void_round(now, task, RoundEnd::Returned, Remains::Gone);

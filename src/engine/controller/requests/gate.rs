@@ -22,7 +22,7 @@ impl Controller {
     pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.tasks.queue().gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {
-            log::info!("gate {name} is closed until {until} by a task that was deferred");
+            self.journal.info(format!("gate {name} is closed until {until} by a task that was deferred"));
             settings.closed_until = Some(until);
             self.put_gate(now, name, settings);
         }

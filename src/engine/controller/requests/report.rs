@@ -16,7 +16,7 @@ impl Controller {
         let refusal = self.check_report(sender, &report).err();
         let left = left(&report);
         match &refusal {
-            Some(refusal) => log::warn!("agent {}: {refusal}", sender.agent),
+            Some(refusal) => self.journal.warn(format!("agent {}: {refusal}", sender.agent)),
             None if self.gives_back(now, &report) => {}
             None if gave_up(&report) => self.given_up(now, task),
             None => self.advance(now, report),

@@ -125,7 +125,7 @@ impl Controller {
     }
 
     /// An unknown parent is dropped with a warning (facts, 1.4).
-    fn drop_unknown_parent(&self, submit: &mut Submit, warnings: &mut Vec<String>) {
+    fn drop_unknown_parent(&mut self, submit: &mut Submit, warnings: &mut Vec<String>) {
         let unknown = match &submit.parent {
             None => return,
             Some(Parent::NoTask(text)) => text.clone(),
@@ -133,7 +133,7 @@ impl Controller {
             Some(Parent::Task(_)) => return,
         };
         let warning = format!("{} {} is unknown; dropped", words::FATHER_ID, code::shown(&unknown));
-        log::warn!("{warning}");
+        self.journal.warn(warning.clone());
         warnings.push(warning);
         submit.forget_parent();
     }

@@ -127,7 +127,8 @@ impl Worker {
             Step::Wait => {}
             Step::Signal(signal) => self.effects.push_back(Effect::Signal(signal)),
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
-            Step::Over => match run.ending {
+            // Processes that withstand every signal do not keep the worker from its next task.
+            Step::Over | Step::Withstood => match run.ending {
                 None => self.collect(Outcome::Executed),
                 Some(ending) => self.ended_early(now, ending),
             },
