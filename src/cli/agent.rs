@@ -48,7 +48,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     // What a killed agent leaves behind is ended by its supervisor, or else by its guard.
     let guard = match supervisor::is_parent() {
         true => None,
-        false => Some(GuardPlan::new(Session::program()?, session.config_file())),
+        false => Some(GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder())),
     };
     agent::run(config, &name, guard).map_err(|error| {
         let exit = match &error {

@@ -35,7 +35,11 @@ pub(super) struct Arguments {
 
 #[derive(Args, Debug)]
 pub(super) struct Global {
-    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
+    /// The folder of the service: configuration, state, tools, work, logs, socket [default: the variable LLTS_HOME, else the
+    /// nearest home upwards from here, else that of the user]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(super) home: Option<PathBuf>,
+    /// Configuration file, read over the built-in defaults [default: config.toml of the home if there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) config: Option<PathBuf>,
     /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
@@ -159,6 +163,11 @@ impl Command {
             }
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
+    }
+
+    /// Whether it is a part of a service, which has the home as its current folder.
+    pub(super) const fn runs_in_its_home(&self) -> bool {
+        matches!(self, Self::Controller | Self::Agent(_))
     }
 
     /// Whether a person reads what it says on stderr.

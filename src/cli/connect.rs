@@ -3,6 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::time::Duration;
 
 use super::args::Global;
@@ -54,8 +55,14 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The endpoint of the configuration. A port that is chosen at the start stands in the service file.
+/// The unix socket of the home, if a controller listens there, else the endpoint of the configuration. A port that is chosen at the
+/// start stands in the service file.
 pub(super) fn configured(config: &Config) -> Configured {
+    if let Some(path) = config.network.socket(&config.paths.state_dir)
+        && let Some(endpoint) = listening(&path)
+    {
+        return Configured::At(endpoint);
+    }
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
     };
@@ -69,6 +76,14 @@ pub(super) fn configured(config: &Config) -> Configured {
         Some(address) => Configured::At(format!("tcp://{}", SocketAddr::new(reachable(address.ip()), address.port()))),
         None => Configured::Nowhere,
     }
+}
+
+/// The address of a socket at which somebody listens who lets this user in.
+fn listening(path: &Path) -> Option<String> {
+    UnixStream::connect(path).ok()?;
+    let endpoint = Address::Ipc(path.to_owned()).to_string();
+    // A longer path can be connected to as it stands here, but not as it is written.
+    Address::parse(&endpoint).is_ok().then_some(endpoint)
 }
 
 /// A controller that is bound to all addresses is reached at the loopback one.

@@ -44,13 +44,15 @@ mod tool;
 mod up;
 mod wait;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::home::{Home, HomeError};
 use crate::shell::supervisor::{self, Abandoned};
+use crate::shell::tools;
 use crate::shell::transport;
 
 use args::{Arguments, Command, Global};
@@ -62,6 +64,7 @@ struct Session {
     global: Global,
     config: Config,
     sources: Sources,
+    home: Home,
     out: Output,
 }
 
@@ -95,15 +98,33 @@ impl Session {
         }
     }
 
+    /// Makes the home, if it is not there, with a tool to begin with.
+    fn make_home(&self) -> Result<(), Failure> {
+        if !self.home.make().map_err(refused_home)? {
+            return Ok(());
+        }
+        let folder = self.home.folder().display();
+        let paths = &self.config.paths;
+        match &paths.tool_sources_dir {
+            Some(sources) if !sources.exists() && !paths.tools_dir.exists() => {
+                tools::unpack_samples(sources, Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
+                note(&format!("{folder} is the home of your service; it has the tool {} to try", tools::FIRST_SAMPLE));
+            }
+            _ => note(&format!("{folder} is the home of your service")),
+        }
+        Ok(())
+    }
+
+    /// The file of `--config`, as a path that holds in every folder.
     fn config_file(&self) -> Option<PathBuf> {
-        self.global.config.as_deref().map(Path::to_path_buf)
+        self.global.config.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
     }
 }
 
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { global, command } = match Arguments::try_parse() {
+    let Arguments { mut global, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are no error. What cannot be written there has no other place.
@@ -112,17 +133,13 @@ pub fn run() -> u8 {
         }
     };
     let mut out = Output::new(global.output);
-    let config = match &command {
-        Command::Config(args) if args.is_about_defaults() => Config::built_in(),
-        _ => Config::load(global.config.as_deref()),
-    };
-    let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
+    let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
         // Processes of a service share its environment, and it has said this.
         if command.is_for_people() && !supervisor::is_parent() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
         obey_or_refuse(&global, &command)?;
-        let mut session = Session { global, config, sources, out: Output::new(out.format()) };
+        let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -131,6 +148,30 @@ pub fn run() -> u8 {
         out.failure(&failure);
         failure.exit
     })
+}
+
+/// Finds the home and reads the configuration there.
+fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
+    let mut home = Home::find(global.home.as_deref(), global.config.as_deref()).map_err(refused_home)?;
+    if command.runs_in_its_home() {
+        // It names no file relative to the folder in which it was started but this one.
+        if let Some(file) = &mut global.config {
+            *file = std::path::absolute(&*file).unwrap_or_else(|_| file.clone());
+        }
+        home.make().and_then(|_| home.enter()).map_err(refused_home)?;
+    }
+    let (config, sources) = match command {
+        Command::Config(args) if args.is_about_defaults() => Config::built_in(),
+        _ => Config::load(global.config.as_deref(), home.base()),
+    }
+    .map_err(|error| Failure::usage(error.to_string()))?;
+    Ok((home, config, sources))
+}
+
+/// What is named wrongly is a matter of usage; what the system refuses is not.
+fn refused_home(error: HomeError) -> Failure {
+    let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
+    Failure::new(exit, error.to_string())
 }
 
 /// A controller that was named is never passed over.

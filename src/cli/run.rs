@@ -69,14 +69,15 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
 
 fn host(session: &Session, signals: &mut Signals) -> Result<Host, Failure> {
     session.check_start()?;
+    session.make_home()?;
     session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
     note(&format!("no controller runs here: starting one with {agents} agents for the time of this run"));
     // libzmq would let every user open a socket in the file system.
     let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
-    let plan =
-        HostPlan { program: Session::program()?, config: session.config_file(), agents, way, environment: Vec::new() };
+    let (home, config) = (session.home.folder().to_owned(), session.config_file());
+    let plan = HostPlan { program: Session::program()?, home, config, agents, way, environment: Vec::new() };
     let host = plan.start(signals).map_err(Failure::failed)?;
     host.up().warnings.iter().for_each(|warning| note(warning));
     Ok(host)

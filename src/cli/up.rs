@@ -29,9 +29,11 @@ fn agents() -> RangedU64ValueParser<u16> {
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     session.check_start()?;
+    session.make_home()?;
     session.end_abandoned();
     let launch = Launch {
         program: Session::program()?,
+        home: session.home.folder().to_owned(),
         config: session.config_file(),
         agents: args.agents,
         guest: None,

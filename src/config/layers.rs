@@ -21,6 +21,9 @@ pub(super) const PREFIX: &str = "LLTS_";
 /// Except these: they tell a running tool about its task, and a client that the tool starts must not take them for keys.
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 
+/// And except these, which say where the keys are and not what they are.
+const NO_KEYS: [&str; 2] = ["LLTS_HOME", "LLTS_CONTEXT"];
+
 /// A value without an interpretation.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -90,7 +93,7 @@ pub(super) fn overlay(
         }
     }
     for (name, text) in env {
-        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) {
+        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) || NO_KEYS.contains(&name.as_str()) {
             continue;
         }
         let known = settings.iter().find(|(key, _)| variable(key) == name);

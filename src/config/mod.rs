@@ -8,6 +8,7 @@
 //! cannot be built.
 
 mod error;
+mod home;
 mod http;
 mod layers;
 mod log;
@@ -26,6 +27,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
+pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
@@ -43,7 +45,7 @@ use reader::Reader;
 /// Every key with its unit, its default and the reason for it: the file that is built into the program.
 pub const DEFAULTS: &str = layers::BUILT_IN;
 
-/// The file that is read when none is named, if it is there.
+/// The file of a home that is read when none is named, if it is there.
 const USUAL_FILE: &str = "config.toml";
 
 /// A longer file is not a configuration: somebody named the wrong one.
@@ -81,13 +83,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `path`, or `./config.toml` if there is one, over the built-in values, and the environment over both. Also tells
-    /// where each value comes from.
+    /// Reads `path`, or `config.toml` of the home if there is one, over the built-in values, and the environment over both. Also
+    /// tells where each value comes from. Relative paths are put behind `base`, the home, unless the current folder is that.
     ///
     /// # Errors
     /// [`ConfigError`], whose text names the place, the key and what is allowed.
-    pub fn load(path: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
-        let (path, must_exist) = path.map_or((Path::new(USUAL_FILE), false), |path| (path, true));
+    pub fn load(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
+        let usual = base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE));
+        let (path, must_exist) = path.map_or((usual.as_path(), false), |path| (path, true));
         let text = match read_bounded(path) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
@@ -96,7 +99,7 @@ impl Config {
         // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::of(text.as_deref().map(|text| (path, text)), env)
+        Self::of(text.as_deref().map(|text| (path, text)), env, base)
     }
 
     /// The built-in values alone, whatever a file and the environment say.
@@ -104,16 +107,21 @@ impl Config {
     /// # Errors
     /// None in a program that was built: the build has read them.
     pub fn built_in() -> Result<(Self, Sources), ConfigError> {
-        Self::of(None, [])
+        Self::of(None, [], None)
     }
 
     fn of(
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
+        base: Option<&Path>,
     ) -> Result<(Self, Sources), ConfigError> {
         let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
         let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
-        Ok((Self::read(settings)?, sources))
+        let mut config = Self::read(settings)?;
+        if let Some(base) = base {
+            home::put_behind(&mut config, base, &sources);
+        }
+        Ok((config, sources))
     }
 
     /// Lays `file` (its name is for messages only) and the variables of `env` that begin with `LLTS_` over the built-in

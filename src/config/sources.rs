@@ -51,6 +51,12 @@ impl Sources {
         self.file.as_deref()
     }
 
+    /// Whether something else than the built-in file says the value of `key`.
+    #[must_use]
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.settings.get(key).is_some_and(|setting| setting.origin != Origin::BuiltIn)
+    }
+
     /// Refuses the value of `key`, which another build of this program would take; `allowed` says what may stand there.
     #[must_use]
     pub fn refusal(&self, key: &'static str, allowed: impl Into<String>) -> ConfigError {

@@ -26,7 +26,9 @@ const SOCKET: &str = "socket";
 pub struct HostPlan {
     /// The `llts` program.
     pub program: PathBuf,
-    /// Its configuration file, if one was named. Everything in it holds, but for the places.
+    /// The home whose configuration and tools it has.
+    pub home: PathBuf,
+    /// Its configuration file, if one was named, as an absolute path. Everything in it holds, but for the places.
     pub config: Option<PathBuf>,
     /// How many agents; without any, tasks wait.
     pub agents: u16,
@@ -93,13 +95,14 @@ impl HostPlan {
     pub fn start(self, signals: &mut Signals) -> Result<Host, HostError> {
         let (folder, keeper) = make_folder().map_err(HostError::Folder)?;
         let mut environment = places(&folder, self.way);
-        environment.extend(self.environment);
+        environment.extend(self.environment.iter().cloned());
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
+            .at_home(&self.home)
             .of_a_guest(folder.clone(), environment.clone())
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
-        let (program, config, agents) = (self.program, self.config, self.agents);
-        let launch = Launch { program, config, agents, guest: Some(folder.clone()), environment };
+        let Self { program, home, config, agents, .. } = self;
+        let launch = Launch { program, home, config, agents, guest: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))

@@ -9,6 +9,7 @@ pub mod door;
 pub mod endpoint;
 mod file_stamp;
 pub mod guard;
+pub mod home;
 pub mod hosted;
 pub mod http;
 pub mod limits;

@@ -196,7 +196,7 @@ fn outside() -> Option<Uid> {
     (!knows_all).then(|| Uid::from_raw(overflow))
 }
 
-fn name_of(uid: Uid) -> String {
+pub(super) fn name_of(uid: Uid) -> String {
     User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| format!("user {}", user.name))
 }
 

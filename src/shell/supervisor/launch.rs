@@ -10,6 +10,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::child::Lines;
 use super::{Report, Service};
+use crate::shell::home::HOME_VARIABLE;
 use crate::shell::readable;
 use crate::shell::signals::{Signals, with_clean_mask};
 
@@ -18,7 +19,9 @@ use crate::shell::signals::{Signals, with_clean_mask};
 pub struct Launch {
     /// The `llts` program.
     pub program: PathBuf,
-    /// Its configuration file, if one was named.
+    /// The home of the service, in which all of its processes run.
+    pub home: PathBuf,
+    /// Its configuration file, if one was named: an absolute path.
     pub config: Option<PathBuf>,
     /// How many agents.
     pub agents: u16,
@@ -77,6 +80,7 @@ impl Launch {
         // An open stderr would hold up whoever reads ours to its end.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.current_dir(&self.home).env(HOME_VARIABLE, &self.home);
         command
     }
 }

@@ -13,6 +13,7 @@ mod error;
 pub mod folder;
 mod notice;
 pub mod pack;
+mod samples;
 mod scratch;
 mod section;
 
@@ -24,6 +25,7 @@ pub use error::ToolError;
 pub use folder::ToolsFolder;
 pub use notice::SIGNAL as CHANGE_SIGNAL;
 pub use pack::{PackError, Packed, make_tools_dir, pack};
+pub use samples::{FIRST_SAMPLE, Unpacked as UnpackedSample, unpack_samples};
 
 /// The script that starts a tool (document, section 3.1).
 pub const RUN_SCRIPT: &str = "run.sh";
