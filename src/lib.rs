@@ -86,6 +86,12 @@
 //! was started alone, by its guard ([`shell::guard`]). That one goes by the run record and by the mark in the environment of
 //! every process of a run, and so does an agent that starts, should both have been killed.
 //!
+//! # A home
+//!
+//! A service lives in one folder, its home ([`shell::home`]). Its parts have it as their current folder; a client puts relative paths
+//! of the configuration behind it, and finds the controller by the unix socket there. So a command means the same service in every
+//! folder. The supervisor also runs agents alone, for a controller elsewhere.
+//!
 //! # Prompts
 //!
 //! A door of its own, over TCP: the prompt master hands the files of a folder out to workers ([`shell::prompt`]), a worker runs any

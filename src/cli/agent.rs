@@ -30,8 +30,8 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     session.check_transport()?;
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
-        // Its supervisor has told it otherwise.
-        Some(endpoint) if !supervisor::is_parent() => {
+        // A variable is that of whoever has started the service; its supervisor says it with an argument.
+        Some(endpoint) if !supervisor::is_parent() || session.global.named_elsewhere().is_some() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
         }
         _ => session.config.clone(),

@@ -6,10 +6,13 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::Failure;
 use super::{
-    agent, config, connect, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, release, retry, run,
-    store, submit, supervise, tool, up, wait,
+    agent, config, connect, context, drain, explain, gate, guard, hold, init, keys, kill, list, prompt, query, release,
+    retry, run, store, submit, supervise, tool, up, wait,
 };
 use crate::protocol::info::CONTROLLER_ADDRESS;
+
+/// The variable that names a context.
+const CONTEXT: &str = "LLTS_CONTEXT";
 
 const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
 
@@ -46,6 +49,9 @@ pub(super) struct Global {
     /// configuration]
     #[arg(long, global = true, value_name = "ENDPOINT", value_parser = connect::parse, help_heading = "Global options")]
     controller: Option<String>,
+    /// A controller by its name in `llts context list`, with the keys for it [default: the variable LLTS_CONTEXT]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", help_heading = "Global options")]
+    context: Option<String>,
     /// Tables for people, or one JSON value on stdout
     #[arg(
         long,
@@ -76,9 +82,27 @@ impl Global {
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
-    /// The controller, if the arguments name one.
-    pub(super) fn named_controller(&self) -> Option<&str> {
-        self.controller.as_deref()
+    /// What the arguments say to name a controller, if they do.
+    pub(super) fn named_elsewhere(&self) -> Option<String> {
+        let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));
+        controller.or_else(|| self.context.as_ref().map(|name| format!("--context {name}")))
+    }
+
+    /// The context that holds, if one does: an address is more than a name, and an argument more than a variable.
+    ///
+    /// # Errors
+    /// When the variable is no address of a controller, which would be more than a name.
+    pub(super) fn context(&self) -> Result<Option<String>, Failure> {
+        if self.context.is_some() || self.controller()?.is_some() {
+            return Ok(self.context.clone());
+        }
+        let variable = std::env::var_os(CONTEXT).filter(|value| !value.is_empty());
+        Ok(variable.map(|name| name.to_string_lossy().into_owned()))
+    }
+
+    /// Names the controller as `--controller` does.
+    pub(super) fn set_controller(&mut self, address: String) {
+        self.controller = Some(address);
     }
 }
 
@@ -114,6 +138,8 @@ pub(super) enum Command {
     Stats,
     /// List agents
     Agents,
+    /// Show the service that is meant, and where everything of it is
+    Info,
     /// Give agents no more tasks
     Drain(drain::DrainArgs),
     /// Limit how many tasks of a kind run at once, or start
@@ -126,8 +152,12 @@ pub(super) enum Command {
     Keys(keys::KeysArgs),
     /// Show what is configured, and where it was said
     Config(config::ConfigArgs),
+    /// Name controllers of other machines
+    Context(context::ContextArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
+    /// Make a home for a service, with keys if it listens for other machines
+    Init(init::InitArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started
@@ -146,17 +176,20 @@ pub(super) enum Command {
 
 impl Command {
     /// What this command does instead of talking to a controller that `--controller` could name; `None` if it talks to one.
-    pub(super) const fn acts_elsewhere(&self) -> Option<&'static str> {
+    pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
-            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) => None,
+            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info => None,
+            Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
+            Self::Init(_) => Some("`llts init` makes a home on this machine"),
             Self::Down => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
             Self::Tool(_) => Some("`llts tool` works on files of this machine"),
             Self::Keys(_) => Some("`llts keys` makes files on this machine"),
+            Self::Context(_) => Some("`llts context` keeps a file of this user"),
             Self::Config(_) => Some("`llts config` shows the configuration of this machine"),
             Self::Prompt(_) => {
                 Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")

@@ -21,6 +21,7 @@ mod when;
 mod agent;
 mod agents;
 mod config;
+mod context;
 mod controller;
 mod down;
 mod drain;
@@ -28,6 +29,8 @@ mod explain;
 mod gate;
 mod guard;
 mod hold;
+mod info;
+mod init;
 mod keys;
 mod kill;
 mod list;
@@ -50,6 +53,7 @@ use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::contexts::Contexts;
 use crate::shell::home::{Home, HomeError};
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
@@ -138,7 +142,11 @@ pub fn run() -> u8 {
         if command.is_for_people() && !supervisor::is_parent() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
+        let mut config = config;
         obey_or_refuse(&global, &command)?;
+        if command.acts_elsewhere().is_none() {
+            use_context(&mut global, &mut config)?;
+        }
         let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
@@ -176,12 +184,23 @@ fn refused_home(error: HomeError) -> Failure {
 
 /// A controller that was named is never passed over.
 fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
-    match (global.named_controller(), command.acts_elsewhere()) {
+    match (global.named_elsewhere(), command.acts_elsewhere()) {
         (Some(named), Some(what)) => {
-            Err(Failure::usage(format!("{what}, so that --controller {named} has no meaning here; leave it out")))
+            Err(Failure::usage(format!("{what}, so that {named} has no meaning here; leave it out")))
         }
         _ => Ok(()),
     }
+}
+
+/// A named context stands for the address of a controller and the keys for it.
+fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> {
+    let Some(name) = global.context()? else { return Ok(()) };
+    let contexts = Contexts::read().map_err(|error| Failure::usage(error.to_string()))?;
+    let context = contexts.get(&name).map_err(|error| Failure::usage(error.to_string()))?;
+    config.network.curve_client = context.keys();
+    let address = connect::parse(&context.address);
+    global.set_controller(address.map_err(|why| Failure::usage(format!("the context {name}: {why}")))?);
+    Ok(())
 }
 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
@@ -199,6 +218,8 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
+        Command::Info => info::run(session),
+        Command::Init(args) => init::run(session, &args),
         Command::Agents => agents::run(session),
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),
@@ -206,6 +227,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),
+        Command::Context(args) => context::run(session, args),
         Command::Prompt(args) => prompt::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),

@@ -15,6 +15,9 @@ pub(super) struct SuperviseArgs {
     /// How many agents; without any, tasks wait
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
     agents: u16,
+    /// The controller of the agents, which is not started
+    #[arg(long, value_name = "ENDPOINT")]
+    of: Option<String>,
     /// Leave the terminal
     #[arg(long)]
     detached: bool,
@@ -25,8 +28,8 @@ pub(super) struct SuperviseArgs {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, detached, guest } = args;
-    let options = Options { config: session.config_file(), agents, detached, guest };
+    let SuperviseArgs { agents, of: elsewhere, detached, guest } = args;
+    let options = Options { config: session.config_file(), agents, elsewhere, detached, guest };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

@@ -6,8 +6,8 @@
 //! |---|---|
 //! | `--home DIR` | also one that does not exist yet |
 //! | `LLTS_HOME` | the same |
+//! | the current folder, if its `config.toml` is one of ours | so that a folder with a configuration is a home of its own |
 //! | the current folder or the nearest one above it with a file `.llts-home` | a clone of the repository is one |
-//! | the current folder, if its `config.toml` is one of ours | as in every version before there were homes |
 //! | the folder of the file that `--config` names | |
 //! | `$XDG_STATE_HOME/llts`, else `/var/lib/llts` for root and `~/.local/state/llts` for others | |
 //!
@@ -17,7 +17,7 @@ use std::env;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use nix::libc::{O_NOCTTY, O_NONBLOCK};
 use nix::unistd::{Uid, User};
@@ -35,6 +35,9 @@ const VERSION: u32 = 1;
 
 /// A longer mark is not ours.
 const MARK_BYTES_MAX: u64 = 4096;
+
+/// The permissions of a folder in which everybody may make files of their own.
+const SHARED: u32 = 0o1002;
 
 /// What a new mark says.
 const MARK_TEXT: &str = "\
@@ -135,9 +138,6 @@ pub enum HomeError {
         /// What the system said.
         source: io::Error,
     },
-    /// This user has none.
-    #[error("there is no home: neither HOME nor XDG_STATE_HOME is an absolute path; name one with --home or LLTS_HOME")]
-    Homeless,
 }
 
 impl Home {
@@ -158,7 +158,8 @@ impl Home {
         } else if let Some(folder) = of_config() {
             (folder, FoundBy::Config)
         } else {
-            (default_folder()?, FoundBy::Default)
+            // A user without a home folder has what is left.
+            (default_folder().or_else(|| here.clone()).unwrap_or_else(|| "/".into()), FoundBy::Default)
         };
         Self::at(folder, by, here.as_deref())
     }
@@ -221,13 +222,18 @@ impl Home {
     /// [`HomeError::Make`]
     pub fn make(&self) -> Result<bool, HomeError> {
         // What makes the current folder a home is there, and may be only readable.
-        if self.is_marked || matches!(self.by, FoundBy::Here | FoundBy::Config) {
-            return Ok(false);
-        }
-        self.mark().map_err(|source| HomeError::Make { folder: self.folder.clone(), by: self.by, source })
+        if self.is_marked || matches!(self.by, FoundBy::Here | FoundBy::Config) { Ok(false) } else { self.mark() }
     }
 
-    fn mark(&self) -> io::Result<bool> {
+    /// The same, however it was found.
+    ///
+    /// # Errors
+    /// [`HomeError::Make`]
+    pub fn mark(&self) -> Result<bool, HomeError> {
+        self.write_mark().map_err(|source| HomeError::Make { folder: self.folder.clone(), by: self.by, source })
+    }
+
+    fn write_mark(&self) -> io::Result<bool> {
         DirBuilder::new().recursive(true).mode(0o700).create(&self.folder)?;
         let is_new = fs::read_dir(&self.folder)?.next().is_none();
         let path = self.folder.join(MARK);
@@ -254,26 +260,36 @@ impl Home {
 
 fn absolute(path: &Path) -> PathBuf {
     // Only an empty path, or one in a folder that is gone, has none; the system says so when it is used.
-    std::path::absolute(path).unwrap_or_else(|_| path.to_owned())
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return path;
+    }
+    // People read it, and a socket has a short path. The last part may not exist yet.
+    let of_parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
+    path.canonicalize().ok().or_else(of_parent).unwrap_or(path)
 }
 
 fn nearest(here: &Path) -> Option<PathBuf> {
-    let marked = here.ancestors().find(|folder| folder.join(MARK).symlink_metadata().is_ok());
-    let configured = || config::is_configured(here).then_some(here);
-    marked.or_else(configured).map(Path::to_owned)
+    let is_marked = |folder: &Path| folder.join(MARK).symlink_metadata().is_ok();
+    // In such a folder, as /tmp is, a stranger could put a mark above all of ours.
+    let is_shared = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.mode() & SHARED == SHARED);
+    let is_home = |folder: &&Path| {
+        let is_named = is_marked(folder) || (*folder == here && config::is_configured(folder));
+        is_named && !is_shared(folder)
+    };
+    here.ancestors().find(is_home).map(Path::to_owned)
 }
 
-fn default_folder() -> Result<PathBuf, HomeError> {
+fn default_folder() -> Option<PathBuf> {
     let path = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(state) = path("XDG_STATE_HOME") {
-        return Ok(state.join("llts"));
+        return Some(state.join("llts"));
     }
     if Uid::effective().is_root() {
-        return Ok("/var/lib/llts".into());
+        return Some("/var/lib/llts".into());
     }
     let of_the_user = || Some(User::from_uid(Uid::effective()).ok()??.dir).filter(|path| path.is_absolute());
-    let home = path("HOME").or_else(of_the_user).ok_or(HomeError::Homeless)?;
-    Ok(home.join(".local/state/llts"))
+    Some(path("HOME").or_else(of_the_user)?.join(".local/state/llts"))
 }
 
 /// Whether there is a mark.
@@ -307,6 +323,9 @@ fn read_mark(path: &Path) -> io::Result<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt as _;
+
     use super::*;
 
     fn home(folder: &Path, by: FoundBy) -> Home {
@@ -324,6 +343,17 @@ mod tests {
         fs::create_dir_all(&below).unwrap();
         assert_eq!(nearest(&below), Some(folder.clone()));
         assert_eq!(fs::metadata(&folder).unwrap().mode() & 0o777, 0o700);
+        fs::set_permissions(&folder, Permissions::from_mode(0o1777)).unwrap();
+        assert_eq!(nearest(&below), None, "anybody may have put the mark there");
+    }
+
+    #[test]
+    fn a_path_is_as_short_as_it_can_be() {
+        let place = tempfile::tempdir().unwrap();
+        let real = place.path().canonicalize().unwrap();
+        fs::create_dir(real.join("a")).unwrap();
+        assert_eq!(absolute(&real.join("a/..")), real);
+        assert_eq!(absolute(&real.join("a/../new")), real.join("new"));
     }
 
     #[test]

@@ -102,7 +102,9 @@ impl HostPlan {
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
         let Self { program, home, config, agents, .. } = self;
-        let launch = Launch { program, home, config, agents, guest: Some(folder.clone()), environment };
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        let launch =
+            Launch { program, home, config, agents, elsewhere: None, guest: Some(folder.clone()), environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))

@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod background;
 pub mod clock;
+pub mod contexts;
 pub mod controller;
 pub mod curve_keys;
 pub mod door;
@@ -16,6 +17,7 @@ pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod metrics;
+pub mod port_holder;
 pub mod privacy;
 pub mod process;
 pub mod prompt;

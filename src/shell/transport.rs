@@ -87,7 +87,8 @@ impl SocketError {
     }
 
     /// Whether the place of a socket is taken by something else.
-    pub(super) fn is_taken(&self) -> bool {
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
         let kind = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
         matches!(kind, Some(io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists))
     }

@@ -4,7 +4,7 @@
 //! | the folder, or one above it | |
 //! |---|---|
 //! | belongs to our user or to root | used |
-//! | belongs to the owner of the folder that root has started the service in | used, with a warning: see below |
+//! | belongs to the owner of the home in which root has started the service | used, with a warning: see below |
 //! | belongs to another user | refused |
 //! | may be written by the group or by others | refused |
 //! | is above it, and may be written by others, but is sticky as `/tmp` is, or by a group that root has let in | used |
@@ -55,7 +55,7 @@ pub enum Part {
 #[derive(Debug)]
 struct Trust {
     us: Uid,
-    /// The owner of the folder in which root has started us.
+    /// The owner of the current folder, which is the home, if root has started us.
     host: Option<Uid>,
     /// Stands for owners outside of a user namespace, root above all.
     outside: Option<Uid>,

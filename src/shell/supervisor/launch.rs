@@ -1,5 +1,6 @@
 //! Starts a supervisor as a process of its own and hears its report.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -25,10 +26,12 @@ pub struct Launch {
     pub config: Option<PathBuf>,
     /// How many agents.
     pub agents: u16,
+    /// Their controller, if none is to be started: `tcp://IP:PORT`.
+    pub elsewhere: Option<String>,
     /// `None`: it lives on without us. A folder: it ends when we do, and takes its folder with it.
     pub guest: Option<PathBuf>,
     /// Variables that are set for it.
-    pub environment: Vec<(&'static str, OsString)>,
+    pub environment: Vec<(Cow<'static, str>, OsString)>,
 }
 
 /// Why a service did not come up.
@@ -73,13 +76,16 @@ impl Launch {
             command.arg("--config").arg(config);
         }
         command.args(["supervise", "--detached", "--agents", &self.agents.to_string()]);
+        if let Some(controller) = &self.elsewhere {
+            command.args(["--of", controller]);
+        }
         command.stdin(Stdio::null());
         if let Some(folder) = &self.guest {
             command.arg("--guest").arg(folder).stdin(Stdio::piped());
         }
         // An open stderr would hold up whoever reads ours to its end.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.environment.iter().map(|(name, value)| (name.as_ref(), value)));
         command.current_dir(&self.home).env(HOME_VARIABLE, &self.home);
         command
     }

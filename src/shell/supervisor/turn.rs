@@ -35,6 +35,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// How many agents.
     pub agents: u16,
+    /// The controller of the agents, if it is not a part of this service: `tcp://IP:PORT`.
+    pub elsewhere: Option<String>,
     /// It shall leave the terminal.
     pub detached: bool,
     /// It ends when its standard input does, and takes this folder with it.
@@ -85,10 +87,14 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
         None => None,
     };
+    let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
     let supervisor = Supervisor {
         config,
-        plan: Plan::new(clock::now().mono, options.agents, times),
+        plan: match &options.elsewhere {
+            Some(_) => Plan::of_agents(now, agents, times),
+            None => Plan::new(now, agents, times),
+        },
         starter: Starter::new(config, options)?,
         // An exec keeps its children; those of the program before us are not ours to end.
         strangers: stragglers(&[]).into_iter().map(|process| process.pid).collect(),
@@ -96,7 +102,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         signals,
         lifeline,
         warnings,
-        agents: options.agents,
+        agents,
         report,
     };
     let result = supervisor.run();

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use super::RUN_SCRIPT;
 use super::create::CreateError;
+use crate::shell::removal;
 
 /// A sample: its name, and its files by name.
 type Sample = (&'static str, &'static [(&'static str, &'static str)]);
@@ -19,10 +20,7 @@ const SAMPLES: [Sample; 4] = [
     (FIRST_SAMPLE, &[(RUN_SCRIPT, include_str!("../../../tools/helloworld/run.sh"))]),
     (
         "pi",
-        &[
-            ("pi.py", include_str!("../../../tools/pi/pi.py")),
-            (RUN_SCRIPT, include_str!("../../../tools/pi/run.sh")),
-        ],
+        &[("pi.py", include_str!("../../../tools/pi/pi.py")), (RUN_SCRIPT, include_str!("../../../tools/pi/run.sh"))],
     ),
     ("sleeper", &[(RUN_SCRIPT, include_str!("../../../tools/sleeper/run.sh"))]),
 ];
@@ -57,7 +55,7 @@ fn unpack(folder: PathBuf, files: &[(&str, &str)]) -> Result<Unpacked, CreateErr
         let mode = if *name == RUN_SCRIPT { 0o755 } else { 0o644 };
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
         if let Err(cause) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
-            let _ = fs::remove_dir_all(&folder);
+            let _ = removal::remove(&folder);
             return Err(CreateError::Io { path, cause });
         }
     }
