@@ -6,8 +6,8 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::exit::Failure;
 use super::{
-    agent, config, connect, context, drain, explain, gate, guard, hold, init, keys, kill, list, prompt, query, release,
-    retry, run, store, submit, supervise, tool, up, wait,
+    agent, config, connect, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, prompt, query,
+    release, retry, run, store, submit, supervise, tool, up, wait,
 };
 use crate::protocol::info::CONTROLLER_ADDRESS;
 
@@ -158,6 +158,8 @@ pub(super) enum Command {
     Prompt(prompt::PromptArgs),
     /// Make a home for a service, with keys if it listens for other machines
     Init(init::InitArgs),
+    /// Make a home for agents of a controller on another machine, which has invited this one
+    Join(join::JoinArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
     /// Stop what `up` has started
@@ -183,7 +185,7 @@ impl Command {
             Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info => None,
             Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
-            Self::Init(_) => Some("`llts init` makes a home on this machine"),
+            Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
             Self::Down => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),

@@ -82,12 +82,12 @@ fn make_keys(folder: &Path) -> Result<PublicKey, Failure> {
     Ok(server)
 }
 
-fn make_folder(folder: &Path, mode: u32) -> Result<(), Failure> {
+pub(super) fn make_folder(folder: &Path, mode: u32) -> Result<(), Failure> {
     let made = DirBuilder::new().recursive(true).mode(mode).create(folder);
     made.map_err(|error| Failure::failed(format!("cannot make {}: {error}", folder.display())))
 }
 
-fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write_new(path: &Path, text: &str) -> Result<(), Failure> {
     let file = OpenOptions::new().write(true).create_new(true).mode(0o644).open(path);
     let written =
         file.and_then(|mut file| file.write_all(text.as_bytes()).inspect_err(|_| drop(fs::remove_file(path))));
@@ -104,15 +104,9 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
     }
     out.line(format_args!("{folder} is a home of llts; start its service with `llts --home {folder} up`"));
     let (Some(ip), Some(key)) = (listen, key) else { return };
-    let ip = if ip.is_unspecified() { "ADDRESS-OF-THIS-MACHINE".to_owned() } else { ip.to_string() };
-    let ip = if ip.contains(':') { format!("[{ip}]") } else { ip };
     out.text(&format!(
-        "\
-for an agent on another machine, say there:
-  llts keys new own.key && echo '{key}' > server.key.pub
-put own.key.pub of that machine here into {folder}/keys/authorised/, and say there:
-  LLTS_CURVE_SECRET_KEY_FILE=$PWD/own.key LLTS_CURVE_SERVER_PUBLIC_KEY_FILE=$PWD/server.key.pub \\
-    llts agent --controller tcp://{ip}:15555
+        "the public key of the controller is {key}
+for agents on another machine: `llts --home {folder} keys invite --listen {ip}` prints what to say there
 "
     ));
 }

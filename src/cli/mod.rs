@@ -31,6 +31,8 @@ mod guard;
 mod hold;
 mod info;
 mod init;
+mod invite;
+mod join;
 mod keys;
 mod kill;
 mod list;
@@ -220,6 +222,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Stats => stats::run(session),
         Command::Info => info::run(session),
         Command::Init(args) => init::run(session, &args),
+        Command::Join(args) => join::run(session, &args),
         Command::Agents => agents::run(session),
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),

@@ -25,6 +25,7 @@ pub mod envelope;
 pub mod gate;
 pub mod history;
 pub mod info;
+pub mod join;
 pub mod json;
 pub mod policy;
 pub mod prompt;

@@ -13,6 +13,7 @@ pub mod guard;
 pub mod home;
 pub mod hosted;
 pub mod http;
+pub mod join;
 pub mod limits;
 pub mod lock;
 pub mod logging;

@@ -368,7 +368,7 @@ fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketEr
     Ok(Security::CurveClient(Arc::new(keys)))
 }
 
-fn limits(config: &Config) -> Limits {
+pub(super) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         message_bytes_max: limits.message_bytes_max,

@@ -38,7 +38,7 @@ fn a_home_that_listens_has_keys() {
     let mode = |name: &str| fs::metadata(user.path("a/keys").join(name)).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode("server.key"), mode("own.key"), mode("authorised")), (0o600, 0o600, 0o700));
     let key = fs::read_to_string(user.path("a/keys/server.key.pub")).unwrap();
-    assert!(said.out.contains(key.trim_end()) && said.out.contains("llts agent --controller tcp://"), "{said:?}");
+    assert!(said.out.contains(key.trim_end()) && said.out.contains("keys invite --listen 0.0.0.0"), "{said:?}");
     for secret in ["server.key", "own.key"] {
         let secret = fs::read_to_string(user.path("a/keys").join(secret)).unwrap();
         assert!(!said.out.contains(secret.trim_end()), "a secret is shown");

@@ -6,4 +6,5 @@ mod contexts;
 mod elsewhere;
 mod fresh;
 mod init;
+mod join;
 mod user;

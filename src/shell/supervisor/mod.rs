@@ -24,7 +24,7 @@ pub use guest::{Abandoned, GUEST_LOG, GUEST_PREFIX, GUEST_STATE, GUEST_WORK, Gue
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
 pub use stop::{StopError, Stopped, end_guest, stop};
-pub use turn::{Options, SupervisorError, log_file, supervise};
+pub use turn::{Options, SupervisorError, host_name, log_file, supervise};
 
 use std::path::Path;
 use std::time::Duration;

@@ -26,7 +26,7 @@ use crate::shell::signals::Signals;
 use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;
-pub use start::log_file;
+pub use start::{host_name, log_file};
 
 /// How a supervisor runs.
 #[derive(Clone, Debug)]

@@ -116,7 +116,8 @@ impl Starter {
 }
 
 /// The name of this machine, as far as it can be a part of the id of an agent.
-fn host_name() -> String {
+#[must_use]
+pub fn host_name() -> String {
     let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
     plain.take(HOST_NAME_MAX).collect()
