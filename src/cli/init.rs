@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use serde_json::json;
 
+use super::Session;
 use super::exit::Failure;
-use super::{Session, refused_home};
 use crate::config::is_loopback;
 use crate::engine::zmtp::PublicKey;
 use crate::shell::curve_keys;
@@ -46,7 +46,7 @@ pub(super) struct InitArgs {
 
 pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure> {
     let home = match &args.dir {
-        Some(dir) => Home::named(dir).map_err(refused_home)?,
+        Some(dir) => Home::named(dir)?,
         None => session.home.clone(),
     };
     let folder = home.folder();
@@ -57,7 +57,7 @@ pub(super) fn run(session: &mut Session, args: &InitArgs) -> Result<u8, Failure>
             config.display()
         )));
     }
-    home.mark().map_err(refused_home)?;
+    home.mark()?;
     make_folder(&folder.join("log"), 0o700)?;
     tools::unpack_samples(&folder.join("tools"), Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
     let listen = args.listen.filter(|ip| !is_loopback(*ip));

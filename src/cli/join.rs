@@ -9,7 +9,7 @@ use serde_json::json;
 use super::exit::{self, Failure};
 use super::init::{make_folder, write_new};
 use super::output::note;
-use super::{Session, connect, refused_home};
+use super::{Session, connect};
 use crate::engine::zmtp::KeyPair;
 use crate::protocol::join::{Admission, Newcomer};
 use crate::shell::curve_keys;
@@ -60,11 +60,11 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
         return Err(Failure::new(exit::NO_CONTROLLER, sentence));
     }
     // What the answer makes useful must not fail for want of a folder.
-    session.home.mark().map_err(refused_home)?;
+    session.home.mark()?;
     let pair = KeyPair::from_bytes(rand::random());
     let newcomer = Newcomer { name, key: pair.public() };
     note(&format!("handing over the key {} of {}; waiting until it is accepted there", newcomer.key, newcomer.name));
-    let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals).map_err(refused)?;
+    let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals)?;
     let Admission::Accepted { requests, broadcasts } = admission else {
         return Err(Failure::failed("the answer is none"));
     };
@@ -105,12 +105,14 @@ fn furnish(session: &Session, token: &Token, pair: &KeyPair) -> Result<(), Failu
     Ok(())
 }
 
-fn refused(error: JoinError) -> Failure {
-    let exit = match &error {
-        JoinError::Denied { .. } | JoinError::Refused { .. } => exit::REFUSED,
-        JoinError::Silence { .. } => exit::NO_CONTROLLER,
-        JoinError::Interrupted => exit::INTERRUPTED,
-        JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,
-    };
-    Failure::new(exit, error.to_string())
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        let exit = match &error {
+            JoinError::Denied { .. } | JoinError::Refused { .. } => exit::REFUSED,
+            JoinError::Silence { .. } => exit::NO_CONTROLLER,
+            JoinError::Interrupted => exit::INTERRUPTED,
+            JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,
+        };
+        Self::new(exit, error.to_string())
+    }
 }

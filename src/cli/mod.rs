@@ -106,7 +106,7 @@ impl Session {
 
     /// Makes the home, if it is not there, with a tool to begin with.
     fn make_home(&self) -> Result<(), Failure> {
-        if !self.home.make().map_err(refused_home)? {
+        if !self.home.make()? {
             return Ok(());
         }
         let folder = self.home.folder().display();
@@ -162,13 +162,13 @@ pub fn run() -> u8 {
 
 /// Finds the home and reads the configuration there.
 fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
-    let mut home = Home::find(global.home.as_deref(), global.config.as_deref()).map_err(refused_home)?;
+    let mut home = Home::find(global.home.as_deref(), global.config.as_deref())?;
     if command.runs_in_its_home() {
         // It names no file relative to the folder in which it was started but this one.
         if let Some(file) = &mut global.config {
             *file = std::path::absolute(&*file).unwrap_or_else(|_| file.clone());
         }
-        home.make().and_then(|_| home.enter()).map_err(refused_home)?;
+        home.make().and_then(|_| home.enter())?;
     }
     let (config, sources) = match command {
         Command::Config(args) if args.is_about_defaults() => Config::built_in(),
@@ -178,10 +178,12 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
     Ok((home, config, sources))
 }
 
-/// What is named wrongly is a matter of usage; what the system refuses is not.
-fn refused_home(error: HomeError) -> Failure {
-    let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
-    Failure::new(exit, error.to_string())
+impl From<HomeError> for Failure {
+    /// What is named wrongly is a matter of usage; what the system refuses is not.
+    fn from(error: HomeError) -> Self {
+        let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
+        Self::new(exit, error.to_string())
+    }
 }
 
 /// A controller that was named is never passed over.

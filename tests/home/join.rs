@@ -26,7 +26,7 @@ impl Farm {
     fn join(&self, home: &str, token: &str) -> Said {
         let home = self.user.path(home);
         let mut command = self.user.command("elsewhere", &format!("--home {} join {}", home.display(), self.address));
-        User::said(command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().unwrap())
+        User::said(command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().expect("started"))
     }
 
     fn authorised(&self) -> Vec<String> {
@@ -36,18 +36,20 @@ impl Farm {
 
 fn invite(user: &User, valid: &str) -> (Child, String, String) {
     let line = format!("keys invite --listen 127.0.0.1 --yes --valid {valid} --output json");
-    let mut desk = user.command("a", &line).spawn().unwrap();
+    let mut desk = user.command("a", &line).spawn().expect("started");
     let mut said = String::new();
-    BufReader::new(desk.stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    BufReader::new(desk.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
     let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
-    let text = |name: &str| said[name].as_str().unwrap().to_owned();
+    let text = |name: &str| said[name].as_str().expect("a text").to_owned();
     (desk, text("address"), text("token"))
 }
 
 /// `llts` in the home `b` as a user has it, whose configuration says the ports.
 fn in_b(user: &User, line: &str) -> Said {
     let mut command = user.command("b", line);
-    User::said(command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT").spawn().unwrap())
+    User::said(
+        command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT").spawn().expect("started"),
+    )
 }
 
 #[test]

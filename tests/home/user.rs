@@ -1,6 +1,7 @@
 //! A user with an empty home folder, who starts `llts` in folders of their own.
 
 use std::fs;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -110,7 +111,7 @@ impl Drop for User {
             let said = self.llts("home", &line);
             if std::thread::panicking() {
                 let log = fs::read_to_string(home.join("supervisor.log")).unwrap_or_default();
-                eprintln!("down: {said:?}\n{log}");
+                let _ = writeln!(std::io::stderr(), "down: {said:?}\n{log}");
             }
         }
     }
