@@ -85,7 +85,7 @@ impl Place {
             command.env_remove(name);
         }
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
-        command.env("XDG_STATE_HOME", self.folder.path().join("user"));
+        command.env("LLTS_HOME", self.folder.path());
         command.env("LLTS_PROMPT_KEEP_ALIVE", "true").env("LLTS_LOG_LEVEL", "error");
         // Whoever is held up on a busy machine is not cut for it, and no message comes that a test does not ask for.
         for key in ["TIMER_INTERVAL", "REQUEST_TIMEOUT", "JOIN_TIMEOUT"] {
