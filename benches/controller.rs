@@ -8,12 +8,16 @@ use std::time::Duration;
 use divan::counter::ItemsCount;
 use llts::engine::controller::{Answer, ConnectionId, Controller, Effect, Settings, Ticket};
 use llts::protocol::agent::{self, ToAgent};
-use llts::protocol::client::{self, Submission};
 use llts::protocol::json::FieldLimits;
+use llts::protocol::page::PageBytes;
 use llts::protocol::publish;
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Heartbeat, Message, Report, Rules, Sender, ToldTools};
-use llts::protocol::words::kind;
+use llts::protocol::reply::{self, Reply};
+use llts::protocol::requests::apply::TASK_APPLY;
+use llts::protocol::requests::heartbeat::{Heartbeat, ToldTools};
+use llts::protocol::requests::report::Report;
+use llts::protocol::requests::submit::Submission;
+use llts::protocol::requests::{self, FromAgent, Message, Sender};
+use llts::protocol::rules::Rules;
 use llts::types::{
     AddressPolicy, AgentId, ExitCode, Labels, Mono, Now, Phase, PhaseTimes, RunResult, Session, TaskId, ToolSet, Wall,
 };
@@ -22,10 +26,10 @@ fn main() {
     divan::main();
 }
 
-/// Tasks that wait while one more comes and goes.
+/// The number of waiting tasks while one more is submitted and finishes.
 const WAITING: [u64; 2] = [1_000, 1_000_000];
 
-/// A controller as its shell sees it, on a clock that moves with each message.
+/// A controller as its shell sees it, on a clock that advances with each message.
 struct World {
     controller: Controller,
     rules: Rules,
@@ -45,7 +49,7 @@ impl World {
             controller: Controller::new(settings(), 1),
             rules: rules(),
             sender: Sender { agent, session: Session(1) },
-            submit: client::encode(&submission.request()),
+            submit: submission.request().encode(),
             tickets: 0,
             micros: 0,
         };
@@ -63,12 +67,12 @@ impl World {
         Now { mono, wall: Wall::from_micros(1_480_000_000_000_000 + self.micros) }
     }
 
-    /// One message through the engine; what goes out is encoded, as the shell would. Gives back the last answer.
+    /// Passes one message through the engine and encodes the output, as the shell would. Returns the last answer.
     fn take(&mut self, body: &[u8]) -> Option<Vec<u8>> {
         let now = self.now();
         self.tickets += 1;
         let ticket = Ticket { connection: ConnectionId::default(), number: self.tickets };
-        let (kind, message) = request::parse(body, &self.rules).expect("a good message");
+        let (kind, message) = requests::parse(body, &self.rules).expect("a good message");
         let answer = match message {
             Message::Client(request) => self.controller.handle_request(now, ticket, request),
             Message::Agent(sender, message) => self.controller.handle_agent(now, ticket, &sender, message),
@@ -81,7 +85,7 @@ impl World {
         self.controller.handle_timeout(now);
         while let Some(effect) = self.controller.poll_effect() {
             match effect {
-                Effect::Reply(_, reply) => last = Some(encode(kind::TASK_APPLY, &reply)),
+                Effect::Reply(_, reply) => last = Some(encode(TASK_APPLY.word, &reply)),
                 Effect::Push(record) | Effect::PushAgain(record) => {
                     divan::black_box(publish::encode_status(&record));
                 }
@@ -96,7 +100,7 @@ impl World {
         last
     }
 
-    /// The agent says which tools it has.
+    /// The agent reports its tools.
     fn tell(&mut self, tools: &str) {
         let set = Some(ToolSet::parse(tools).expect("good names"));
         let tools = Some(ToldTools { generation: Some(1), set, looked: None });
@@ -116,7 +120,7 @@ impl World {
         agent::decode(&self.take(&body)?)
     }
 
-    /// The agent asks and gets the task whose turn it is.
+    /// The agent asks and gets the next task.
     fn dispatch(&mut self) -> (TaskId, llts::types::Round) {
         match self.say(&FromAgent::Apply(Some(Duration::from_secs(6)))) {
             Some(ToAgent::Job(job)) => (job.task, job.round),
@@ -145,7 +149,7 @@ fn settings() -> Settings {
         push_again_interval: Duration::from_secs(1),
         push_again_interval_max: Duration::from_secs(60),
         push_again_max: Duration::from_secs(600),
-        // What has finished goes at once: the number of tasks stays what it is.
+        // Finished tasks are removed at once, so that the number of tasks stays constant.
         keep: Duration::ZERO,
         keep_bytes_max: 1 << 30,
         page_max: 1000,
@@ -166,7 +170,7 @@ fn rules() -> Rules {
     }
 }
 
-/// Submit, dispatch, RUNNING, FINISHED: all that the engine does for a short task.
+/// Submit, dispatch, RUNNING, FINISHED: all work of the engine for a short task.
 #[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
 fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     let mut world = World::new(waiting);
@@ -178,7 +182,7 @@ fn submit_dispatch_report(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     });
 }
 
-/// The same while a task waits for each of so many tools that this agent has not, and that another one has.
+/// As above, while a task waits for each of many tools that this agent lacks and another one has.
 #[divan::bench(args = [1, 10_000], sample_count = 200, sample_size = 10)]
 fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     let mut world = World::new(0);
@@ -188,7 +192,7 @@ fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     world.sender.agent = own;
     world.tell("tool");
     for name in names {
-        let body = client::encode(&Submission::new(&name).request());
+        let body = Submission::new(&name).request().encode();
         divan::black_box(world.take(&body));
     }
     bencher.counter(ItemsCount::new(1u32)).bench_local(|| {
@@ -199,14 +203,14 @@ fn beside_tools_of_another_agent(bencher: divan::Bencher<'_, '_>, tools: u64) {
     });
 }
 
-/// The submit of it alone.
+/// Only the submit.
 #[divan::bench(args = WAITING, sample_count = 200, sample_size = 10)]
 fn submit(bencher: divan::Bencher<'_, '_>, waiting: u64) {
     let mut world = World::new(waiting);
     bencher.counter(ItemsCount::new(1u32)).bench_local(|| world.submit());
 }
 
-/// A sign of life of an agent.
+/// A heartbeat of an agent.
 #[divan::bench]
 fn heartbeat(bencher: divan::Bencher<'_, '_>) {
     let mut world = World::new(0);

@@ -1,4 +1,4 @@
-//! The pushes, without sockets: a change of a task to a connected receiver, among others that are connected too.
+//! The pushes, without sockets: a change of a task to a connected receiver, among other connected receivers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,7 +17,7 @@ fn main() {
 
 const NOW: Mono = Mono::from_nanos(0);
 
-/// Pushes of one sample.
+/// The number of pushes in one sample.
 const PUSHES: usize = 1000;
 
 fn delivery() -> Delivery {
@@ -34,7 +34,7 @@ fn delivery() -> Delivery {
     Delivery::new(config, KeyPair::from_bytes([1; 32]).public())
 }
 
-/// What the shell does, with streams that take everything.
+/// The part of the shell, with streams that accept everything.
 fn perform(delivery: &mut Delivery) {
     delivery.handle_flush();
     while let Some(effect) = delivery.poll_effect(NOW) {
@@ -60,7 +60,7 @@ fn perform(delivery: &mut Delivery) {
     }
 }
 
-/// Each push is flushed by itself, as for a task that changes alone. The one allocation of each is the frame.
+/// Each push is flushed separately, as for a task that changes alone. The one allocation of each is the frame.
 #[divan::bench(args = [1, 100, 800])]
 fn push(bencher: divan::Bencher<'_, '_>, receivers: u16) {
     let policy = AddressPolicy::everything();

@@ -3,8 +3,10 @@
 use std::time::Duration;
 
 use llts::engine::slot::{Effect, Exited, Settings, Slot};
-use llts::protocol::agent::{self, Job, ToAgent};
-use llts::protocol::request::Sender;
+use llts::protocol::agent::{self, ToAgent};
+use llts::protocol::requests::Sender;
+use llts::protocol::requests::apply::Job;
+use llts::protocol::requests::heartbeat::Heard;
 use llts::types::{AgentId, ExitCode, Fields, Labels, Mono, Now, Round, Session, TaskId, ToolName, Wall};
 
 fn main() {
@@ -35,7 +37,7 @@ fn registered() -> (Slot, Sender) {
     let mut slot = Slot::new(settings, now(0));
     slot.handle_answer(
         now(1),
-        ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None },
+        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None }),
     );
     while let Some(effect) = slot.poll_effect(now(1)) {
         drop(divan::black_box(effect));
@@ -43,7 +45,7 @@ fn registered() -> (Slot, Sender) {
     (slot, sender)
 }
 
-/// Goes on until nothing is left to do; what is sent is encoded.
+/// Continues until nothing is left to do, and encodes the output.
 fn settle(slot: &mut Slot, sender: &Sender, now: Now) {
     while let Some(effect) = slot.poll_effect(now) {
         match effect {
@@ -87,7 +89,7 @@ fn a_task(bencher: divan::Bencher<'_, '_>) {
                 round,
                 tool: tool.clone(),
                 fields: fields.clone(),
-                slack: Duration::ZERO,
+                batch_delay: Duration::ZERO,
                 lease: None,
             })),
         );

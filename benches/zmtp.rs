@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use divan::counter::{BytesCount, ItemsCount};
 use llts::engine::zmtp::{Connection, Event, Kind, Limits, Security, Settings};
-use llts::protocol::client::{self, Submission};
 use llts::protocol::json::{self, FieldLimits};
+use llts::protocol::requests::submit::Submission;
 use llts::types::Mono;
 
 fn main() {
@@ -14,7 +14,7 @@ fn main() {
 
 const NOW: Mono = Mono::from_nanos(0);
 
-/// Messages that share a write.
+/// The number of messages that share a write.
 const MANY: usize = 64;
 
 fn connection(kind: Kind) -> Connection {
@@ -30,7 +30,7 @@ fn connection(kind: Kind) -> Connection {
     Connection::new(NOW, Settings { kind, limits, security: Security::Null }, [7; 32])
 }
 
-/// Hands over all that one has to say, and counts the messages in it.
+/// Transfers all output of one side, and counts the messages in it.
 fn carry(from: &mut Connection, to: &mut Connection) -> usize {
     let mut messages = 0;
     let bytes = from.output().to_vec();
@@ -53,10 +53,10 @@ fn pair() -> (Connection, Connection) {
 
 fn submit() -> Vec<u8> {
     let submission = Submission::new("tool").with("alpha", "a value").with("beta", "another value").with("gamma", 7u32);
-    client::encode(&submission.request())
+    submission.request().encode()
 }
 
-/// A request with its delimiter, encoded here and decoded there.
+/// A request with its delimiter, encoded by one side and decoded by the other.
 #[divan::bench(args = [1, MANY])]
 fn request(bencher: divan::Bencher<'_, '_>, messages: usize) {
     let (mut dealer, mut router) = pair();

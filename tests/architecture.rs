@@ -1,11 +1,20 @@
-//! The rules of the design as tests: who may import whom, what an engine must not touch, where wire words stand.
+//! The rules of the design as tests: the permitted imports, the calls that an engine must not make, the place of wire words,
+//! the banned phrases of comments and texts.
 //!
 //! Each rule is shown to fail on a made-up source, so that a green run means something.
 
+#[path = "architecture/moments.rs"]
+mod moments;
+#[path = "architecture/phrases.rs"]
+mod phrases;
 #[path = "architecture/rules.rs"]
 mod rules;
+#[path = "architecture/shell.rs"]
+mod shell;
 #[path = "architecture/source.rs"]
 mod source;
+#[path = "architecture/tree.rs"]
+mod tree;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,18 +23,36 @@ use source::Source;
 
 #[test]
 fn the_sources_keep_the_rules() {
+    let sources = sources();
+    assert!(sources.len() > 10, "src/ was not found");
+    let mut violations: Vec<String> = sources.iter().flat_map(violations).collect();
+    // Other programs are outside of the layers: they use the public interface of the library.
+    let library: Vec<Source> = sources.into_iter().filter(|source| !is_program(&source.path)).collect();
+    violations.extend(tree::violations(&library, shell::SHELL));
+    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+}
+
+#[test]
+fn what_is_allowed_is_needed() {
+    let sources = sources();
+    for (path, why) in moments::ALLOWED {
+        let source = sources.iter().find(|source| source.path == path);
+        let is_needed = source.is_some_and(|source| !moments::comparisons(source).is_empty());
+        assert!(is_needed, "{path} compares no moments any more: take it out of the list ({why})");
+    }
+}
+
+/// The files of src/ that the rules are about.
+fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut files = Vec::new();
     collect(&root.join("src"), &mut files);
-    assert!(files.len() > 10, "src/ was not found: {files:?}");
-    let violations: Vec<String> = files
-        .iter()
-        .flat_map(|file| {
-            let text = fs::read_to_string(file).expect("a source");
-            check(&file.strip_prefix(root).expect("below the root").to_string_lossy(), &text)
-        })
-        .collect();
-    assert!(violations.is_empty(), "\n{}\n", violations.join("\n"));
+    let source = |file: &PathBuf| {
+        let path = file.strip_prefix(root).expect("below the root").to_string_lossy();
+        let text = fs::read_to_string(file).expect("a source");
+        (!is_test(&path)).then(|| Source::new(&path, &text))
+    };
+    files.iter().filter_map(source).collect()
 }
 
 fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
@@ -33,10 +60,6 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
         fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path()).collect();
     paths.sort();
     for path in paths {
-        // Other programs stand outside of the layers: they see what the library shows.
-        if path.is_dir() && path.ends_with("src/bin") {
-            continue;
-        }
         if path.is_dir() {
             collect(&path, files);
         } else if path.extension().is_some_and(|extension| extension == "rs") {
@@ -45,10 +68,30 @@ fn collect(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// The violations of one file; files of tests have none.
+/// Files of tests keep no rules.
+fn is_test(path: &str) -> bool {
+    path.trim_end_matches(".rs").split('/').any(|part| part == "tests" || part.ends_with("_tests"))
+}
+
+fn is_program(path: &str) -> bool {
+    path.starts_with("src/bin/")
+}
+
+/// The violations of one file.
 fn check(path: &str, text: &str) -> Vec<String> {
-    let is_test = path.trim_end_matches(".rs").split('/').any(|part| part == "tests" || part.ends_with("_tests"));
-    if is_test { Vec::new() } else { rules::violations(&Source::new(path, text)) }
+    if is_test(path) { Vec::new() } else { violations(&Source::new(path, text)) }
+}
+
+fn violations(source: &Source) -> Vec<String> {
+    let rules = if is_program(&source.path) { Vec::new() } else { rules::violations(source) };
+    [rules, phrases::violations(source)].concat()
+}
+
+/// The violations of a made-up tree of files, each with its code, and of a table of the shell.
+fn found_in_tree(files: &[(&str, &str)], shell: &[(&str, &[&str])]) -> Vec<String> {
+    let sources: Vec<Source> =
+        files.iter().map(|(path, code)| Source::new(path, &format!("//! A file.\n{code}\n"))).collect();
+    tree::violations(&sources, shell)
 }
 
 /// The violations of a made-up file, whose line 2 is `code`.
@@ -133,9 +176,9 @@ fn nothing_but_the_remover_removes_a_folder() {
     for code in
         ["fn f() { std::fs::remove_dir_all(x); }", "fn f() { fs::remove_dir_all(x); }", "use std::fs::remove_dir_all;"]
     {
-        refuses("src/shell/hosted.rs", code, "use shell::removal");
+        refuses("src/shell/ephemeral.rs", code, "use shell::removal");
     }
-    accepts("src/shell/hosted.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
+    accepts("src/shell/ephemeral.rs", "#[cfg(test)]\nmod tests { fn f() { std::fs::remove_dir_all(x); } }");
 }
 
 #[test]
@@ -202,6 +245,41 @@ fn wire_words_stand_in_protocol_only() {
 }
 
 #[test]
+fn comments_and_texts_have_no_banned_phrases() {
+    for (code, expected) in [
+        ("/// None so far.", ":2: the phrase `so far` is banned in comments and texts; write `yet`"),
+        ("/// None so\n/// far.", ":2: the phrase `so far`"),
+        (
+            "/// A line.\n/// Ten at the most.",
+            ":3: the phrase `at the most` is banned in comments and texts; write `at most`",
+        ),
+        ("fn f() {} // At the least one.", "write `at least`"),
+        ("fn f() {\n    // Whoever asks.\n}", ":3: the phrase `whoever`"),
+        ("/* The run is over. */", "write `has ended` or `has passed`"),
+        ("const A: &str = \"nobody asks\";", ":2: the phrase `nobody`"),
+        ("const A: &str = \"a user and \\\n  somebody\";", ":3: the phrase `somebody`"),
+        ("/// Read by anybody.", "write `any user`"),
+        ("/// For everybody, always.", "write `every user`"),
+        ("/// Who has asked.", "the phrase `who` is banned in comments and texts; write the noun"),
+        ("/// A line. What is left.", "the phrase `what is` is banned in comments and texts; write the noun"),
+        ("/// Which.\nconst A: u8 = 1;", ":2: the comment `which` alone says nothing; say the shape and the unit"),
+        ("/// Why.", "the comment `why` alone"),
+    ] {
+        refuses("src/types/id.rs", code, expected);
+        refuses("src/bin/bench/main.rs", code, expected);
+        accepts("src/types/id.rs", &format!("#[cfg(test)]\nmod tests {{\n{code}\n}}"));
+    }
+    for code in [
+        "/// The farm is overgrown, at most by a user who has time.",
+        "/// Decides what is sent. | module | what it does |",
+        "/// Which\n/// of them.\nconst A: &str = \"so_far\";",
+        "fn so(far: u8) { nobody() }",
+    ] {
+        accepts("src/types/id.rs", code);
+    }
+}
+
+#[test]
 fn test_code_is_not_looked_at_and_what_follows_it_is() {
     let test = "#[cfg(test)]\nmod tests {\n    const A: &str = \"__A__ }\";\n    use std::fs; fn f() { '}' }\n}\n";
     accepts("src/engine/slot/kill.rs", test);
@@ -221,9 +299,19 @@ fn literals_do_not_confuse_the_reader() {
 
 #[test]
 fn files_are_named_opened_and_bounded() {
-    for path in ["src/shell/utils.rs", "src/shell/common/mod.rs", "src/shell/task_manager.rs", "src/types/misc.rs"] {
+    for path in [
+        "src/shell/utils.rs",
+        "src/shell/common/mod.rs",
+        "src/shell/task_manager.rs",
+        "src/types/misc.rs",
+        "src/client/operators.rs",
+        "src/engine/push/names.rs",
+        "src/engine/push/check.rs",
+        "src/cli/helpers/mod.rs",
+    ] {
         refuses(path, "", "says nothing");
     }
+    accepts("src/engine/push/host_names.rs", "");
     refuses("src/other/mod.rs", "", "other is no layer");
     refuses("src/shell/long.rs", &"fn f() {}\n".repeat(399), ":400: 401 lines without tests are too many");
     accepts("src/shell/long.rs", &format!("#[cfg(test)]\nmod tests {{\n{}}}", "fn f() {}\n".repeat(500)));
@@ -232,3 +320,113 @@ fn files_are_named_opened_and_bounded() {
         ["src/shell/x.rs:1: the file does not say what it is; begin it with //!"]
     );
 }
+
+#[test]
+fn modules_import_one_another_in_one_direction() {
+    for (files, circle) in [
+        (
+            &[
+                ("src/protocol/mod.rs", ""),
+                ("src/protocol/task.rs", "use super::history;"),
+                ("src/protocol/history.rs", "use super::task::Filter;"),
+            ][..],
+            "history -> task -> history is a circle in protocol",
+        ),
+        (
+            &[
+                ("src/engine/slot/run.rs", "use super::hold::lease_over;"),
+                ("src/engine/slot/hold.rs", "use crate::engine::{timers, slot::link::Link};"),
+                ("src/engine/slot/link.rs", "fn f() { super::run::g(); }"),
+            ],
+            "hold -> link -> run -> hold is a circle in engine::slot",
+        ),
+        (
+            &[
+                ("src/engine/timers.rs", "use super::slot::Slot;"),
+                ("src/engine/slot/mod.rs", ""),
+                ("src/engine/slot/run.rs", "use crate::engine::timers::Timers;"),
+            ],
+            "slot -> timers -> slot is a circle in engine",
+        ),
+    ] {
+        let found = found_in_tree(files, &[]);
+        assert!(found.len() == 1 && found[0].contains(circle), "{found:?}");
+    }
+    let tree = [
+        ("src/protocol/mod.rs", "pub use task::Task;"),
+        ("src/protocol/task.rs", "use super::{Code, words};\n#[cfg(test)]\nmod tests { use super::super::history; }"),
+        ("src/protocol/history.rs", "use super::task;\nuse super::Task;"),
+        ("src/protocol/words.rs", ""),
+    ];
+    assert_eq!(found_in_tree(&tree, &[]), Vec::<String>::new());
+}
+
+#[test]
+fn the_folders_of_the_shell_are_ordered() {
+    let tree = [
+        ("src/shell/clock.rs", ""),
+        ("src/shell/lock.rs", "use super::clock;"),
+        ("src/shell/agent/mod.rs", "use crate::shell::lock::Lock;"),
+        ("src/shell/agent/run.rs", "use super::super::clock::now;"),
+    ];
+    let table: &[(&str, &[&str])] = &[("clock", &[]), ("lock", &["clock"]), ("agent", &["clock", "lock"])];
+    assert_eq!(found_in_tree(&tree, table), Vec::<String>::new());
+    for (table, expected) in [
+        (
+            &[("clock", &[][..]), ("lock", &["clock"]), ("agent", &["lock"])][..],
+            "src/shell/agent/run.rs:1: shell::agent must not import shell::clock",
+        ),
+        (&[("clock", &[]), ("lock", &["clock"])], "src/shell/agent/mod.rs:1: shell::agent must not import shell::lock"),
+        (&[("lock", &["clock"]), ("clock", &[]), ("agent", &["clock", "lock"])], "clock, which is no row above it"),
+        (
+            &[("clock", &[]), ("lock", &["clock"]), ("guard", &["lock"]), ("agent", &["clock", "lock"])],
+            "guard may import lock and does not",
+        ),
+    ] {
+        let found = found_in_tree(&tree, table);
+        assert!(found.iter().any(|violation| violation.contains(expected)), "{expected}: {found:?}");
+    }
+}
+
+#[test]
+fn the_shell_compares_no_moments() {
+    for code in [
+        "fn f(now: Mono, at: Mono) -> bool { at <= now }",
+        "fn f(&self) -> bool { self.at.is_some_and(|at| at <= self.now.mono) }",
+        "struct A { due: Option<Mono> }\nfn f(a: A, x: T) -> bool { a.due > x }",
+        "fn f() { let end = clock::now().mono + PAUSE; if x() >= end {} }",
+        "fn f(now: &Mono) -> bool { self.looked + PAUSE\n    < *now }",
+    ] {
+        refuses("src/shell/agent/run.rs", code, "the shell compares moments");
+        accepts("src/engine/slot/run.rs", code);
+        accepts("src/shell/prompt.rs", code);
+    }
+    accepts(
+        "src/shell/agent/run.rs",
+        "fn f<T: Into<Mono>>(now: Mono, at: Option<Mono>) -> Duration { let left = at.since(now); left.max(TEN) }\n\
+         fn g(size: usize) -> bool { size < MAX }",
+    );
+}
+
+#[test]
+fn a_request_is_a_column() {
+    let column =
+        |name: &str| [PROTOCOL_REQUESTS, ENGINE_REQUESTS, "src/cli"].map(|folder| format!("{folder}/{name}.rs"));
+    let found = |files: &[String]| {
+        let files: Vec<(&str, &str)> = files.iter().map(|file| (file.as_str(), "")).collect();
+        found_in_tree(&files, &[])
+    };
+    assert_eq!(found(&column("hold")), Vec::<String>::new());
+    assert_eq!(found(&column("heartbeat")[..2]), Vec::<String>::new(), "agents say it");
+    for (missing, expected) in
+        ["has no file of this name", "has no file of this name", "offer the request there"].iter().enumerate()
+    {
+        let mut files = column("hold").to_vec();
+        files.remove(missing);
+        let found = found(&files);
+        assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+    }
+}
+
+const PROTOCOL_REQUESTS: &str = "src/protocol/requests";
+const ENGINE_REQUESTS: &str = "src/engine/controller/requests";

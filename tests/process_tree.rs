@@ -12,8 +12,8 @@ use std::time::Duration;
 use llts::shell::clock;
 use llts::shell::process::{
     Brand, ChildExit, Cookie, Environment, Pid, ProcessId, RunRecord, RunRecords, RunningChild, SpawnError, SpawnPlan,
-    Swept, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn, stragglers,
-    sweep_by_cookie,
+    SweepReport, TaskRun, Tree, any_left, become_subreaper, end_below, limit_processes, reap_orphans, spawn,
+    stragglers, sweep_by_cookie,
 };
 use llts::types::{ExitCode, Round, Session, TaskId, Wall};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -94,13 +94,13 @@ impl Tool {
         }
     }
 
-    /// Whether there is output that nobody has read.
+    /// Whether there is unread output.
     fn has_output(&self) -> bool {
         let mut fds = [PollFd::new(self.output.as_fd(), PollFlags::POLLIN)];
         poll(&mut fds, PollTimeout::ZERO) == Ok(1)
     }
 
-    /// Runs to the end and returns how it ended and all that it wrote. Nobody but us may hold the output open.
+    /// Runs to the end and returns the exit code and the complete output. No other process may hold the output open.
     fn run(mut self) -> (ChildExit, String) {
         let exit = wait(&mut self.start());
         drop(self.stdout);
@@ -131,12 +131,12 @@ fn wait_readable(fd: impl AsFd) {
 }
 
 fn wait_for_exit(child: &RunningChild) {
-    wait_readable(pidfd_open(child.id().pid, PidfdFlags::empty()).expect("nobody else reaps it"));
+    wait_readable(pidfd_open(child.id().pid, PidfdFlags::empty()).expect("only this test reaps it"));
 }
 
 fn wait(child: &mut RunningChild) -> ChildExit {
     wait_for_exit(child);
-    child.try_wait().expect("nobody else reaps it").expect("its descriptor said that it has ended")
+    child.try_wait().expect("only this test reaps it").expect("its descriptor said that it has ended")
 }
 
 /// Waits until these processes have ended, and reaps them.
@@ -207,7 +207,7 @@ fn nobody_gets_away_from_sigterm() {
     });
 }
 
-/// Design, section 2.3: a run whose lease is over must not begin, whoever held up its agent just before.
+/// Design, section 2.3: a run whose lease has expired must not begin, whatever has delayed its agent just before.
 #[test]
 fn a_run_that_comes_too_late_is_not_started() {
     alone("a_run_that_comes_too_late_is_not_started", || {
@@ -220,7 +220,7 @@ fn a_run_that_comes_too_late_is_not_started() {
     });
 }
 
-/// What a guard does for an agent that is stopped: it need not be the parent, and goes by no mark.
+/// The duty of a guard for an agent that is stopped: it need not be the parent, and uses no mark.
 #[test]
 fn everything_below_a_process_is_ended_from_outside() {
     alone("everything_below_a_process_is_ended_from_outside", || {
@@ -393,7 +393,7 @@ fn a_program_that_cannot_run_is_explained() {
             ),
             (
                 |path| fs::write(path, "#!/etc/passwd\n").unwrap(),
-                "run.sh may not be executed: \"#!/etc/passwd\" is no executable program, or the file system is mounted noexec",
+                "run.sh may not be executed: \"#!/etc/passwd\" is not an executable program, or the file system is mounted noexec",
             ),
         ];
         for (make, sentence) in cases {
@@ -458,7 +458,8 @@ fn a_run_starts_with_default_signals() {
         };
         assert!(fields(&own).iter().all(|line| !line.ends_with("\t0000000000000000")), "the test is vain: {own}");
         let (_, text) = Tool::new("while read -r line; do echo \"$line\"; done < /proc/$$/status").run();
-        // The C library lets nobody set its two internal signals, 32 and 33: they stay as whoever started us has left them.
+        // The C library does not permit changes to its two internal signals, 32 and 33: they stay as the parent process has
+        // left them.
         let text = ["0000000180000000", "0000000080000000"]
             .iter()
             .fold(text, |text, ours| text.replace(ours, "0000000000000000"));
@@ -537,7 +538,7 @@ fn wait_for_children_except(siblings: &[Pid]) {
     }
 }
 
-/// A number that was given to somebody else is not signalled, neither as a process nor as a group.
+/// A number that was reused by another process is not signalled, neither as a process nor as a group.
 #[test]
 fn a_reused_pid_is_not_signalled() {
     alone("a_reused_pid_is_not_signalled", || {
@@ -565,7 +566,7 @@ fn a_reused_pid_is_not_signalled() {
     });
 }
 
-fn sweep(records: &RunRecords) -> Vec<Swept> {
+fn sweep(records: &RunRecords) -> Vec<SweepReport> {
     let mut swept = Vec::new();
     records.sweep(|run| swept.push(*run)).expect("a folder of ours");
     swept

@@ -51,7 +51,7 @@ fn frames_wait_until_descriptors_come_back() {
     assert_eq!(receiver.recv_bytes(0).unwrap(), b"kept");
 }
 
-/// Looks again and again, for a minute at the most.
+/// Checks repeatedly, for at most a minute.
 fn wait_until(mut holds: impl FnMut() -> bool) {
     let (_keep, never) = mpsc::channel::<()>();
     for _ in 0..30_000 {

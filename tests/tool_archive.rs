@@ -1,4 +1,4 @@
-//! What an agent makes of tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
+//! Unpacking tool archives: HAZARDS rows X1 to X7, P8 and F1, each through [`ToolCache::place`], as an
 //! agent calls it. Hostile archives are made by hand, block by block.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should fail")]
@@ -140,7 +140,7 @@ impl Host {
 
     fn defect(&self, archive: &[u8]) -> ArchiveError {
         match self.refuse(archive, ExitCode::UNPACK_FAILED) {
-            ToolError::Unpack { cause, .. } => cause,
+            ToolError::Unpack { source, .. } => source,
             other => panic!("{other}"),
         }
     }

@@ -418,7 +418,7 @@ fn the_end_of_a_huge_file_is_read() {
     site.remove(task);
 }
 
-/// What was written to standard output counts, not what the name leads to afterwards.
+/// The data written to standard output counts, not the file to which the name leads afterwards.
 #[test]
 fn output_is_read_from_the_file_that_was_written() {
     let site = Site::new();

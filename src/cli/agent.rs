@@ -9,15 +9,16 @@ use crate::shell::agent::{self, AgentError, Name};
 use crate::shell::guard::GuardPlan;
 use crate::shell::logging::{self, LogError};
 use crate::shell::privacy;
-use crate::shell::supervisor;
+use crate::shell::supervised::is_supervised;
 use crate::types::{AgentId, InvalidAgentId};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-With --controller tcp://IP:PORT, broadcasts come from the same address at CONTROLLER_PUB_PORT of the configuration; a kill reaches \
-an agent also without them, with its next heartbeat.")]
+With --controller tcp://IP:PORT, broadcasts come from the same address at the configured CONTROLLER_PUB_PORT; a kill also reaches \
+an agent without them, with its next heartbeat.")]
 pub(super) struct AgentArgs {
-    /// Its id; it names its log file, too. Without one it makes up an id, and logs to stderr unless AGENT_LOG_FILE is set
+    /// Id of the agent, which also names its log file. Without an id it makes one up, and logs to stderr unless
+    /// AGENT_LOG_FILE is set
     #[arg(long, value_name = "NAME", value_parser = name)]
     name: Option<AgentId>,
 }
@@ -30,23 +31,24 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     session.check_transport()?;
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
-        // A variable is that of whoever has started the service; its supervisor says it with an argument.
-        Some(endpoint) if !supervisor::is_parent() || session.global.named_elsewhere().is_some() => {
+        // The variable may come from the environment in which the service was started. A supervisor names another controller
+        // with an argument.
+        Some(endpoint) if !is_supervised() || session.global.named_elsewhere().is_some() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
         }
         _ => session.config.clone(),
     };
     let name = args.name.clone().map_or_else(Name::made_up, Name::Given);
-    // A nameless agent is started by hand: it logs to its terminal unless AGENT_LOG_FILE is set.
+    // An agent without a name is started by hand: it logs to its terminal unless AGENT_LOG_FILE is set.
     let has_file = args.name.is_some() || config.log.agent_name_is_set;
     let file = has_file.then(|| config.log.agent_file(name.id()));
     match logging::init(&config.log, file.as_deref()) {
-        // Two agents of one name share the log; the lock of the name tells so better.
+        // Two agents of one name share the log; the lock of the name gives the better message.
         Err(LogError::InUse(_)) | Ok(()) => {}
         Err(error) => return Err(Failure::failed(error)),
     }
-    // What a killed agent leaves behind is ended by its supervisor, or else by its guard.
-    let guard = match supervisor::is_parent() {
+    // The remains of a killed agent are ended by its supervisor, or otherwise by its guard.
+    let guard = match is_supervised() {
         true => None,
         false => Some(GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder())),
     };

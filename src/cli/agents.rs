@@ -8,7 +8,8 @@ use super::output::to_value;
 use super::table::Table;
 use super::times;
 use crate::client::{Client, ClientError};
-use crate::protocol::client::AgentRow;
+use crate::protocol::requests;
+use crate::protocol::requests::agents::AgentRow;
 use crate::shell::clock;
 use crate::types::ToolSet;
 
@@ -34,7 +35,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// How many tools an agent has; their names are for `--output json`.
+/// The number of tools of an agent; their names are in `--output json`.
 fn counted(tools: &ToolSet) -> String {
     match tools {
         ToolSet::Only(names) => names.len().to_string(),
@@ -43,11 +44,11 @@ fn counted(tools: &ToolSet) -> String {
     }
 }
 
-/// All of them, page by page.
+/// All agents, page by page.
 pub(super) fn collect(client: &Client) -> Result<Vec<AgentRow>, ClientError> {
     let mut agents: Vec<AgentRow> = Vec::new();
     loop {
-        let page = client.agents(agents.len() as u64, PAGE)?;
+        let page = client.ask(&requests::agents::agents(agents.len() as u64, PAGE))?;
         let last = page.rows.is_empty();
         agents.extend(page.rows);
         if last || agents.len() as u64 >= page.total {

@@ -1,4 +1,4 @@
-//! What commands say that only ask of tasks: one answer, or a list of them.
+//! The output of the commands that only query tasks: one answer, or a list of them.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::client::{Client, ClientError};
 use crate::protocol::client::Selector;
 use crate::types::Fields;
 
-/// How answers are shown.
+/// The ways to show an answer.
 pub(super) struct Shown<Answer> {
     /// As JSON.
     pub(super) fields: fn(&Answer) -> &Fields,
@@ -19,9 +19,9 @@ pub(super) struct Shown<Answer> {
     pub(super) show: fn(&mut Output, &Answer),
 }
 
-/// Asks for each task of a selection. Without words it means the newest task that matches.
+/// Queries each task of a selection. A selection without ids means the newest task that matches.
 ///
-/// JSON is an object where the selection can mean but one task, else an array.
+/// JSON is an object where the selection can mean only one task, otherwise an array.
 pub(super) fn each<Answer>(
     session: &mut Session,
     client: &Client,

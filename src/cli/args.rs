@@ -1,31 +1,26 @@
-//! What the command line takes: global options and the list of subcommands. Their own arguments stand in their files.
+//! The command line: global options and the list of subcommands. The arguments of each are in its own file.
 
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-
-use super::exit::Failure;
+use super::connect::Global;
 use super::{
-    agent, config, connect, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, prompt, query,
-    release, retry, run, store, submit, supervise, tool, up, wait,
+    agent, config, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, prompt, query, retry, run,
+    store, submit, supervise, tdf, tool, up, wait,
 };
-use crate::protocol::info::CONTROLLER_ADDRESS;
 
-/// The variable that names a context.
-const CONTEXT: &str = "LLTS_CONTEXT";
-
-const ABOUT: &str = "Runs small programs with low latency: submit a task, an agent runs the tool, you are told";
+const ABOUT: &str =
+    "Runs small programs with low latency: submit a task, an agent runs its tool, and you get the result";
 
 const EXIT_CODES: &str = "\
 Exit codes:
-    0    done, or there was nothing to do
-    1    it failed; stderr says why
-    2    usage, or a bad configuration
+    0    success, or nothing had to be done
+    1    failure; stderr has the reason
+    2    invalid usage or configuration
     3    no controller answers
-    4    the controller refused; stderr has the code and the sentence
+    4    the controller refused; stderr has the code and the message
     5    no such task
-  124    the time of a wait is over, or that of the task was
-  run and wait exit as the task did: its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
+  124    the time limit of a wait or of a task has passed
+  run and wait exit like the task: with its code, 124 if it TIMED_OUT or EXPIRED, or 128 + n if signal n ended it";
 
 #[derive(Debug, Parser)]
 #[command(name = "llts", version, about = ABOUT, after_help = EXIT_CODES, max_term_width = 110)]
@@ -34,82 +29,6 @@ pub(super) struct Arguments {
     pub(super) global: Global,
     #[command(subcommand)]
     pub(super) command: Command,
-}
-
-#[derive(Args, Debug)]
-pub(super) struct Global {
-    /// The folder of the service: configuration, state, tools, work, logs, socket [default: the variable LLTS_HOME, else the
-    /// nearest home upwards from here, else that of the user]
-    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
-    pub(super) home: Option<PathBuf>,
-    /// Configuration file, read over the built-in defaults [default: config.toml of the home if there is one]
-    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
-    pub(super) config: Option<PathBuf>,
-    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
-    /// configuration]
-    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = connect::parse, help_heading = "Global options")]
-    controller: Option<String>,
-    /// A controller by its name in `llts context list`, with the keys for it [default: the variable LLTS_CONTEXT]
-    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", help_heading = "Global options")]
-    context: Option<String>,
-    /// Tables for people, or one JSON value on stdout
-    #[arg(
-        long,
-        global = true,
-        value_enum,
-        value_name = "human|json",
-        hide_possible_values = true,
-        default_value_t = Format::Human,
-        help_heading = "Global options"
-    )]
-    pub(super) output: Format,
-}
-
-impl Global {
-    /// The controller, if one was named here or in the environment. An empty variable names none.
-    ///
-    /// # Errors
-    /// When the variable is no address of a controller.
-    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
-        if let Some(named) = &self.controller {
-            return Ok(Some(named.clone()));
-        }
-        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
-            return Ok(None);
-        };
-        // A text that is no Unicode is refused with its value, not passed over.
-        let named = connect::parse(&variable.to_string_lossy());
-        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
-    }
-
-    /// What the arguments say to name a controller, if they do.
-    pub(super) fn named_elsewhere(&self) -> Option<String> {
-        let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));
-        controller.or_else(|| self.context.as_ref().map(|name| format!("--context {name}")))
-    }
-
-    /// The context that holds, if one does: an address is more than a name, and an argument more than a variable.
-    ///
-    /// # Errors
-    /// When the variable is no address of a controller, which would be more than a name.
-    pub(super) fn context(&self) -> Result<Option<String>, Failure> {
-        if self.context.is_some() || self.controller()?.is_some() {
-            return Ok(self.context.clone());
-        }
-        let variable = std::env::var_os(CONTEXT).filter(|value| !value.is_empty());
-        Ok(variable.map(|name| name.to_string_lossy().into_owned()))
-    }
-
-    /// Names the controller as `--controller` does.
-    pub(super) fn set_controller(&mut self, address: String) {
-        self.controller = Some(address);
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(super) enum Format {
-    Human,
-    Json,
 }
 
 #[derive(Debug, Subcommand)]
@@ -122,15 +41,15 @@ pub(super) enum Command {
     Wait(wait::WaitArgs),
     /// End tasks
     Kill(kill::KillArgs),
-    /// Run tasks again that have finished
+    /// Run finished tasks again
     Retry(retry::RetryArgs),
     /// Keep tasks from starting
     Hold(hold::HoldArgs),
     /// Let held tasks start
-    Release(release::ReleaseArgs),
-    /// Show all that is known of a task
+    Release(hold::ReleaseArgs),
+    /// Show everything known about a task
     Query(query::QueryArgs),
-    /// Say why a task waits, or why it ended as it did
+    /// Explain why a task waits, or why it ended as it did
     Explain(explain::ExplainArgs),
     /// List tasks, newest first
     List(list::ListArgs),
@@ -148,9 +67,9 @@ pub(super) enum Command {
     Store(store::StoreArgs),
     /// Make, check and pack tools
     Tool(tool::ToolArgs),
-    /// Make keys, with which a controller is open to other machines and to nobody else
+    /// Make keys, with which a controller accepts other machines but no strangers
     Keys(keys::KeysArgs),
-    /// Show what is configured, and where it was said
+    /// Show the configuration in force, and the source of each value
     Config(config::ConfigArgs),
     /// Name controllers of other machines
     Context(context::ContextArgs),
@@ -158,11 +77,13 @@ pub(super) enum Command {
     Prompt(prompt::PromptArgs),
     /// Make a home for a service, with keys if it listens for other machines
     Init(init::InitArgs),
-    /// Make a home for agents of a controller on another machine, which has invited this one
+    /// Make a home for agents of a controller on another machine that has invited this one
     Join(join::JoinArgs),
+    /// Distribute tasks over machines by way of Redis
+    Tdf(tdf::TdfArgs),
     /// Start a controller and agents in the background
     Up(up::UpArgs),
-    /// Stop what `up` has started
+    /// Stop the service that `up` has started
     Down,
     /// Run a controller in the foreground
     Controller,
@@ -171,13 +92,13 @@ pub(super) enum Command {
     /// Run a controller and agents in the foreground
     #[command(hide = true)]
     Supervise(supervise::SuperviseArgs),
-    /// End what a process leaves behind when it is killed
+    /// End the processes that a killed process leaves behind
     #[command(hide = true)]
     Guard(guard::GuardArgs),
 }
 
 impl Command {
-    /// What this command does instead of talking to a controller that `--controller` could name; `None` if it talks to one.
+    /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
     pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
@@ -194,8 +115,9 @@ impl Command {
             Self::Context(_) => Some("`llts context` keeps a file of this user"),
             Self::Config(_) => Some("`llts config` shows the configuration of this machine"),
             Self::Prompt(_) => {
-                Some("`llts prompt` knows a prompt master, which is named by host and port behind the command")
+                Some("`llts prompt` uses a prompt master, whose host and port are given after the command")
             }
+            Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
     }
@@ -205,7 +127,7 @@ impl Command {
         matches!(self, Self::Controller | Self::Agent(_))
     }
 
-    /// Whether a person reads what it says on stderr.
+    /// Whether its stderr is for people.
     pub(super) const fn is_for_people(&self) -> bool {
         !matches!(self, Self::Supervise(_) | Self::Guard(_))
     }
@@ -214,6 +136,7 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::output::Format;
     use clap::CommandFactory as _;
 
     #[test]
@@ -238,14 +161,14 @@ mod tests {
             assert_eq!(refused.exit_code(), 2, "{line}");
         }
         for (controller, why) in [
-            ("", "names no controller"),
+            ("", "does not name a controller"),
             ("tcp://127.0.0.1:99999", "bad port"),
             ("tcp://127.0.0.1:0", "bad port"),
             ("tcp://127.0.0.1", "no port"),
             ("tcp://127.0.0.1.1:1", "bad host"),
             ("tcp://:1", "bad host"),
-            ("inproc://x", "no address of a controller"),
-            ("ipc://", "no address of a controller"),
+            ("inproc://x", "not an address of a controller"),
+            ("ipc://", "not an address of a controller"),
         ] {
             let refused = Arguments::try_parse_from(["llts", "stats", "--controller", controller]).unwrap_err();
             assert_eq!(refused.exit_code(), 2, "{controller}");

@@ -1,4 +1,4 @@
-//! Who asks: what stands in the record of a task that was ended by a command.
+//! The caller of a command, for the record of a task that the command ends.
 
 use nix::unistd::{Uid, User};
 

@@ -1,4 +1,4 @@
-//! Doing the same with many tasks: one after the other, whatever became of the others, and a summary.
+//! Applies the same change to many tasks: one after the other, whatever the outcome of the others, with a summary.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufRead as _, IsTerminal as _};
@@ -11,30 +11,30 @@ use super::output::{ask, note};
 use super::selection::{Chosen, State};
 use crate::client::ClientError;
 
-/// What was done with a task.
+/// The outcome of the change of a task.
 pub(super) enum Act {
     Done,
     Needless(Needless),
 }
 
-/// Why there was nothing to do: what is said of one task, and of several.
+/// The sentence if there was nothing to do: for one task, and for several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Needless {
     pub(super) one: &'static str,
     pub(super) many: &'static str,
 }
 
-/// What became of one task.
+/// The outcome for one task.
 enum Fate {
     Done,
     Needless(Needless),
     Failed(Failure),
 }
 
-/// Does something with each task.
+/// Applies the change to each task.
 ///
 /// # Errors
-/// When the next one would fail just as this one did: the controller is silent.
+/// When the controller does not answer, since the next task would fail as well.
 pub(super) fn each(
     session: &mut Session,
     tasks: &[Chosen],
@@ -78,7 +78,7 @@ fn show(session: &mut Session, fates: &[(&str, Fate)], done: &str) {
     match fates {
         [(id, Fate::Done)] => session.out.line(format_args!("{done} {id}")),
         [(id, Fate::Needless(why))] => session.out.line(format_args!("{id} {}", why.one)),
-        // Its sentence is all there is to say.
+        // The error is the whole message.
         [(_, Fate::Failed(_))] => {}
         _ => session.out.line(summary(fates, fates.len(), done)),
     }
@@ -113,12 +113,12 @@ fn summary(fates: &[(&str, Fate)], total: usize, done: &str) -> String {
 const UNKNOWN: Needless = Needless { one: "is not known", many: "are not known" };
 const REFUSED: Needless = Needless { one: "was refused", many: "were refused" };
 
-/// A sentence about a task; it names the task once.
+/// A sentence about a task that names the task once.
 pub(super) fn about(id: &str, sentence: &str) -> String {
     if sentence.contains(id) { sentence.to_owned() } else { format!("{id}: {sentence}") }
 }
 
-/// Asks before something is done that cannot be undone. Without a terminal, `yes` must have been said.
+/// Asks for confirmation of an irreversible change. Without a terminal, `yes` must be given.
 ///
 /// # Errors
 /// When the answer is no, or there is no terminal to ask on.
@@ -127,7 +127,9 @@ pub(super) fn confirm(what: &str, yes: bool) -> Result<(), Failure> {
         return Ok(());
     }
     if !io::stdin().is_terminal() {
-        return Err(Failure::usage(format!("this would {what}; say --yes, because there is no terminal to ask on")));
+        return Err(Failure::usage(format!(
+            "this would {what}; use --yes, because there is no terminal for the question"
+        )));
     }
     ask(&format!("Really {what}? [y/N] "));
     let mut answer = String::new();

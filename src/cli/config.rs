@@ -1,4 +1,4 @@
-//! `llts config`: what is configured, and where it was said.
+//! `llts config`: the configuration in force, and the source of each value.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -11,19 +11,19 @@ use crate::config::{DEFAULTS, InForce};
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints every key with its explanation and the value in force; a value that is not the default has a comment that says where it \
-was said and what the default is. What is printed is a configuration file itself.")]
+Prints every key with its explanation and the value in force; a value that is not the default has a comment with its source \
+and the default. The output is itself a valid configuration file.")]
 pub(super) struct ConfigArgs {
     /// Only the keys that differ from the defaults, as a table
     #[arg(long)]
     diff: bool,
-    /// The defaults that are built into the program, whatever is configured
+    /// The defaults that are built into the program
     #[arg(long, conflicts_with = "diff")]
     defaults: bool,
 }
 
 impl ConfigArgs {
-    /// Whether only the defaults are asked for, which are to be had also where the configuration is refused.
+    /// Whether only the defaults are requested, which are available even if the configuration is refused.
     pub(super) const fn is_about_defaults(&self) -> bool {
         self.defaults
     }
@@ -42,7 +42,7 @@ pub(super) fn run(session: &mut Session, args: &ConfigArgs) -> Result<u8, Failur
     } else if !args.diff {
         out.text(&sources.annotated());
     } else if keys.is_empty() {
-        note("all keys have their defaults");
+        note("all keys have their default values");
     } else {
         out.table(&table(&keys));
     }

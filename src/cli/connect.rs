@@ -1,38 +1,115 @@
-//! Which controller is meant, and whether anybody listens there.
+//! The choice of the controller, and the check whether it listens.
 
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::args::Global;
+use clap::Args;
+
 use super::exit::{self, Failure};
+use super::output::Format;
 use crate::config::Config;
+use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::endpoint::Address;
 use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
 
-/// What the configuration says of a controller.
+/// The variable that names a context.
+const CONTEXT: &str = "LLTS_CONTEXT";
+
+/// The options that every command accepts.
+#[derive(Args, Debug)]
+pub(super) struct Global {
+    /// The folder of the service: configuration, state, tools, work, logs, socket [default: the variable LLTS_HOME, else the
+    /// nearest home upwards from here, else that of the user]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(super) home: Option<PathBuf>,
+    /// Configuration file, read over the built-in defaults [default: config.toml of the home if there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
+    pub(super) config: Option<PathBuf>,
+    /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
+    /// configuration]
+    #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, help_heading = "Global options")]
+    controller: Option<String>,
+    /// A controller by its name in `llts context list`, with the keys for it [default: the variable LLTS_CONTEXT]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", help_heading = "Global options")]
+    context: Option<String>,
+    /// Tables for people, or one JSON value on stdout
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "human|json",
+        hide_possible_values = true,
+        default_value_t = Format::Human,
+        help_heading = "Global options"
+    )]
+    pub(super) output: Format,
+}
+
+impl Global {
+    /// The controller, if one was named by an option or in the environment. An empty variable names none.
+    ///
+    /// # Errors
+    /// When the variable is not an address of a controller.
+    pub(super) fn controller(&self) -> Result<Option<String>, Failure> {
+        if let Some(named) = &self.controller {
+            return Ok(Some(named.clone()));
+        }
+        let Some(variable) = std::env::var_os(CONTROLLER_ADDRESS).filter(|value| !value.is_empty()) else {
+            return Ok(None);
+        };
+        // A text that is not Unicode is refused with its value instead of being ignored.
+        let named = parse(&variable.to_string_lossy());
+        named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
+    }
+
+    /// The option that names a controller, with its value, if one does.
+    pub(super) fn named_elsewhere(&self) -> Option<String> {
+        let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));
+        controller.or_else(|| self.context.as_ref().map(|name| format!("--context {name}")))
+    }
+
+    /// The context in force, if there is one: an address overrides a name, and an option overrides a variable.
+    ///
+    /// # Errors
+    /// When the variable for the address, which overrides a name, is not an address of a controller.
+    pub(super) fn context(&self) -> Result<Option<String>, Failure> {
+        if self.context.is_some() || self.controller()?.is_some() {
+            return Ok(self.context.clone());
+        }
+        let variable = std::env::var_os(CONTEXT).filter(|value| !value.is_empty());
+        Ok(variable.map(|name| name.to_string_lossy().into_owned()))
+    }
+
+    /// Names the controller as `--controller` does.
+    pub(super) fn set_controller(&mut self, address: String) {
+        self.controller = Some(address);
+    }
+}
+
+/// The controller of the configuration.
 pub(super) enum Configured {
-    /// It is, or would be, here.
+    /// Its endpoint, whether it runs or not.
     At(String),
-    /// Its port is free to choose, and no service of this STATE_DIR has chosen one.
+    /// Its port is chosen at the start, and no service of this STATE_DIR runs.
     Nowhere,
 }
 
 /// Checks an endpoint that a user has named: `tcp://IP:PORT`, `tcp://NAME:PORT` or `ipc://PATH`.
 pub(super) fn parse(text: &str) -> Result<String, String> {
     if text.is_empty() {
-        return Err("an empty text names no controller; write tcp://IP:PORT, or leave it out".to_owned());
+        return Err("an empty text does not name a controller; write tcp://IP:PORT, or omit it".to_owned());
     }
     match (text.starts_with("tcp://"), Address::parse(text)) {
         (true, _) => split_tcp(text).map(drop).map_err(|why| format!("{text:?} {why}"))?,
         (false, Ok(_)) => {}
         (false, Err(_)) => {
             return Err(format!(
-                "{text:?} is no address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
+                "{text:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a \
                  socket can have"
             ));
         }
@@ -40,7 +117,7 @@ pub(super) fn parse(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
-/// The endpoint that was named, else that of the configuration.
+/// The named endpoint, otherwise that of the configuration.
 pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failure> {
     if let Some(endpoint) = global.controller()? {
         return Ok(endpoint);
@@ -55,8 +132,8 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The unix socket of the home, if a controller listens there, else the endpoint of the configuration. A port that is chosen at the
-/// start stands in the service file.
+/// The unix socket of the home, if a controller listens there, otherwise the endpoint of the configuration. A port that was
+/// chosen at the start is read from the service file.
 pub(super) fn configured(config: &Config) -> Configured {
     if let Some(path) = config.network.socket(&config.paths.state_dir)
         && let Some(endpoint) = listening(&path)
@@ -78,11 +155,11 @@ pub(super) fn configured(config: &Config) -> Configured {
     }
 }
 
-/// The address of a socket at which somebody listens who lets this user in.
+/// The address of a socket that has a listener and is open to this user.
 fn listening(path: &Path) -> Option<String> {
     UnixStream::connect(path).ok()?;
     let endpoint = Address::Ipc(path.to_owned()).to_string();
-    // A longer path can be connected to as it stands here, but not as it is written.
+    // A path that is too long for an endpoint can still be connected to.
     Address::parse(&endpoint).is_ok().then_some(endpoint)
 }
 
@@ -95,7 +172,7 @@ fn reachable(ip: IpAddr) -> IpAddr {
     }
 }
 
-/// Whether a connection to this endpoint is refused at once: nobody listens there.
+/// Whether a connection to this endpoint is refused at once, because it has no listener.
 pub(super) fn is_refused(endpoint: &str, timeout: Duration) -> bool {
     let refused = |error: std::io::Error| matches!(error.kind(), ErrorKind::ConnectionRefused | ErrorKind::NotFound);
     match Address::parse(endpoint) {

@@ -14,7 +14,7 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let config = &session.config;
     match logging::init(&config.log, Some(&config.log.controller_file())) {
-        // Two controllers of one folder also share the log; that there are two is the better reason.
+        // Two controllers of one folder also share the log; the lock of the folder gives the better message.
         Err(LogError::InUse(_)) if StateLock::holder(&config.paths.state_dir, "controller").is_some() => {}
         Err(error) => return Err(Failure::failed(error)),
         Ok(()) => {}
@@ -27,7 +27,7 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Who has the port that this controller cannot have, as the end of a sentence.
+/// The process that holds the port that this controller cannot bind, as the end of a sentence.
 fn holder_of_port(error: &ControllerError, config: &Config) -> String {
     let ControllerError::Socket(error) = error else { return String::new() };
     let addresses = [config.controller.requests, config.controller.broadcasts].into_iter().flatten();
@@ -36,7 +36,7 @@ fn holder_of_port(error: &ControllerError, config: &Config) -> String {
     taken.and_then(|address| port_holder::of(address.port())).map_or_else(String::new, |holder| format!("; {holder}"))
 }
 
-/// A failure that the log file has, too.
+/// A failure that is also written to the log file.
 pub(super) fn logged(error: impl std::fmt::Display) -> Failure {
     log::error!("{error}");
     Failure::failed(error)

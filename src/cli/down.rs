@@ -1,4 +1,5 @@
-//! `llts down`: stop what `up` has started, and wait until nothing is left of it; end what killed hosted runs have left, too.
+//! `llts down`: stop the service that `up` has started, wait until none of its processes is left, and end the remains of
+//! killed ephemeral services.
 
 use std::path::Path;
 
@@ -9,10 +10,10 @@ use super::exit::{FAILED, Failure};
 use super::output::note;
 use crate::shell::supervisor::{Abandoned, Stopped, end_abandoned, stop};
 
-/// That nothing runs is what was asked for: no failure.
+/// It is not a failure if no service runs.
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     let stopped = stop(&session.config);
-    // They are none of this service, and its end need not have succeeded.
+    // They do not belong to this service, and a failure to end them is not one of this command.
     let abandoned = end_abandoned(&session.config);
     for Abandoned { folder, ended } in &abandoned {
         let sentence = of_abandoned(folder, ended.as_ref());
@@ -31,11 +32,11 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     let sentence = match stopped {
         Stopped { supervisor: Some(pid), remains: 0 } => format!("stopped the service (process {pid})"),
         Stopped { supervisor: Some(pid), remains } => {
-            format!("stopped the service (process {pid}); ended {remains} processes that it had left")
+            format!("stopped the service (process {pid}); ended {remains} processes that it had left behind")
         }
         Stopped { supervisor: None, remains: 0 } => format!("no service runs in {state_dir} (STATE_DIR)"),
         Stopped { supervisor: None, remains } => {
-            format!("the supervisor was gone; ended {remains} processes that it had left")
+            format!("the supervisor had ended; ended {remains} processes that it had left behind")
         }
     };
     if session.out.is_json() {
@@ -51,13 +52,13 @@ fn show(session: &mut Session, stopped: Stopped, abandoned: &[Abandoned]) {
     }
 }
 
-/// What became of a hosted service whose command, guard and supervisor were killed.
+/// The report on an ephemeral service whose command, guard and supervisor were killed.
 pub(super) fn of_abandoned(folder: &Path, ended: Result<&u32, &String>) -> String {
     let folder = folder.display();
     match ended {
         Ok(ended) => format!(
-            "a hosted service had lost its supervisor and its guard; ended {ended} processes of it and removed {folder}"
+            "an ephemeral service had lost its supervisor and its guard; ended {ended} of its processes and removed {folder}"
         ),
-        Err(why) => format!("cannot end what a hosted service has left in {folder}: {why}"),
+        Err(why) => format!("cannot end the remains of an ephemeral service in {folder}: {why}"),
     }
 }

@@ -1,4 +1,4 @@
-//! `llts drain`: give agents no more tasks, or do again.
+//! `llts drain`: exclude agents from new tasks, or include them again.
 
 use clap::Args;
 use serde_json::{Value, json};
@@ -9,12 +9,13 @@ use super::change::about;
 use super::exit::{self, Failure};
 use super::output::note;
 use crate::client::{Client, ClientError};
-use crate::protocol::client::AgentRow;
+use crate::protocol::requests;
+use crate::protocol::requests::agents::AgentRow;
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A task that an agent has goes on. Draining outlives a restart of the agent and of the controller; --undo ends it. \
-An agent that is not there yet can be drained before it comes.")]
+A task that an agent already has continues. Draining persists over a restart of the agent and of the controller; --undo ends it. \
+An agent can be drained before it is started.")]
 pub(super) struct DrainArgs {
     /// The agents
     #[arg(value_name = "AGENT", required = true)]
@@ -52,22 +53,22 @@ pub(super) fn run(session: &mut Session, args: &DrainArgs) -> Result<u8, Failure
     Ok(worst)
 }
 
-/// Why it could not be done, if the controller refused.
+/// The refusal of the controller, if it refused.
 fn drain(client: &Client, id: &str, drain: bool) -> Result<Option<Failure>, ClientError> {
-    match client.drain(id, drain) {
+    match client.ask(&requests::drain::drain(id, drain)) {
         Ok(()) => Ok(None),
         Err(error @ ClientError::Reply(_)) => Ok(Some(Failure::new(exit::REFUSED, error.to_string()))),
         Err(error) => Err(error),
     }
 }
 
-/// A name that nobody has is probably mistyped, and must be seen.
+/// An unknown name is probably mistyped, so the sentence says that it is unknown.
 fn sentence(id: &str, agent: Option<&AgentRow>, undo: bool) -> String {
     match agent {
         Some(_) if undo => format!("{id} gets tasks again"),
-        None if undo => format!("{id} would get tasks again; no agent of that name is here"),
+        None if undo => format!("{id} would get tasks again; no agent has that name"),
         Some(agent) if !agent.task().is_empty() => format!("{id} gets no more tasks; it still has {}", agent.task()),
         Some(_) => format!("{id} gets no more tasks"),
-        None => format!("{id} will get no tasks; no agent of that name is here"),
+        None => format!("{id} will get no tasks; no agent has that name"),
     }
 }

@@ -1,4 +1,4 @@
-//! Exit codes: what a failure and what the end of a task say to the shell that started us.
+//! Exit codes of failures and of the ends of tasks, for the calling shell.
 
 use crate::client::ClientError;
 use crate::protocol::client::{ReplyError, TaskView};
@@ -12,12 +12,12 @@ pub(super) const REFUSED: u8 = 4;
 pub(super) const NO_SUCH_TASK: u8 = 5;
 /// `EX_TEMPFAIL` of sysexits.h.
 pub(super) const LIMITED: u8 = 75;
-/// As timeout(1) has it.
+/// As timeout(1) uses it.
 pub(super) const TIMED_OUT: u8 = 124;
-/// As shells have it for a program that SIGINT has ended.
+/// As shells report a program that SIGINT has ended.
 pub(super) const INTERRUPTED: u8 = 130;
 
-/// Why a command failed: one sentence, and the exit code that tells its kind.
+/// The failure of a command: one sentence, and the exit code of its kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) exit: u8,
@@ -47,7 +47,7 @@ impl From<ClientError> for Failure {
             ClientError::NoController { .. } | ClientError::Unresolved { .. } => NO_CONTROLLER,
             ClientError::Reply(reply) if reply.is_no_such_task() => NO_SUCH_TASK,
             ClientError::Reply(ReplyError::Refused { .. }) | ClientError::Denied { .. } => REFUSED,
-            // What answers so is no controller.
+            // A controller does not answer in this form.
             ClientError::Reply(ReplyError::Malformed(_)) => NO_CONTROLLER,
             ClientError::Transport(_) => FAILED,
         };
@@ -55,12 +55,12 @@ impl From<ClientError> for Failure {
     }
 }
 
-/// The exit code of a finished task, and a sentence where the code alone does not tell what happened.
+/// The exit code of a finished task, and a sentence where the code alone does not say enough.
 pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
     let out_of_time = [Outcome::TimedOut, Outcome::Expired].map(words::outcome);
     if let Some(outcome) = task.outcome().filter(|outcome| out_of_time.contains(outcome)) {
-        // Whatever run.sh made of the signals that ended it, and whether it ran at all.
-        let reason = task.reason().unwrap_or("its time is over");
+        // This comes first, whatever run.sh made of the signals that ended it, and whether it ran at all.
+        let reason = task.reason().unwrap_or("its time limit has passed");
         return (TIMED_OUT, Some(format!("{}: {outcome}: {reason}", task.id())));
     }
     let Some(ExitCode(code)) = task.exit_code() else {
@@ -76,17 +76,17 @@ pub(super) fn of_task(task: &TaskView) -> (u8, Option<String>) {
         return (128 + signal, Some(format!("{}: ended by signal {signal}{by}", task.id())));
     }
     let usual = match ExitCode(code) {
-        ExitCode::KILLED_PREPARING => "killed while it was being prepared",
+        ExitCode::KILLED_PREPARING => "killed during its preparation",
         ExitCode::TOOL_MISSING => "there is no such tool",
         ExitCode::UNPACK_FAILED => "the tool cannot be unpacked",
         ExitCode::PREPARE_FAILED => "it could not be prepared",
-        _ => "it ended with a code that no process can have",
+        _ => "it ended with an exit code that no process can have",
     };
     let reason = task.reason().unwrap_or(usual);
     (FAILED, Some(format!("{}: {reason} ({code})", task.id())))
 }
 
-/// A run.sh that was ended, or wrote to stderr where it must not, may exit with 0: the task has not succeeded for that.
+/// A run.sh that was ended, or wrote to stderr against the policy, may exit with 0: the task has failed all the same.
 fn of_exit(task: &TaskView, code: u8) -> (u8, Option<String>) {
     let (outcome, succeeded) = (task.outcome().unwrap_or_default(), words::outcome(Outcome::Succeeded));
     let unlike = code == 0 && !outcome.is_empty() && outcome != succeeded;
@@ -166,6 +166,9 @@ mod tests {
         let endpoint = "tcp://127.0.0.1:1".to_owned();
         let silent = ClientError::NoController { endpoint, waited: Duration::from_millis(5) };
         assert_eq!(Failure::from(silent).exit, 3);
+        let unresolved = ClientError::Unresolved { endpoint: "tcp://nowhere:1".into(), why: "no".into() };
+        let sentence = "cannot find the host of the controller tcp://nowhere:1: no";
+        assert_eq!(Failure::from(unresolved), Failure::new(3, sentence));
         assert_eq!(Failure::from(ClientError::from(ReplyError::Malformed("x".into()))).exit, 3);
     }
 }

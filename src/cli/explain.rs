@@ -1,4 +1,4 @@
-//! `llts explain`: why a task waits, or why it ended as it did, and its log.
+//! `llts explain`: the reason why a task waits, or ended as it did, and its log.
 
 use clap::Args;
 
@@ -8,7 +8,9 @@ use super::exit::Failure;
 use super::output::Output;
 use super::selection::Selection;
 use super::times;
-use crate::protocol::client::Explanation;
+use crate::protocol::client::Selector;
+use crate::protocol::requests::explain::{Explanation, explain};
+use crate::protocol::requests::query::query;
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
@@ -21,7 +23,8 @@ pub(super) struct ExplainArgs {
 pub(super) fn run(session: &mut Session, args: &ExplainArgs) -> Result<u8, Failure> {
     let client = session.client()?;
     let shown = Shown { fields: Explanation::fields, show };
-    answers::each(session, &client, &args.selection, |selector| client.explain(client.query(selector)?.id()), &shown)
+    let ask = |selector: &Selector| client.ask(&explain(client.ask(&query(selector, None))?.id()));
+    answers::each(session, &client, &args.selection, ask, &shown)
 }
 
 fn show(out: &mut Output, explanation: &Explanation) {

@@ -1,4 +1,4 @@
-//! `llts gate`: what limits the starts of all tasks that name a gate.
+//! `llts gate`: limits on the starts of all tasks that name a gate.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use super::table::Table;
 use super::times;
 use super::when::{self, Moment};
 use crate::client::Client;
-use crate::protocol::client::{GateChange, GateRow, UNTIL_OPENED};
+use crate::protocol::requests::gate::{self, GateChange, GateRow};
 use crate::shell::clock;
-use crate::types::{Pace, Wall};
+use crate::types::{Pace, UNTIL_OPENED, Wall};
 
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -30,11 +30,11 @@ enum GateCommand {
     List,
     /// Show one gate
     Show(Name),
-    /// Limit what a gate lets pass; what is not named stays as it is
+    /// Set the limits of a gate; limits that are not given stay unchanged
     Set(SetArgs),
-    /// Open a gate that is closed
+    /// Open a closed gate
     Open(Name),
-    /// Let nobody pass, until a moment or until somebody opens the gate
+    /// Close a gate for all tasks, until a moment or until it is opened
     #[command(after_help = when::HELP)]
     Close(CloseArgs),
 }
@@ -51,13 +51,13 @@ struct Name {
 struct SetArgs {
     #[command(flatten)]
     name: Name,
-    /// How many tasks that have passed may be running at once; `none` takes the limit away
+    /// Maximum number of running tasks that have passed the gate; `none` removes the limit
     #[arg(long, value_name = "N|none", value_parser = limit::<u32>, group = "limits")]
     max_running: Option<Limit<u32>>,
-    /// How many may start within --interval; `none` takes the limit away
+    /// Maximum number of starts within --interval; `none` removes the limit
     #[arg(long, value_name = "N|none", value_parser = limit::<NonZeroU32>, group = "limits")]
     max_starts: Option<Limit<NonZeroU32>>,
-    /// In any stretch of time of this length at most --max-starts tasks start
+    /// Length of the time in which at most --max-starts tasks start
     #[arg(long, value_name = "DURATION", value_parser = when::duration, requires = "max_starts")]
     interval: Option<Duration>,
 }
@@ -66,10 +66,10 @@ struct SetArgs {
 struct CloseArgs {
     #[command(flatten)]
     name: Name,
-    /// For so long
+    /// Duration for which the gate is closed
     #[arg(long = "for", id = "span", value_name = "DURATION", value_parser = when::duration, conflicts_with = "until")]
     span: Option<Duration>,
-    /// Until then
+    /// Moment until which the gate is closed
     #[arg(long, value_name = "MOMENT", value_parser = when::moment)]
     until: Option<Moment>,
 }
@@ -93,7 +93,7 @@ fn limit<T: std::str::FromStr>(text: &str) -> Result<Limit<T>, String> {
     if text == "none" {
         return Ok(Limit::None);
     }
-    text.parse().map(Limit::At).map_err(|_| "it is no number; write a whole number, or none".to_owned())
+    text.parse().map(Limit::At).map_err(|_| "it is not a number; write a whole number, or none".to_owned())
 }
 
 pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure> {
@@ -102,21 +102,23 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
         GateCommand::List => return list(session, &client),
         GateCommand::Show(Name { name }) => name,
         GateCommand::Set(args) => {
-            client.set_gate(&args.name.name, &limits(args)?)?;
+            client.ask(&gate::set(&args.name.name, &limits(args)?))?;
             &args.name.name
         }
         GateCommand::Open(Name { name }) => {
-            client.set_gate(name, &GateChange { closed_until: Some(None), ..GateChange::default() })?;
+            client.ask(&gate::set(name, &GateChange { closed_until: Some(None), ..GateChange::default() }))?;
             name
         }
         GateCommand::Close(args) => {
             let until = until(args, clock::now().wall);
-            client
-                .set_gate(&args.name.name, &GateChange { closed_until: Some(Some(until)), ..GateChange::default() })?;
+            client.ask(&gate::set(
+                &args.name.name,
+                &GateChange { closed_until: Some(Some(until)), ..GateChange::default() },
+            ))?;
             &args.name.name
         }
     };
-    let gate = client.gate(name)?;
+    let gate = client.ask(&gate::gate(name))?;
     if session.out.is_json() {
         session.out.fields(gate.fields());
     } else {
@@ -126,7 +128,7 @@ pub(super) fn run(session: &mut Session, args: &GateArgs) -> Result<u8, Failure>
 }
 
 fn list(session: &mut Session, client: &Client) -> Result<u8, Failure> {
-    let gates = client.gates()?.rows;
+    let gates = client.ask(&gate::gates())?.rows;
     if session.out.is_json() {
         let values: Vec<Value> = gates.iter().map(|gate| to_value(gate.fields())).collect();
         session.out.value(&json!({ "total": values.len(), "gates": values }));
@@ -140,7 +142,7 @@ fn limits(args: &SetArgs) -> Result<GateChange, Failure> {
     let pace = match (args.max_starts, args.interval) {
         (None, _) => None,
         (Some(Limit::None), None) => Some(None),
-        (Some(Limit::None), Some(_)) => return Err(Failure::usage("--max-starts none has no --interval")),
+        (Some(Limit::None), Some(_)) => return Err(Failure::usage("--max-starts none does not take --interval")),
         (Some(Limit::At(starts)), Some(interval)) => Some(Some(Pace { starts: starts.get(), interval })),
         (Some(Limit::At(starts)), None) => {
             return Err(Failure::usage(format!("--max-starts {starts} needs --interval, such as --interval 60")));
@@ -166,7 +168,7 @@ fn table(gates: &[GateRow]) -> Table {
         };
         let starts = gate.pace().map(|(starts, interval)| format!("{starts} in {}", times::duration(interval)));
         let until = gate.closed_until().filter(|_| gate.is_closed()).map(|until| match until {
-            until if until >= UNTIL_OPENED => "somebody opens it".to_owned(),
+            until if until >= UNTIL_OPENED => "it is opened".to_owned(),
             until => times::local(until),
         });
         let waiting = gate.waiting().to_string();

@@ -1,4 +1,4 @@
-//! `llts guard`: the process that ends what another one leaves behind when it is killed. Nobody starts it by hand.
+//! `llts guard`: the process that ends the remains of a guarded process when that is killed. It is never started by hand.
 
 use std::path::PathBuf;
 
@@ -11,32 +11,38 @@ use crate::shell::guard::{self, Watched};
 use crate::shell::logging;
 use crate::shell::process::{Pid, ProcessId, end_below};
 use crate::shell::prompt_worker::Runs;
-use crate::shell::supervisor::{self, GuestLock};
+use crate::shell::supervisor::{self, KeeperLock};
+use crate::shell::tdf;
 
 #[derive(Args, Debug)]
 pub(super) struct GuardArgs {
-    /// Whom to guard
+    /// The process to guard
     #[arg(long, value_parser = clap::value_parser!(i32).range(1..))]
     pid: i32,
-    /// When that process started, in clock ticks since the boot
+    /// Start time of that process, in clock ticks since the boot
     #[arg(long)]
     start_time: u64,
-    /// It hosts a service in this folder
+    /// The process runs an ephemeral service in this folder
     #[arg(long, value_name = "FOLDER")]
     guest: Option<PathBuf>,
-    /// It works off prompts in this root folder
+    /// The process works on prompts in this root folder
     #[arg(long, value_name = "DIR", conflicts_with = "guest")]
     prompts: Option<PathBuf>,
+    /// It works for a TDF namespace in this folder
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["guest", "prompts"])]
+    tdf: Option<PathBuf>,
 }
 
 pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
-    let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is no process", args.pid)))?;
+    let pid = Pid::from_raw(args.pid).ok_or_else(|| Failure::usage(format!("{} is not a process id", args.pid)))?;
     let process = ProcessId { pid, start_time: args.start_time };
-    // Both are held when the guarded process goes on, and by what this process detaches into.
-    let _keeper = args.guest.as_deref().map(GuestLock::join).transpose().map_err(Failure::failed)?;
-    let runs = args.prompts.as_deref().map(Runs::of_this_host).transpose().map_err(Failure::failed)?;
+    // Both locks stay held while the guarded process lives, and by the process that this one detaches into.
+    let _keeper = args.guest.as_deref().map(KeeperLock::join).transpose().map_err(Failure::failed)?;
+    let of_prompts = args.prompts.as_deref().map(Runs::of_this_host);
+    let runs = of_prompts.or_else(|| args.tdf.as_deref().map(tdf::worker::runs));
+    let runs = runs.transpose().map_err(Failure::failed)?;
     let _deaf = guard::detach().map_err(Failure::failed)?;
-    // The log file of an agent belongs to the next one of its name.
+    // The log file of an agent belongs to the next agent of its name.
     logging::init(&session.config.log, None).map_err(Failure::failed)?;
     if args.guest.is_none()
         && runs.is_none()
@@ -46,7 +52,7 @@ pub(super) fn run(session: &Session, args: &GuardArgs) -> Result<u8, Failure> {
     }
     if guard::watch(process, std::io::stdin(), end_below) == Watched::Died {
         match (&args.guest, runs) {
-            (Some(folder), _) => drop(supervisor::end_guest(&session.config, folder).map_err(Failure::failed)?),
+            (Some(folder), _) => drop(supervisor::end_ephemeral(&session.config, folder).map_err(Failure::failed)?),
             (None, Some(runs)) => runs.sweep_after_death().map_err(Failure::failed)?,
             (None, None) => drop(agent::sweep_after_death(&session.config).map_err(Failure::failed)?),
         }

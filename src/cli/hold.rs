@@ -1,4 +1,4 @@
-//! `llts hold`: keep tasks from starting until they are released.
+//! `llts hold` and `llts release`: prevent tasks from starting, and permit it again.
 
 use clap::Args;
 
@@ -6,23 +6,48 @@ use super::Session;
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::hold::hold;
 
 const HELD: Needless = Needless { one: "was held already", many: "were held already" };
+const NOT_HELD: Needless = Needless { one: "was not held", many: "were not held" };
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-A task that runs goes on; its next round, if there is one, is held. `llts release` lets them go. \
+A running task continues; its next round, if there is one, is held. `llts release` lets held tasks start. \
 `all`, and a selection without ids, mean the tasks that have not finished.")]
 pub(super) struct HoldArgs {
     #[command(flatten)]
     selection: Selection,
 }
 
+#[derive(Args, Debug)]
+#[command(mut_group("selection", |group| group.required(true)))]
+#[command(after_help = "`all`, and a selection without ids, mean the tasks that have not finished.")]
+pub(super) struct ReleaseArgs {
+    #[command(flatten)]
+    selection: Selection,
+}
+
 pub(super) fn run(session: &mut Session, args: &HoldArgs) -> Result<u8, Failure> {
+    set_held(session, &args.selection, true, "held", HELD)
+}
+
+pub(super) fn release(session: &mut Session, args: &ReleaseArgs) -> Result<u8, Failure> {
+    set_held(session, &args.selection, false, "released", NOT_HELD)
+}
+
+fn set_held(
+    session: &mut Session,
+    selection: &Selection,
+    shall_hold: bool,
+    done: &'static str,
+    needless: Needless,
+) -> Result<u8, Failure> {
     let client = session.client()?;
-    let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
-    change::each(session, &tasks, "held", |id, task| {
-        if task.held { Ok(Act::Needless(HELD)) } else { client.hold(id, true).map(|()| Act::Done) }
+    let tasks = selection.resolve(&client, Scope::Unfinished)?;
+    change::each(session, &tasks, done, |id, task| match task.held == shall_hold {
+        true => Ok(Act::Needless(needless)),
+        false => client.ask(&hold(id, shall_hold)).map(|()| Act::Done),
     })
 }

@@ -11,17 +11,19 @@ use super::connect::{self, Configured};
 use super::exit::Failure;
 use super::table::Table;
 use super::times;
-use crate::client::{AgentCounts, Client};
+use crate::client::Client;
 use crate::config::Config;
+use crate::protocol::requests::stats::{self, AgentCounts, TaskCounts};
+use crate::protocol::words;
 use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
-use crate::types::{Phase, ToolName};
+use crate::types::ToolName;
 
 /// What a controller says of itself.
 struct Answer {
     endpoint: String,
     agents: AgentCounts,
-    tasks: Vec<(Phase, u64)>,
+    tasks: TaskCounts,
 }
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
@@ -36,7 +38,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     if let Some(Answer { agents, tasks, .. }) = &answer {
         let AgentCounts { total, free, busy, lost } = agents;
         facts.insert("agents".into(), json!({ "total": total, "free": free, "busy": busy, "lost": lost }));
-        let tasks = tasks.iter().map(|(phase, count)| (crate::protocol::words::phase(*phase).to_owned(), json!(count)));
+        let tasks = tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), json!(count)));
         facts.insert("tasks".into(), tasks.collect::<Map<_, _>>().into());
     }
     if session.out.is_json() {
@@ -58,7 +60,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
         },
     };
     let client = Client::secured(config, &endpoint)?;
-    Ok(Some(Answer { agents: client.agent_counts()?, tasks: client.statistic()?, endpoint }))
+    Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::tasks())?, endpoint }))
 }
 
 /// What is known of the home and of the service in it without asking it.

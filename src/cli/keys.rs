@@ -18,13 +18,13 @@ pub(super) struct KeysArgs {
 
 #[derive(Debug, Subcommand)]
 enum KeysCommand {
-    /// Make key pairs: the secret key in FILE, which only you may read, the public one in FILE.pub
+    /// Make key pairs: the secret key in FILE, which only you can read, the public one in FILE.pub
     #[command(after_help = "\
-A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the public keys of those it lets in \
+A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the public keys of the permitted peers \
 (CURVE_AUTHORISED_KEYS_DIR). An agent or a client needs a pair (CURVE_SECRET_KEY_FILE), and the public key of the controller \
 (CURVE_SERVER_PUBLIC_KEY_FILE). A file that exists is never overwritten.")]
     New {
-        /// Where the secret keys go
+        /// Path of the secret key of each pair
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },

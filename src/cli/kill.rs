@@ -7,18 +7,19 @@ use super::caller::{caller, command_line};
 use super::change::{self, Act, Needless};
 use super::exit::Failure;
 use super::selection::{Scope, Selection};
+use crate::protocol::requests::kill::kill;
 
 const FINISHED: Needless = Needless { one: "had finished", many: "had finished" };
 
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-`all`, and a selection without ids, mean the tasks that have not finished. `llts kill all` asks before it does so. \
-Returns when the controller has noted it; `llts wait TASK` waits for the end itself.")]
+`all`, and a selection without ids, mean the tasks that have not finished. `llts kill all` asks for confirmation. \
+Returns when the controller has recorded it; `llts wait TASK` waits for the end.")]
 pub(super) struct KillArgs {
     #[command(flatten)]
     selection: Selection,
-    /// Do not ask before all tasks are ended
+    /// Do not ask for confirmation before all tasks are ended
     #[arg(long, short)]
     yes: bool,
 }
@@ -27,10 +28,10 @@ pub(super) fn run(session: &mut Session, args: &KillArgs) -> Result<u8, Failure>
     let client = session.client()?;
     let tasks = args.selection.resolve(&client, Scope::Unfinished)?;
     if args.selection.is_everything() && !tasks.is_empty() {
-        change::confirm(&format!("end all tasks that have not finished, {} of them", tasks.len()), args.yes)?;
+        change::confirm(&format!("end all {} tasks that have not finished", tasks.len()), args.yes)?;
     }
     let reason = caller(&command_line());
     change::each(session, &tasks, "killed", |id, task| {
-        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.kill(id, &reason).map(|()| Act::Done) }
+        if task.finished { Ok(Act::Needless(FINISHED)) } else { client.ask(&kill(id, &reason)).map(|()| Act::Done) }
     })
 }

@@ -14,14 +14,14 @@ use crate::shell::clock;
 use crate::types::Wall;
 
 #[derive(Args, Debug)]
-#[command(after_help = "Without tasks or a selection, all of them.")]
+#[command(after_help = "Without tasks or a selection, all tasks are listed.")]
 pub(super) struct ListArgs {
     #[command(flatten)]
     selection: Selection,
-    /// How many at the most
+    /// Maximum number of tasks
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: u64,
-    /// How many to skip
+    /// Number of tasks to skip
     #[arg(long, value_name = "N", default_value_t = 0)]
     offset: u64,
 }
@@ -51,14 +51,14 @@ pub(super) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure>
     Ok(0)
 }
 
-/// How long its tool ran, or has been running.
+/// The run time of its tool, up to now if it still runs.
 fn ran(task: &TaskView, now: Wall) -> String {
     let Some(start) = task.run_at() else { return String::new() };
     let end = task.ended_at().or_else(|| (!task.is_finished()).then_some(now));
     end.map(|end| times::duration(end.since(start))).unwrap_or_default()
 }
 
-/// Why it ended as it did, or what keeps it from starting as far as its record tells; `explain` tells the rest.
+/// The reason of its end, or of its delay as far as the record shows it; `explain` gives the complete reason.
 fn reason(task: &TaskView) -> String {
     match (task.reason(), task.held_at(), task.not_before()) {
         (Some(reason), _, _) => times::readable(reason),

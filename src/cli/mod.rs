@@ -38,13 +38,13 @@ mod kill;
 mod list;
 mod prompt;
 mod query;
-mod release;
 mod retry;
 mod run;
 mod stats;
 mod store;
 mod submit;
 mod supervise;
+mod tdf;
 mod tool;
 mod up;
 mod wait;
@@ -57,15 +57,17 @@ use crate::client::Client;
 use crate::config::{Config, Sources};
 use crate::shell::contexts::Contexts;
 use crate::shell::home::{Home, HomeError};
+use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
 use crate::shell::tools;
 use crate::shell::transport;
 
-use args::{Arguments, Command, Global};
+use args::{Arguments, Command};
+use connect::Global;
 use exit::Failure;
 use output::{Output, note};
 
-/// What every command has at hand.
+/// The context of every command.
 struct Session {
     global: Global,
     config: Config,
@@ -81,30 +83,30 @@ impl Session {
         Ok(Client::secured(&self.config, &endpoint)?)
     }
 
-    /// This program, for processes that are it again.
+    /// The path of this program, for processes that run it again.
     fn program() -> Result<PathBuf, Failure> {
         std::env::current_exe().map_err(|error| Failure::failed(format!("cannot find this program: {error}")))
     }
 
-    /// A part of a service is not started with a transport that this program lacks.
+    /// Refuses to start a part of a service with a transport that this program lacks.
     fn check_transport(&self) -> Result<(), Failure> {
         transport::check_built_in(&self.config, &self.sources).map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// A service is not started with a transport or with keys that its parts would refuse.
+    /// Refuses to start a service with a transport or with keys that its parts would refuse.
     fn check_start(&self) -> Result<(), Failure> {
         self.check_transport()?;
         transport::check_keys(&self.config).map_err(|error| Failure::usage(error.to_string()))
     }
 
-    /// Ends what hosted runs have left whose keepers were killed, and says so.
+    /// Ends the remains of ephemeral services whose keepers were killed, and reports them.
     fn end_abandoned(&self) {
         for Abandoned { folder, ended } in supervisor::end_abandoned(&self.config) {
             note(&down::of_abandoned(&folder, ended.as_ref()));
         }
     }
 
-    /// Makes the home, if it is not there, with a tool to begin with.
+    /// Makes the home, if it does not exist, with a first tool.
     fn make_home(&self) -> Result<(), Failure> {
         if !self.home.make()? {
             return Ok(());
@@ -121,7 +123,7 @@ impl Session {
         Ok(())
     }
 
-    /// The file of `--config`, as a path that holds in every folder.
+    /// The file of `--config`, as an absolute path.
     fn config_file(&self) -> Option<PathBuf> {
         self.global.config.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
     }
@@ -133,15 +135,15 @@ pub fn run() -> u8 {
     let Arguments { mut global, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(refused) => {
-            // Help and version go to stdout and are no error. What cannot be written there has no other place.
+            // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
             let _ = refused.print();
             return u8::try_from(refused.exit_code()).unwrap_or(exit::USAGE);
         }
     };
     let mut out = Output::new(global.output);
     let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
-        // Processes of a service share its environment, and it has said this.
-        if command.is_for_people() && !supervisor::is_parent() {
+        // The processes of a service share the environment of the service, which has already given these warnings.
+        if command.is_for_people() && !is_supervised() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
         let mut config = config;
@@ -164,7 +166,7 @@ pub fn run() -> u8 {
 fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
     let mut home = Home::find(global.home.as_deref(), global.config.as_deref())?;
     if command.runs_in_its_home() {
-        // It names no file relative to the folder in which it was started but this one.
+        // This is the only path that is relative to the folder in which the process was started.
         if let Some(file) = &mut global.config {
             *file = std::path::absolute(&*file).unwrap_or_else(|_| file.clone());
         }
@@ -179,19 +181,17 @@ fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, So
 }
 
 impl From<HomeError> for Failure {
-    /// What is named wrongly is a matter of usage; what the system refuses is not.
+    /// A wrong name is an error of usage; a refusal of the system is not.
     fn from(error: HomeError) -> Self {
         let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
         Self::new(exit, error.to_string())
     }
 }
 
-/// A controller that was named is never passed over.
+/// Refuses a named controller that the command would not use.
 fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
     match (global.named_elsewhere(), command.acts_elsewhere()) {
-        (Some(named), Some(what)) => {
-            Err(Failure::usage(format!("{what}, so that {named} has no meaning here; leave it out")))
-        }
+        (Some(named), Some(what)) => Err(Failure::usage(format!("{what}, so {named} has no meaning here; omit it"))),
         _ => Ok(()),
     }
 }
@@ -217,7 +217,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Kill(args) => kill::run(session, &args),
         Command::Retry(args) => retry::run(session, &args),
         Command::Hold(args) => hold::run(session, &args),
-        Command::Release(args) => release::run(session, &args),
+        Command::Release(args) => hold::release(session, &args),
         Command::Query(args) => query::run(session, &args),
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
@@ -234,6 +234,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Config(args) => config::run(session, &args),
         Command::Context(args) => context::run(session, args),
         Command::Prompt(args) => prompt::run(session, args),
+        Command::Tdf(args) => tdf::run(session, args),
         Command::Controller => controller::run(session),
         Command::Agent(args) => agent::run(session, &args),
         Command::Guard(args) => guard::run(session, &args),

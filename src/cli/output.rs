@@ -1,24 +1,31 @@
-//! Where results and complaints go. The only place of the command line that writes to stdout and stderr.
+//! The output of results and messages. The only file of the command line that writes to stdout and stderr.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal as _, Write};
 
+use clap::ValueEnum;
 use serde_json::{Value, json};
 
-use super::args::Format;
 use super::exit::Failure;
 use super::table::Table;
 use crate::protocol::json as flat;
 use crate::types::{Fields, Scalar};
+
+/// The format of results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum Format {
+    Human,
+    Json,
+}
 
 /// Writes results to stdout.
 pub(super) struct Output {
     format: Format,
     /// The first error of a write. Nothing is written after it.
     error: Option<io::Error>,
-    /// Columns and rows, if a terminal shows them.
+    /// Columns and rows, if stdout is a terminal.
     size: Option<(usize, usize)>,
-    /// Lines of the block that the next one is drawn over.
+    /// The number of lines of the last block, which the next one overwrites.
     drawn: usize,
 }
 
@@ -37,22 +44,22 @@ impl Output {
         self.format == Format::Json
     }
 
-    /// The number of columns, if a terminal shows them.
+    /// The number of columns, if stdout is a terminal.
     pub(super) fn columns(&self) -> Option<usize> {
         self.size.map(|(columns, _)| columns)
     }
 
-    /// Whether something could not be written: a reader that is gone wants to see no more.
+    /// Whether a write has failed: the reader has probably closed the pipe.
     pub(super) const fn is_broken(&self) -> bool {
         self.error.is_some()
     }
 
-    /// Draws a block of lines, on a terminal over the block that was drawn before and no higher than the terminal.
+    /// Draws a block of lines; on a terminal it overwrites the previous block, and is no higher than the terminal.
     pub(super) fn redraw(&mut self, block: &str) {
         let Some((_, rows)) = self.size else { return self.raw(block.as_bytes()) };
         let lines: Vec<&str> = block.lines().collect();
         let shown = lines.len().min(rows.saturating_sub(1).max(1));
-        // Without wrapping while it is drawn: a line that is too long would be two, and the next block one line too low.
+        // Without line wrapping during the drawing: a line that is too long would take two, and shift the next block down.
         let mut text = "\x1b[?7l".to_owned();
         if self.drawn > 0 {
             text.push_str(&format!("\x1b[{}F\x1b[J", self.drawn));
@@ -71,7 +78,7 @@ impl Output {
         self.raw(format!("{line}\n").as_bytes());
     }
 
-    /// Writes a text of a tool, and sees to it that it ends its line.
+    /// Writes a text of a tool, and ends its last line.
     pub(super) fn text(&mut self, text: &str) {
         self.raw(text.as_bytes());
         if !text.is_empty() && !text.ends_with('\n') {
@@ -79,7 +86,7 @@ impl Output {
         }
     }
 
-    /// Writes what a tool has printed, as it is. Only a terminal gets the end of an unfinished line, for what comes next.
+    /// Writes the output of a tool unchanged. Only on a terminal, an unfinished last line is ended.
     pub(super) fn printed(&mut self, text: &str) {
         match self.size {
             Some(_) => self.text(text),
@@ -117,7 +124,7 @@ impl Output {
         }
     }
 
-    /// Tells whether all could be written. A reader that has seen enough, such as head(1), is no failure.
+    /// Reports whether everything could be written. A reader that stops early, such as head(1), is not a failure.
     pub(super) fn finish(self) -> Result<(), Failure> {
         match self.error {
             Some(error) if error.kind() != io::ErrorKind::BrokenPipe => {
@@ -127,7 +134,7 @@ impl Output {
         }
     }
 
-    /// Says why the command failed.
+    /// Writes the message of a failed command.
     pub(super) fn failure(&mut self, failure: &Failure) {
         note(&failure.sentence);
         if self.is_json() {
@@ -136,19 +143,19 @@ impl Output {
     }
 }
 
-/// Says something on stderr that is not the result: one line, whatever stands in it.
+/// Writes a message that is not the result to stderr: one line, whatever it contains.
 pub(super) fn note(sentence: &str) {
     let line: String = sentence.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     raw_stderr(&format!("llts: {line}\n"));
 }
 
-/// Asks something on stderr; the answer follows on the same line.
+/// Writes a question to stderr; the answer follows on the same line.
 pub(super) fn ask(question: &str) {
     raw_stderr(question);
 }
 
-/// Passes on what a tool has written, as it is, but for the end of an unfinished line: where a terminal shows it, and before
-/// something else of ours.
+/// Passes on the stderr of a tool unchanged, except that an unfinished line is ended on a terminal, and before another
+/// message of this program.
 pub(super) fn stderr_text(text: &str, is_last: bool) {
     raw_stderr(text);
     if !text.is_empty() && !text.ends_with('\n') && (!is_last || io::stderr().is_terminal()) {
@@ -157,7 +164,7 @@ pub(super) fn stderr_text(text: &str, is_last: bool) {
 }
 
 fn raw_stderr(text: &str) {
-    // There is no other place to complain about it.
+    // A failure cannot be reported anywhere else.
     let _ = io::stderr().write_all(text.as_bytes());
 }
 

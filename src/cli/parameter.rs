@@ -1,11 +1,11 @@
 //! `key=value` and `key:=JSON` on the command line.
 
-use crate::protocol::client::is_reserved;
+use crate::protocol::requests::submit::is_reserved;
 use crate::types::{Fields, Scalar};
 
 use super::exit::Failure;
 
-/// How parameters are written, for --help.
+/// The syntax of parameters, for --help.
 pub(super) const HELP: &str = "key=value sends a text; key:=JSON sends a number, true, false, null or a quoted text";
 
 /// One parameter.
@@ -37,26 +37,26 @@ fn json_scalar(text: &str) -> Result<Scalar, String> {
         Ok(serde_json::Value::Number(number)) => Ok(Scalar::Number(number)),
         Ok(serde_json::Value::String(text)) => Ok(Scalar::Text(text)),
         Ok(serde_json::Value::Array(_) | serde_json::Value::Object(_)) => {
-            Err("the value is nested, and tasks are flat; send it as a text with key=value".to_owned())
+            Err("the value is nested, but the fields of tasks are flat; send it as a text with key=value".to_owned())
         }
         Err(error) => Err(format!("the value is not JSON: {error}; a text is sent with key=value")),
     }
 }
 
-/// Puts the parameters of a task together.
+/// Combines the parameters of a task.
 pub(super) fn collect(parameters: &[Parameter]) -> Result<Fields, Failure> {
     if let Some(Parameter { name, .. }) = parameters.iter().find(|parameter| is_reserved(&parameter.name)) {
-        return Err(Failure::usage(format!("{name} is no parameter: the command itself says it")));
+        return Err(Failure::usage(format!("{name} is not a parameter: the command sets it itself")));
     }
     filter(parameters)
 }
 
-/// Puts the fields together that a task must have to be meant.
+/// Combines the fields by which tasks are selected.
 pub(super) fn filter(parameters: &[Parameter]) -> Result<Fields, Failure> {
     let mut fields = Fields::new();
     for Parameter { name, value } in parameters {
         if fields.get(name).is_some() {
-            return Err(Failure::usage(format!("{name} is there twice")));
+            return Err(Failure::usage(format!("{name} occurs twice")));
         }
         fields.set(name, value.clone());
     }

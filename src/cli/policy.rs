@@ -1,4 +1,4 @@
-//! The flags for what a task demands of its life: `submit` and `run` take them.
+//! The options for the policy of a task, which `submit` and `run` accept.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use super::when::{self, Moment};
 use crate::shell::clock;
 use crate::types::{Label, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
-/// What --help says below all options.
+/// The text of --help after all options.
 pub(super) const HELP: &str = "\
 A task ends as soon as one of its budgets is exceeded: --max-fails 2 allows three runs. A run.sh that exits with 75 defers: it \
-is run again later and spends no budget but that of --max-defers. What is not given here is taken from [task_defaults] of the \
+runs again later and only uses up the budget of --max-defers. Options that are not given are taken from [task_defaults] of the \
 controller's configuration.";
 
-/// A flag for each field of a policy.
+/// An option for each field of a policy.
 #[derive(Debug)]
 pub(super) struct PolicyArgs(pub(super) Vec<(&'static PolicyField, Scalar)>);
 
@@ -64,7 +64,7 @@ fn flag(field: &PolicyField) -> Arg {
     }
 }
 
-/// What was given for a field. Moments are seen from `now`.
+/// The value given for a field. Moments are relative to `now`.
 fn demand(field: &PolicyField, matches: &ArgMatches, now: Wall) -> Option<Scalar> {
     let name = field.name;
     Some(match field.slot {

@@ -1,4 +1,4 @@
-//! `llts query`: all that is known of a task, with its rounds and its log.
+//! `llts query`: everything known about a task, with its rounds and its log.
 
 use clap::Args;
 
@@ -11,6 +11,8 @@ use super::table::Table;
 use super::times;
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Selector, TaskView, is_time};
+use crate::protocol::requests::explain::explain;
+use crate::protocol::requests::query::query;
 use crate::protocol::words;
 use crate::types::{Scalar, Wall};
 
@@ -24,7 +26,7 @@ pub(super) struct QueryArgs {
     selection: Selection,
 }
 
-/// A task, and for people its log too.
+/// A task, and for people its log as well.
 struct Answer {
     task: TaskView,
     log: String,
@@ -38,12 +40,12 @@ pub(super) fn run(session: &mut Session, args: &QueryArgs) -> Result<u8, Failure
 }
 
 fn ask(client: &Client, selector: &Selector, with_log: bool) -> Result<Answer, ClientError> {
-    let task = client.query(selector)?;
-    let log = if with_log { client.explain(task.id())?.log().to_owned() } else { String::new() };
+    let task = client.ask(&query(selector, None))?;
+    let log = if with_log { client.ask(&explain(task.id()))?.log().to_owned() } else { String::new() };
     Ok(Answer { task, log })
 }
 
-/// A line per field, a table of the rounds before the present one, then all texts of several lines.
+/// A line per field, a table of the rounds before the present one, then all texts with several lines.
 fn show(out: &mut Output, answer: &Answer) {
     let (present, past) = answer.task.rounds();
     let mut table = Table::pairs();

@@ -1,4 +1,4 @@
-//! Which tasks a command means: ids, `last`, `all`, or those that have certain fields. Shared by every command that takes tasks.
+//! The selection of tasks: ids, `last`, `all`, or fields. Shared by every command that takes tasks.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,12 @@ use super::exit::{self, Failure};
 use super::parameter::{self, Parameter};
 use crate::client::{Client, ClientError};
 use crate::protocol::client::{Listing, Selector, TaskView};
+use crate::protocol::requests::list::tasks;
+use crate::protocol::requests::query::query;
 use crate::protocol::words;
 use crate::types::{Fields, Outcome, Phase, TaskId};
 
-/// Tasks per request.
+/// The number of tasks per request.
 const PAGE: u64 = 1000;
 
 #[derive(Args, Clone, Debug, Default)]
@@ -21,7 +23,7 @@ pub(super) struct Selection {
     /// Tasks: ids; `last`, the newest, or `last:5`, the five newest; `all`
     #[arg(value_name = "TASK", value_parser = which)]
     tasks: Vec<Which>,
-    /// Only those with this id of your own
+    /// Only those with this id, chosen at their submit
     #[arg(long, value_name = "ID", help_heading = "Selection")]
     given_id: Option<String>,
     /// Only those that have this field with this value; may be repeated. As for submit: key=value or key:=JSON
@@ -39,12 +41,12 @@ pub(super) struct Selection {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Which {
     Id(String),
-    /// So many of the newest.
+    /// This number of the newest tasks.
     Newest(u64),
     All,
 }
 
-/// What a selection without ids means: a kill has nothing to do with tasks that have finished.
+/// The meaning of a selection without ids: a kill, for example, does not apply to finished tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scope {
     /// All that match.
@@ -65,16 +67,16 @@ impl Scope {
     }
 }
 
-/// A task that is meant.
+/// A selected task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Chosen {
-    /// Its id, or what was given as one.
+    /// Its id, or the text that was given as one.
     pub(super) id: String,
-    /// How it stands; or that there is no such task.
+    /// Its state; or that there is no such task.
     pub(super) state: Result<State, Failure>,
 }
 
-/// As much of a task as decides what a command does with it.
+/// The part of a task that decides what a command does with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) finished: bool,
@@ -89,17 +91,17 @@ impl From<&TaskView> for Chosen {
 }
 
 impl Selection {
-    /// Whether it names no task in particular.
+    /// Whether it selects all tasks.
     pub(super) fn is_everything(&self) -> bool {
         self.tasks.contains(&Which::All) && !self.has_filters()
     }
 
-    /// Whether it is right that nothing matches: who says `all` does not say that there is one.
+    /// Whether an empty selection is not an error: `all` does not claim that there is a task.
     pub(super) fn may_be_empty(&self) -> bool {
         self.tasks.contains(&Which::All)
     }
 
-    /// Whether it can mean but one task, so that its answer is one and no list.
+    /// Whether it can select only one task, so that the answer is not a list.
     pub(super) fn is_single(&self) -> bool {
         match self.tasks.as_slice() {
             [] => true,
@@ -108,7 +110,7 @@ impl Selection {
         }
     }
 
-    /// Whether it has no words, so that its fields alone decide.
+    /// Whether it has words besides fields.
     pub(super) const fn has_words(&self) -> bool {
         !self.tasks.is_empty()
     }
@@ -118,7 +120,7 @@ impl Selection {
         self.tasks.iter().any(|which| matches!(which, Which::Id(_)))
     }
 
-    /// The same; all tasks that its fields allow, if it has no words.
+    /// As it is; with all tasks that its fields permit, if it has no words.
     pub(super) fn or_all(mut self) -> Self {
         if self.tasks.is_empty() {
             self.tasks.push(Which::All);
@@ -130,7 +132,7 @@ impl Selection {
         self.given_id.is_some() || !self.filter.is_empty() || self.status.is_some() || self.outcome.is_some()
     }
 
-    /// The fields that each of its tasks must have.
+    /// The fields that each selected task must have.
     pub(super) fn selector(&self) -> Result<Selector, Failure> {
         let fields: Fields = parameter::filter(&self.filter)?;
         let mut selector = fields.iter().fold(Selector::all(), |all, (name, value)| all.and(name, value.clone()));
@@ -146,7 +148,7 @@ impl Selection {
         Ok(selector)
     }
 
-    /// The tasks that it means, each once. `all` and fields alone mean those of the scope.
+    /// The selected tasks, each once. `all` and fields alone mean those of the scope.
     pub(super) fn resolve(&self, client: &Client, scope: Scope) -> Result<Vec<Chosen>, Failure> {
         let selector = self.selector()?;
         let mut found = Found::default();
@@ -168,7 +170,7 @@ impl Selection {
         Ok(found.tasks)
     }
 
-    /// A part of its tasks as they are, newest first.
+    /// A page of the selected tasks, newest first.
     pub(super) fn list(&self, client: &Client, offset: u64, limit: u64) -> Result<Listing<TaskView>, Failure> {
         let selector = self.selector()?;
         if !self.tasks.iter().any(|which| *which != Which::All) {
@@ -177,7 +179,9 @@ impl Selection {
         let mut tasks: Vec<TaskView> = Vec::new();
         for which in &self.tasks {
             match which {
-                Which::Id(id) => tasks.push(client.query(&selector.clone().and(words::TASK_ID, id.as_str()))?),
+                Which::Id(id) => {
+                    tasks.push(client.ask(&query(&selector.clone().and(words::TASK_ID, id.as_str()), None))?);
+                }
                 Which::Newest(count) => tasks.extend(pages(client, &selector, 0, *count)?.rows),
                 Which::All => return Ok(pages(client, &selector, offset, limit)?),
             }
@@ -191,7 +195,7 @@ impl Selection {
     /// Adds all tasks of the scope that match.
     fn sweep(&self, client: &Client, selector: &Selector, scope: Scope, found: &mut Found) -> Result<(), ClientError> {
         let selectors: Vec<Selector> = match scope {
-            // Those that wait come first: ending one that runs would start one that waits.
+            // Waiting tasks come first: the end of a running one would start a waiting one.
             Scope::Unfinished if self.status.is_none() => {
                 let phases = Phase::ALL.into_iter().filter(|phase| *phase != Phase::Finished);
                 phases.map(|phase| selector.clone().and_phase(phase)).collect()
@@ -201,11 +205,11 @@ impl Selection {
             }
             Scope::Every | Scope::Unfinished | Scope::Ended(_) => vec![selector.clone()],
         };
-        selectors.iter().try_for_each(|selector| sweep(|offset| client.tasks(selector, offset, PAGE), found))
+        selectors.iter().try_for_each(|selector| sweep(|offset| client.ask(&tasks(selector, offset, PAGE)), found))
     }
 }
 
-/// What has been found so far, each task once.
+/// The tasks found up to now, each once.
 #[derive(Debug, Default)]
 struct Found {
     tasks: Vec<Chosen>,
@@ -226,20 +230,20 @@ impl Found {
 
 fn look_up(client: &Client, selector: &Selector, id: &str) -> Result<Chosen, ClientError> {
     if id.parse::<TaskId>().is_err() {
-        let sentence = format!("{id:?} is no task: name an id, which begins with TASK_, or last, last:5 or all");
+        let sentence = format!("{id:?} is not a task: give an id, which begins with TASK_, or last, last:5 or all");
         return Ok(Chosen { id: id.to_owned(), state: Err(Failure::new(exit::NO_SUCH_TASK, sentence)) });
     }
-    match client.query(&selector.clone().and(words::TASK_ID, id)) {
+    match client.ask(&query(&selector.clone().and(words::TASK_ID, id), None)) {
         Ok(task) => Ok(Chosen::from(&task)),
         Err(error @ ClientError::Reply(_)) => Ok(Chosen { id: id.to_owned(), state: Err(error.into()) }),
         Err(error) => Err(error),
     }
 }
 
-/// All tasks that match and were there when this began, page by page.
+/// All tasks that match and existed when this began, page by page.
 ///
-/// A task that leaves the selection between two pages moves all older ones up, past the page that would show them. So the pages
-/// are read again until nothing new is among them.
+/// A task that leaves the selection between two pages moves all older ones up, past the page that would show them. So the
+/// pages are read again until they contain nothing new.
 fn sweep(
     mut page: impl FnMut(u64) -> Result<Listing<TaskView>, ClientError>,
     found: &mut Found,
@@ -263,16 +267,16 @@ fn sweep(
     }
 }
 
-/// Some tasks, newest first. Asks page by page: the controller ends a page where it becomes too long.
+/// A number of tasks, newest first. Requests page by page, because the controller ends a page that becomes too long.
 fn pages(client: &Client, selector: &Selector, offset: u64, limit: u64) -> Result<Listing<TaskView>, ClientError> {
-    let mut listing = client.tasks(selector, offset, limit)?;
+    let mut listing = client.ask(&tasks(selector, offset, limit))?;
     loop {
         let count = listing.rows.len() as u64;
         let next = offset.saturating_add(count);
         if count >= limit || next >= listing.total {
             return Ok(listing);
         }
-        let page = client.tasks(selector, next, limit - count)?;
+        let page = client.ask(&tasks(selector, next, limit - count))?;
         if page.rows.is_empty() {
             return Ok(listing);
         }
@@ -287,7 +291,7 @@ fn which(text: &str) -> Result<Which, String> {
         _ if text == "last" => Ok(Which::Newest(1)),
         Some(("last", count)) => match count.parse() {
             Ok(count) if count > 0 => Ok(Which::Newest(count)),
-            _ => Err(format!("{count:?} is no number of tasks; write last:5 for the five newest")),
+            _ => Err(format!("{count:?} is not a number of tasks; write last:5 for the five newest")),
         },
         _ => Ok(Which::Id(text.to_owned())),
     }
@@ -301,7 +305,7 @@ fn outcome() -> impl TypedValueParser<Value = Outcome> {
     word(Outcome::ALL.map(words::outcome), words::outcome_of)
 }
 
-/// One of the words of the wire, in capitals or not.
+/// One of the words of the wire, in upper or lower case.
 fn word<T, const N: usize>(words: [&'static str; N], of: fn(&str) -> Option<T>) -> impl TypedValueParser<Value = T>
 where
     T: Clone + Send + Sync + 'static,
@@ -349,7 +353,7 @@ mod tests {
         Fields::new().with(words::TASK_ID, id.to_string()).into()
     }
 
-    /// Two tasks a page; after each, `change` does something to the list.
+    /// Two tasks per page; after each page, `change` modifies the list.
     fn swept(tasks: impl IntoIterator<Item = u64>, mut change: impl FnMut(&mut Vec<u64>)) -> Vec<u64> {
         let mut tasks: Vec<u64> = tasks.into_iter().collect();
         let mut found = Found::default();

@@ -1,19 +1,20 @@
-//! `llts stats`: how many tasks and agents there are.
+//! `llts stats`: the numbers of tasks and agents.
 
 use serde_json::{Map, Value, json};
 
 use super::Session;
 use super::exit::Failure;
 use super::table::Table;
+use crate::protocol::requests::stats;
 use crate::protocol::words;
 
 pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     let client = session.client()?;
-    let tasks = client.statistic()?;
-    let agents = client.agent_counts()?;
+    let tasks = client.ask(&stats::tasks())?;
+    let agents = client.ask(&stats::agents())?;
     if session.out.is_json() {
         let tasks: Map<String, Value> =
-            tasks.iter().map(|(phase, count)| (words::phase(*phase).to_owned(), (*count).into())).collect();
+            tasks.by_phase().map(|(phase, count)| (words::phase(phase).to_owned(), count.into())).collect();
         session.out.value(&json!({
             "tasks": tasks,
             "agents": { "total": agents.total, "free": agents.free, "busy": agents.busy, "lost": agents.lost },
@@ -21,8 +22,8 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
         return Ok(0);
     }
     let mut table = Table::new(&["TASKS", ""]);
-    for (phase, count) in &tasks {
-        table.row([words::phase(*phase), &count.to_string()]);
+    for (phase, count) in tasks.by_phase() {
+        table.row([words::phase(phase), &count.to_string()]);
     }
     session.out.table(&table);
     session.out.line("");

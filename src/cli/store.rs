@@ -1,4 +1,4 @@
-//! `llts store`: look at the durable store, also while a controller uses it, and repair it while none does.
+//! `llts store`: read the durable store, also while a controller uses it, and repair it while none does.
 
 use std::path::Path;
 
@@ -13,7 +13,7 @@ use crate::protocol::task;
 use crate::shell::lock::StateLock;
 use crate::shell::store::{self, Salvage, StoreError};
 
-/// Ids of tasks that a sentence names before it says how many more there are.
+/// The maximum number of task ids that a sentence names before it only gives the number of the others.
 const NAMED_MAX: usize = 10;
 
 #[derive(Args, Debug)]
@@ -24,13 +24,13 @@ pub(super) struct StoreArgs {
 
 #[derive(Debug, Subcommand)]
 enum StoreCommand {
-    /// Read all of it and say whether it is whole
+    /// Read all of it and report whether it is intact
     Check,
-    /// Print every task, oldest first, one JSON object a line
+    /// Print every task, oldest first, one JSON object per line
     Export,
-    /// Make a new store of what can be read of a damaged one, which is kept
+    /// Make a new store of the readable parts of a damaged one, which is kept
     Repair {
-        /// Do not ask before it is done
+        /// Do not ask for confirmation
         #[arg(long, short)]
         yes: bool,
     },
@@ -56,7 +56,7 @@ fn show_whole(out: &mut Output, state_dir: &Path, tasks: usize) {
     if out.is_json() {
         out.value(&json!({ "whole": true, "tasks": tasks }));
     } else {
-        out.line(format_args!("the store in {} is whole: {tasks} tasks", state_dir.display()));
+        out.line(format_args!("the store in {} is intact: {tasks} tasks", state_dir.display()));
     }
 }
 
@@ -76,9 +76,9 @@ fn repair(out: &mut Output, state_dir: &Path, yes: bool) -> Result<(), Failure> 
         note(&format!("cannot be read: {what}"));
     }
     if !salvage.outdated.is_empty() {
-        note(&format!("can be read in an earlier state only: {}", named(&salvage.outdated)));
+        note(&format!("only an earlier state can be read: {}", named(&salvage.outdated)));
     }
-    confirm(&format!("go on with the {} tasks that can be read", salvage.tasks()), yes)?;
+    confirm(&format!("continue with the {} readable tasks", salvage.tasks()), yes)?;
     let kept = salvage.put_in_place(state_dir).map_err(Failure::failed)?;
     if out.is_json() {
         out.value(&json!({

@@ -1,4 +1,4 @@
-//! `llts submit`: hand a task over and print its id.
+//! `llts submit`: submit a task and print its id.
 
 use std::path::PathBuf;
 use std::sync::LazyLock;
@@ -12,17 +12,15 @@ use super::output::note;
 use super::parameter::{self, Parameter};
 use super::policy::{self, PolicyArgs};
 use super::when;
-use crate::protocol::client::Submission;
+use crate::client::{Client, ClientError};
+use crate::protocol::requests::submit::{Submission, Submitted};
 use crate::shell::curve_keys;
 use crate::types::ToolName;
 
-/// What --help says below the options.
+/// The text of --help after the options.
 static HELP: LazyLock<String> = LazyLock::new(|| format!("{}\n\n{}", policy::HELP, when::HELP));
 
-/// What is said when nothing new was submitted.
-pub(super) const DUPLICATE: &str = "it was submitted before with this key; this is the task of then";
-
-/// What a task is made of; `run` takes the same.
+/// The arguments that make up a task; `run` takes the same.
 #[derive(Args, Debug)]
 pub(super) struct TaskArgs {
     /// The tool to run
@@ -30,19 +28,19 @@ pub(super) struct TaskArgs {
     tool: String,
     #[arg(value_name = "KEY=VALUE", help = parameter::HELP, value_parser = parameter::parse)]
     parameters: Vec<Parameter>,
-    /// An id of your own, to find the task by
+    /// An id of your own, with which to find the task
     #[arg(long, value_name = "ID")]
     given_id: Option<String>,
-    /// The task whose end ends this one
+    /// The parent task; this task ends when the parent ends
     #[arg(long, value_name = "TASK")]
     father: Option<String>,
-    /// Where changes of its state are pushed to: a DEALER socket that you have bound
+    /// Address that state changes are pushed to: a DEALER socket that you have bound
     #[arg(long, value_name = "tcp://IP:PORT")]
     address: Option<String>,
-    /// The public key of that socket, as `llts keys new` makes it: with CURVE or not at all
+    /// The public key of that socket, as made by `llts keys new`: pushes then use CURVE only
     #[arg(long, value_name = "FILE", requires = "address")]
     address_key_file: Option<PathBuf>,
-    /// Submitting the same again with the same key returns the same task
+    /// Submitting the same task again with the same key returns the first one
     #[arg(long, value_name = "KEY", help_heading = "Policy")]
     submit_key: Option<String>,
     #[command(flatten)]
@@ -78,15 +76,17 @@ impl TaskArgs {
     }
 }
 
+/// Submits a task, and prints the warnings about it.
+pub(super) fn hand_over(client: &Client, submission: &Submission) -> Result<Submitted, ClientError> {
+    let submitted = client.ask(&submission.request())?;
+    let duplicate = submitted.duplicate.then_some("a task was submitted before with this key; this is its id");
+    submitted.warning.as_deref().into_iter().chain(duplicate).for_each(note);
+    Ok(submitted)
+}
+
 pub(super) fn run(session: &mut Session, args: &SubmitArgs) -> Result<u8, Failure> {
     let submission = args.task.submission()?;
-    let submitted = session.client()?.submit(&submission)?;
-    if let Some(warning) = &submitted.warning {
-        note(warning);
-    }
-    if submitted.duplicate {
-        note(DUPLICATE);
-    }
+    let submitted = hand_over(&session.client()?, &submission)?;
     if session.out.is_json() {
         session.out.value(&serde_json::json!({
             "task": submitted.id,

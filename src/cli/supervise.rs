@@ -1,4 +1,5 @@
-//! `llts supervise`: the process behind `up` and behind a hosted `run`. It says on stdout, as one JSON line, how the start went.
+//! `llts supervise`: the process behind `up` and behind an ephemeral `run`. It reports the start on stdout, as one JSON
+//! line.
 
 use std::path::PathBuf;
 
@@ -12,13 +13,13 @@ use crate::shell::supervisor::{AGENTS_MAX, Options, Report, supervise};
 
 #[derive(Args, Debug)]
 pub(super) struct SuperviseArgs {
-    /// How many agents; without any, tasks wait
+    /// Number of agents; without any, tasks wait
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
     agents: u16,
     /// The controller of the agents, which is not started
     #[arg(long, value_name = "ENDPOINT")]
     of: Option<String>,
-    /// Leave the terminal
+    /// Detach from the terminal
     #[arg(long)]
     detached: bool,
     /// End when stdin does, and remove this folder
@@ -29,7 +30,7 @@ pub(super) struct SuperviseArgs {
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
     let SuperviseArgs { agents, of: elsewhere, detached, guest } = args;
-    let options = Options { config: session.config_file(), agents, elsewhere, detached, guest };
+    let options = Options { config: session.config_file(), agents, elsewhere, detached, ephemeral_dir: guest };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

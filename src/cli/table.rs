@@ -2,13 +2,13 @@
 
 use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
 
-/// What stands where there is nothing.
+/// The text of an empty cell.
 const NOTHING: &str = "-";
 
-/// Between two columns.
+/// The gap between two columns.
 const GAP: &str = "  ";
 
-/// Rows of equal columns below a head.
+/// Rows of aligned columns below a head.
 #[derive(Debug)]
 pub(super) struct Table {
     rows: Vec<Vec<String>>,
@@ -25,12 +25,12 @@ impl Table {
         Self { rows: Vec::new() }
     }
 
-    /// Adds a row. Its cells are texts of strangers: what could move the cursor is replaced.
+    /// Adds a row. Its cells are untrusted texts: characters that could move the cursor are replaced.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = impl AsRef<str>>) {
         self.rows.push(cells.into_iter().map(|cell| harmless(cell.as_ref())).collect());
     }
 
-    /// The whole table. On a terminal each line is cut at its edge.
+    /// The whole table. On a terminal each line is cut at the right edge.
     pub(super) fn show(&self, width: Option<usize>) -> String {
         let columns = self.rows.iter().map(Vec::len).max().unwrap_or_default();
         let widths: Vec<usize> = (0..columns)
@@ -38,7 +38,7 @@ impl Table {
             .collect();
         let mut text = String::new();
         for row in &self.rows {
-            // `{cell:width$}` counts characters, of which some take two columns and some none.
+            // `{cell:width$}` counts characters, some of which take two columns and some none.
             let cells = row.iter().zip(&widths).map(|(cell, width)| cell.clone() + &" ".repeat(width - cell.width()));
             let line = cells.collect::<Vec<_>>().join(GAP);
             text.push_str(&cut(line.trim_end(), width));

@@ -1,12 +1,12 @@
-//! What a result lacks of the output of a task, said on stderr, so that an end is not taken for the whole.
+//! Notes on stderr about output of a task that the result lacks, so that a tail is not taken for the whole.
 
 use super::output::note;
 use crate::protocol::client::TaskView;
 
-/// Stands for bytes that are no text.
+/// Replaces bytes that are not text.
 const REPLACEMENT: char = '\u{fffd}';
 
-/// Says which outputs of a task are shown in part only, or not byte by byte.
+/// Reports which outputs of a task are shown only in part, or not byte by byte.
 pub(super) fn note_tails(task: &TaskView) {
     sentences(task).iter().for_each(|sentence| note(sentence));
 }
@@ -23,7 +23,7 @@ fn sentences(task: &TaskView) -> Vec<String> {
         let (shown, replaced) = (tail.len() as u64, tail.matches(REPLACEMENT).count() as u64);
         // Equal lengths mean that the tool has printed these characters itself.
         let replaced = if shown == bytes { 0 } else { replaced };
-        // Each of them has three bytes and stands for one to three.
+        // Each replacement has three bytes and stands for one to three.
         let certain = shown - 2 * replaced;
         let part = match (grouped(shown), grouped(bytes)) {
             (shown, all) if replaced == 0 && certain < bytes => Some(format!("the last {shown} of {all} bytes")),
@@ -33,7 +33,7 @@ fn sentences(task: &TaskView) -> Vec<String> {
         };
         sentences.extend(part.map(|part| format!("{name}: {part} ({key} of the agent)")));
         if replaced > 0 {
-            sentences.push(format!("{name}: what is not UTF-8 is shown as {REPLACEMENT}"));
+            sentences.push(format!("{name}: bytes that are not UTF-8 are shown as {REPLACEMENT}"));
         }
     }
     sentences
@@ -67,10 +67,10 @@ mod tests {
     fn what_is_missing_is_said() {
         assert_eq!(told("all", 3), [""; 0]);
         assert_eq!(told("end", 23_893), ["stdout: the last 3 of 23,893 bytes (STDOUT_KEEP_BYTES of the agent)"]);
-        assert_eq!(told("\u{fffd}", 1), ["stdout: what is not UTF-8 is shown as \u{fffd}"]);
+        assert_eq!(told("\u{fffd}", 1), ["stdout: bytes that are not UTF-8 are shown as \u{fffd}"]);
         assert_eq!(told("\u{fffd}", 3), [""; 0], "the tool has printed it");
         let (key, odd) =
-            ("(STDOUT_KEEP_BYTES of the agent)", "stdout: what is not UTF-8 is shown as \u{fffd}".to_owned());
+            ("(STDOUT_KEEP_BYTES of the agent)", "stdout: bytes that are not UTF-8 are shown as \u{fffd}".to_owned());
         let cut = [format!("stdout: perhaps only the end of 4,000 bytes {key}"), odd.clone()];
         assert_eq!(told(&"\u{fffd}".repeat(3333), 4000), cut, "more bytes than what is shown surely stands for");
         let cut = [format!("stdout: only the end of 30,000 bytes {key}"), odd];

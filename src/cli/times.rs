@@ -17,7 +17,7 @@ fn formatted(wall: Wall, format: &str) -> String {
     moment.to_zoned(TimeZone::system()).strftime(format).to_string()
 }
 
-/// A text of the controller with moments in place of unix seconds: `2026-01-31 12:00:00.250`.
+/// A text of the controller with local times in place of unix seconds: `2026-01-31 12:00:00.250`.
 pub(super) fn readable(text: &str) -> String {
     let word = |word: &str| {
         let number = word.trim_end_matches(|letter: char| !letter.is_ascii_digit());
@@ -29,7 +29,7 @@ pub(super) fn readable(text: &str) -> String {
     text.split_inclusive(char::is_whitespace).map(word).collect()
 }
 
-/// As the controller writes them: with six decimals.
+/// In the form that the controller writes: with six decimals.
 fn unix_seconds(text: &str) -> Option<Wall> {
     let (seconds, micros) = text.split_once('.')?;
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -37,7 +37,7 @@ fn unix_seconds(text: &str) -> Option<Wall> {
     if of_a_clock { text.parse().ok().and_then(Wall::from_unix_seconds) } else { None }
 }
 
-/// A duration with as many digits as a person wants to know: `12 ms`, `3.4 s`, `5 min`.
+/// A duration with the digits that matter to a person: `12 ms`, `3.4 s`, `5 min`.
 pub(super) fn duration(time: Duration) -> String {
     let millis = time.as_millis();
     match millis {

@@ -19,18 +19,18 @@ pub(super) struct ToolArgs {
 
 #[derive(Debug, Subcommand)]
 enum ToolCommand {
-    /// Make a folder with a run.sh to begin from
+    /// Make a folder with a run.sh as a starting point
     New {
         /// The folder; its name is that of the tool
         folder: PathBuf,
     },
-    /// Put the sample tools that are built into this program into a folder; what is there already stays
+    /// Put the sample tools that are built into this program into a folder; existing files stay
     Samples {
         /// The folder that gets a folder for each [default: TOOL_SOURCES_DIR]
         #[arg(long, value_name = "DIR")]
         into: Option<PathBuf>,
     },
-    /// Say whether a folder or a .tar.gz would run as a tool
+    /// Check whether a folder or a .tar.gz would run as a tool
     Check {
         /// The folder or the archive
         path: PathBuf,

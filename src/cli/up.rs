@@ -18,7 +18,7 @@ const AGENTS: u16 = 30;
 #[derive(Args, Debug)]
 #[command(after_help = "Returns when the controller and all agents are ready. One service runs per STATE_DIR.")]
 pub(super) struct UpArgs {
-    /// How many agents
+    /// Number of agents
     #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents())]
     agents: u16,
     /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
@@ -33,7 +33,7 @@ impl UpArgs {
     }
 }
 
-/// How many agents there may be.
+/// The permitted numbers of agents.
 fn agents() -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
 }
@@ -65,7 +65,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     session.make_home()?;
     session.end_abandoned();
     refuse_second(session)?;
-    // The keys of a context stand in no configuration.
+    // The keys of a context are not in any configuration.
     let keys = session.config.network.curve_client.as_ref().filter(|_| elsewhere.is_some());
     let keys = keys.map(CurveClientFiles::variables).transpose().map_err(Failure::failed)?;
     let environment = keys.into_iter().flatten().map(|(name, file)| (name.into(), file.into())).collect();
@@ -75,7 +75,7 @@ pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
         config: session.config_file(),
         agents: args.agents_only.unwrap_or(args.agents),
         elsewhere,
-        guest: None,
+        ephemeral_dir: None,
         environment,
     };
     let mut launched = launch.start().map_err(Failure::failed)?;

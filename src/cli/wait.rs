@@ -21,17 +21,17 @@ use crate::types::Mono;
 #[derive(Args, Debug)]
 #[command(mut_group("selection", |group| group.required(true)))]
 #[command(after_help = "\
-`all` means all that have not finished; a selection without ids means all that match, whether they have finished or not. \
-Exits as the worst of the tasks did; 5 if one is not known, 124 if the time is over.")]
+`all` means all that have not finished; a selection without ids means all that match, finished or not. \
+Exits like the worst of the tasks; with 5 if one is not known, 124 if the time limit has passed.")]
 pub(super) struct WaitArgs {
     #[command(flatten)]
     selection: Selection,
-    /// How long to wait for all of them together: seconds, or 10m, 1h30m [default: for ever]
+    /// How long to wait for all of them together: seconds, or 10m, 1h30m [default: without limit]
     #[arg(long, value_name = "DURATION", value_parser = when::duration)]
     timeout: Option<Duration>,
 }
 
-/// How the wait for one task ended.
+/// The end of the wait for one task.
 enum End {
     Finished(TaskView),
     Expired(TaskView),

@@ -8,7 +8,7 @@ use jiff::{Span, SpanRelativeTo, Timestamp, ToSpan as _};
 
 use crate::types::Wall;
 
-/// How both are written, for --help.
+/// The syntax of both, for --help.
 pub(super) const HELP: &str = "\
 A DURATION is a number of seconds, such as 90 or 0.5, or has units, such as 10m or 1h30m. \
 A MOMENT is +DURATION from now, a time of day such as 18:30 (the next one), a local date and time such as 2026-01-31T18:30, \
@@ -20,13 +20,15 @@ pub(super) fn duration(text: &str) -> Result<Duration, String> {
     let with_units =
         || text.parse::<Span>().ok()?.to_duration(SpanRelativeTo::days_are_24_hours()).ok()?.try_into().ok();
     let time = seconds.or_else(with_units);
-    time.ok_or_else(|| "it is no duration; write seconds, such as 90 or 0.5, or units, such as 10m or 1h30m".to_owned())
+    time.ok_or_else(|| {
+        "it is not a duration; write seconds, such as 90 or 0.5, or units, such as 10m or 1h30m".to_owned()
+    })
 }
 
-/// A moment, as far as it is known without a clock.
+/// A moment, which may depend on the clock.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Moment {
-    /// So long from now.
+    /// A duration from now.
     In(Duration),
     /// The next time that clocks show this.
     Next(Time),
@@ -46,12 +48,12 @@ pub(super) fn moment(text: &str) -> Result<Moment, String> {
         .or_else(|| formats.into_iter().find_map(date).and_then(local))
         .map(Moment::At);
     known.or_else(|| ["%H:%M:%S", "%H:%M"].into_iter().find_map(time).map(Moment::Next)).ok_or_else(|| {
-        "it is no moment; write +10m, 18:30, 2026-01-31T18:30, 2026-01-31T18:30:00Z or unix seconds".to_owned()
+        "it is not a moment; write +10m, 18:30, 2026-01-31T18:30, 2026-01-31T18:30:00Z or unix seconds".to_owned()
     })
 }
 
 impl Moment {
-    /// Which one it is, seen from `now`.
+    /// The moment, relative to `now`.
     pub(super) fn wall(self, now: Wall) -> Wall {
         match self {
             Self::In(ahead) => now + ahead,
@@ -61,7 +63,7 @@ impl Moment {
     }
 }
 
-/// A small number is rather a duration without its sign.
+/// A small number is more likely a duration without its sign.
 fn unix_seconds(text: &str) -> Option<Wall> {
     let seconds = text.parse().ok().filter(|seconds| *seconds >= 1e9)?;
     Wall::from_unix_seconds(seconds)
@@ -71,7 +73,7 @@ fn wall(at: Timestamp) -> Option<Wall> {
     u64::try_from(at.as_microsecond()).ok().map(Wall::from_micros)
 }
 
-/// The earlier one of two equal times when clocks are set back; none where they are set forward.
+/// The earlier of two equal times when clocks are set back; none where they are set forward.
 fn local(date: DateTime) -> Option<Wall> {
     let at = TimeZone::system().to_ambiguous_timestamp(date);
     let is_skipped = matches!(at.offset(), AmbiguousOffset::Gap { .. });
@@ -81,7 +83,7 @@ fn local(date: DateTime) -> Option<Wall> {
 fn next(time: Time, now: Wall) -> Wall {
     let micros = i64::try_from(now.micros()).unwrap_or(i64::MAX);
     let today = Timestamp::from_microsecond(micros).unwrap_or_default().to_zoned(TimeZone::system()).date();
-    // A time that clocks skip on one day is there on the day after it.
+    // A time that clocks skip on one day exists on the day after.
     let days = (0..=2).filter_map(|days| today.checked_add(days.days()).ok());
     days.filter_map(|day| local(day.to_datetime(time))).find(|at| *at > now).unwrap_or(now)
 }

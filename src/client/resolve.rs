@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::ClientError;
 use crate::shell::endpoint::Address;
 
-/// Reads an endpoint, and looks its name up if it has one, for `patience`.
+/// Parses an endpoint, and resolves its name if it has one, within `patience`.
 pub(super) fn resolve(endpoint: &str, patience: Duration) -> Result<Address, ClientError> {
     if let Ok(address) = Address::parse(endpoint) {
         return Ok(address);
@@ -36,7 +36,7 @@ fn look_up(name: &str, port: u16, patience: Duration) -> Result<Vec<SocketAddr>,
     let (sender, answer) = mpsc::channel();
     let ask = move || {
         let found = (name.as_str(), port).to_socket_addrs().map(Iterator::collect);
-        // A caller that has given up has gone.
+        // The caller may have given up.
         let _ = sender.send(found);
     };
     std::thread::Builder::new().name("resolve".into()).spawn(ask).map_err(|error| error.to_string())?;
@@ -48,7 +48,8 @@ fn look_up(name: &str, port: u16, patience: Duration) -> Result<Vec<SocketAddr>,
     }
 }
 
-/// The first address that takes a connection, else the first: `localhost` is `::1` as well, where no controller need listen.
+/// The first address that accepts a connection, otherwise the first one: `localhost` is also `::1`, where the controller
+/// may not listen.
 fn reachable(found: &[SocketAddr], patience: Duration) -> Option<SocketAddr> {
     let (first, others) = found.split_first()?;
     if others.is_empty() {
@@ -111,7 +112,7 @@ mod tests {
             assert!(matches!(error, ClientError::BadEndpoint { .. }), "{endpoint}: {error}");
             assert!(error.to_string().contains("write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH"), "{error}");
         }
-        // No name server is asked for a name with an empty part.
+        // A name with an empty part is not sent to any name server.
         let error = resolve("tcp://no..name:1", PATIENCE).unwrap_err();
         assert!(matches!(error, ClientError::Unresolved { .. }), "{error}");
     }

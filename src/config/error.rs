@@ -1,4 +1,4 @@
-//! Why a configuration is refused, in sentences that name the place, the key, the value and what is allowed.
+//! Reasons for refusing a configuration, as sentences that name the place, the key, the value and the allowed values.
 
 use std::fmt;
 use std::io;
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 
 use super::nearest::leaf;
 
-/// Longer values are cut in messages: whoever reads one wants to find the line, not to see a pasted file.
+/// Longer values are shortened in messages: the reader needs to find the line, not to see a pasted file.
 const SHOWN_CHARS_MAX: usize = 80;
 
-/// Where a value was said.
+/// The place where a value was set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// In the file that is built into the program.
+    /// The file that is built into the program.
     BuiltIn,
-    /// In a file of the user; lines count from 1.
+    /// A file of the user; lines count from 1.
     File {
-        /// The file as it was named.
+        /// The path as it was given.
         path: PathBuf,
-        /// The line on which the key stands.
+        /// The line of the key.
         line: usize,
     },
-    /// In the environment variable of this name.
+    /// The environment variable of this name.
     Environment(String),
 }
 
@@ -38,12 +38,12 @@ impl fmt::Display for Origin {
 /// Why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// The file cannot be read, is longer than a configuration can be, or is not UTF-8.
+    /// The file cannot be read, is too long for a configuration, or is not UTF-8.
     #[error("cannot read the configuration {path}: {source}", path = path.display())]
     Read {
-        /// The file as it was named.
+        /// The path as it was given.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// The file is not TOML.
@@ -51,17 +51,17 @@ pub enum ConfigError {
     Syntax {
         /// The place where reading stopped.
         origin: Origin,
-        /// What the parser expected.
+        /// The message of the parser.
         message: String,
     },
-    /// Nothing is called so.
-    #[error("{origin}: {key} is no known key; the nearest is {nearest}{hint}", key = shown(key), hint = hint(key, nearest))]
+    /// No key has this name.
+    #[error("{origin}: {key} is not a known key; the nearest is {nearest}{hint}", key = shown(key), hint = hint(key, nearest))]
     UnknownKey {
         /// The place of the key.
         origin: Origin,
         /// The key, with its table.
         key: String,
-        /// The known key that resembles it most.
+        /// The most similar known key.
         nearest: String,
     },
     /// The value has the wrong type or lies outside its range.
@@ -73,31 +73,31 @@ pub enum ConfigError {
         key: String,
         /// The value, escaped and shortened.
         value: String,
-        /// What may stand there, with its range and unit.
+        /// The allowed values, with range and unit.
         allowed: String,
     },
-    /// The built-in file has no value for a key that a section reads. The build looks for it.
+    /// The built-in file has no value for a key that a section reads. The build checks this.
     #[error("the built-in configuration lacks {0}, or two sections read it")]
     NoDefault(String),
-    /// The built-in file has a key that no section reads. The build looks for it.
-    #[error("the built-in configuration has {0}, which nothing reads")]
+    /// The built-in file has a key that no section reads. The build checks this.
+    #[error("the built-in configuration has {0}, which no section reads")]
     UnreadDefault(String),
-    /// What was named as a controller is none that an agent can connect to.
-    #[error("{endpoint} is no address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
+    /// The given endpoint is not a controller address that an agent can connect to.
+    #[error("{endpoint} is not an address of a controller; write tcp://IP:PORT with a numeric address, or ipc://PATH", endpoint = shown(.0))]
     BadEndpoint(String),
-    /// Each value is allowed, but not all of them together.
+    /// Each value is allowed by itself, but not in this combination.
     #[error("{0}")]
     Contradiction(String),
 }
 
-/// Text of a user for a message: control characters escaped, long texts cut.
+/// User text for a message: control characters escaped, long texts shortened.
 pub(super) fn shown(text: &str) -> String {
     let cut: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     let dots = if cut.len() < text.len() { "…" } else { "" };
     format!("{}{dots}", cut.escape_debug())
 }
 
-/// The trap of TOML: a key written below a table header belongs to that table.
+/// Explains a trap of TOML: a key written below a table header belongs to that table.
 fn hint(key: &str, nearest: &str) -> String {
     let misplaced = key != nearest && leaf(key) == leaf(nearest);
     match nearest.split_once('.') {

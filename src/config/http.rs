@@ -17,17 +17,17 @@ const HOUR: u64 = 3_600_000;
 pub struct HttpSection {
     /// Whether the controller opens it.
     pub enabled: bool,
-    /// Where it listens; port 0 takes a free one.
+    /// Address that it listens on; port 0 takes a free one.
     pub address: SocketAddr,
-    /// The file with the token, if it is not the one in STATE_DIR.
+    /// File with the token; `None` for the one in STATE_DIR.
     pub token_file: Option<PathBuf>,
-    /// Connections at once.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// For the head of a request.
+    /// Time limit for the head of a request.
     pub head_timeout: Duration,
-    /// For bytes that a peer does not take.
+    /// Time limit for output that a peer does not read.
     pub send_timeout: Duration,
-    /// Bytes of changes that are kept for those who come later.
+    /// Bytes of changes that are kept for later readers.
     pub events_bytes_max: usize,
 }
 
@@ -44,7 +44,7 @@ impl HttpSection {
         })
     }
 
-    /// Whether other machines may reach it.
+    /// Whether other machines can reach it.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !is_loopback(self.address.ip())

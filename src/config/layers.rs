@@ -1,4 +1,4 @@
-//! What was said, and where: the built-in file, over it the user's file, over both the environment.
+//! The layers of values with their places: the built-in file, over it the user's file, over both the environment.
 //!
 //! The built-in file, `defaults.toml`, is the list of known keys. Whether a value makes sense is [`super::reader`]'s concern.
 
@@ -15,16 +15,17 @@ use super::nearest::nearest;
 /// The built-in configuration.
 pub(super) const BUILT_IN: &str = include_str!("defaults.toml");
 
-/// Variables that begin so are keys, `.` written as `_`.
+/// Variables with this prefix are keys, with `.` written as `_`.
 pub(super) const PREFIX: &str = "LLTS_";
 
-/// Except these: they tell a running tool about its task, and a client that the tool starts must not take them for keys.
+/// The exception: variables that tell a running tool about its task. A client that the tool starts must not read them as
+/// keys.
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 
-/// And except these, which say where the keys are and not what they are.
+/// Further exceptions: variables that name the place of the configuration.
 const NO_KEYS: [&str; 2] = ["LLTS_HOME", "LLTS_CONTEXT"];
 
-/// A value without an interpretation.
+/// A value that has not been interpreted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
     Integer(i64),
@@ -32,12 +33,12 @@ pub(super) enum Value {
     Bool(bool),
     Text(String),
     Texts(Vec<String>),
-    /// What no key takes (a table, a date, …), for the message.
+    /// A type that no key accepts (a table, a date, …), for the message.
     Other(String),
 }
 
 impl Value {
-    /// The value as TOML has it.
+    /// The value as TOML.
     pub(super) fn to_toml(&self) -> toml::Value {
         match self {
             Self::Integer(number) => toml::Value::Integer(*number),
@@ -49,7 +50,7 @@ impl Value {
     }
 }
 
-/// A value and where it was said.
+/// A value and the place where it was set.
 #[derive(Clone, Debug)]
 pub(super) struct Setting {
     pub(super) value: Value,
@@ -58,20 +59,21 @@ pub(super) struct Setting {
     pub(super) default: Value,
 }
 
-/// All known keys, each with the value that holds. A key in a table is written `table.KEY`.
+/// All known keys, each with the value in force. A key in a table is written `table.KEY`.
 pub(super) type Settings = BTreeMap<String, Setting>;
 
-/// What the layers have come to.
+/// The result of laying all layers over each other.
 #[derive(Debug)]
 pub(super) struct Overlaid {
     pub(super) settings: Settings,
-    /// Variables that look like keys and are none, each as a sentence.
+    /// A sentence for each variable that looks like a key but is not one.
     pub(super) warnings: Vec<String>,
 }
 
 /// Lays the user's file and then the environment over the built-in values.
 ///
-/// A variable that is no key may belong to a program around this one, so it is a warning; a line of a file is an error.
+/// A variable that is not a key may belong to a program around this one, so it is a warning; an unknown key in a file is an
+/// error.
 pub(super) fn overlay(
     built_in: &str,
     file: Option<(&Path, &str)>,
@@ -84,7 +86,7 @@ pub(super) fn overlay(
         .collect();
     if let Some((path, text)) = file {
         for (key, value, line) in entries(text, Some(path))? {
-            // An empty table that we know says nothing.
+            // A known table may be empty.
             let table = format!("{key}.");
             if value == empty_table() && settings.keys().any(|known| known.starts_with(&table)) {
                 continue;
@@ -101,7 +103,7 @@ pub(super) fn overlay(
             let nearest = nearest(&name[PREFIX.len()..], settings.keys().map(String::as_str)).unwrap_or_default();
             let (name, nearest) = (shown(&name), variable(nearest));
             warnings
-                .push(format!("the environment variable {name} is no key and is ignored; the nearest is {nearest}"));
+                .push(format!("the environment variable {name} is not a key and is ignored; the nearest is {nearest}"));
             continue;
         };
         set(&mut settings, &key, value, Origin::Environment(name))?;
@@ -124,8 +126,8 @@ fn set(settings: &mut Settings, key: &str, value: Value, origin: Origin) -> Resu
     Err(ConfigError::UnknownKey { origin, key: key.to_owned(), nearest })
 }
 
-/// A variable's text has the type of the built-in value; a list is separated by commas. What does not fit stays a text,
-/// so that the reader's message shows it.
+/// Gives a variable's text the type of the built-in value; a list is separated by commas. A text that does not fit stays a
+/// text, so that the reader's message shows it.
 fn from_text(known: &Value, text: String) -> Value {
     let word = text.trim();
     let value = match known {
@@ -143,7 +145,7 @@ fn from_text(known: &Value, text: String) -> Value {
     value.unwrap_or(Value::Text(text))
 }
 
-/// The keys of a TOML text in its order, those of tables one level down as `table.KEY`, each with its line.
+/// The keys of a TOML text in order, keys of tables one level down as `table.KEY`, each with its line.
 pub(super) fn entries(text: &str, path: Option<&Path>) -> Result<Vec<(String, Value, usize)>, ConfigError> {
     let document = DeTable::parse(text).map_err(|error| {
         let line = line_at(text, error.span());
@@ -173,7 +175,7 @@ fn from_toml(value: &Spanned<DeValue<'_>>) -> Value {
             .map_or_else(|_| Value::Other(shown(&number.to_string())), Value::Integer),
         DeValue::Array(items) => {
             let texts = items.iter().map(|item| item.get_ref().as_str().map(str::to_owned));
-            texts.collect::<Option<_>>().map_or_else(|| Value::Other("a list of other things".to_owned()), Value::Texts)
+            texts.collect::<Option<_>>().map_or_else(|| Value::Other("a list of another type".to_owned()), Value::Texts)
         }
         DeValue::Float(number) => {
             number.as_str().parse().map_or_else(|_| Value::Other(shown(number.as_str())), Value::Decimal)
@@ -188,7 +190,7 @@ fn empty_table() -> Value {
     Value::Other("an empty table".to_owned())
 }
 
-/// The line, from 1, on which a span begins.
+/// The line, from 1, at the start of a span.
 fn line_at(text: &str, span: Option<Range<usize>>) -> usize {
     let start = span.map_or(0, |span| span.start).min(text.len());
     1 + text.as_bytes()[..start].iter().filter(|byte| **byte == b'\n').count()

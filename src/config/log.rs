@@ -1,4 +1,4 @@
-//! The section for logs: where, how much, and what a line begins with.
+//! The section for logs: folder, file names, size and format.
 
 use std::path::PathBuf;
 
@@ -8,25 +8,25 @@ use super::error::ConfigError;
 use super::reader::Reader;
 use crate::types::AgentId;
 
-/// Bytes that a log file must be allowed at the least: room for the longest line.
+/// Smallest limit of a log file: room for the longest line.
 const FILE_BYTES_MIN: u64 = 16_384;
 
-/// What each process logs, and where.
+/// Settings of the logs of each process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogSection {
     /// The folder of the log files.
     pub dir: PathBuf,
-    /// The file name of the controller's log.
+    /// The file name of the controller's log, without the folder.
     pub controller_name: PathBuf,
     /// The file name of an agent's log, without its id.
     pub agent_name: PathBuf,
-    /// Whether a configuration or the environment has set that name.
+    /// Whether a file or the environment has set that name.
     pub agent_name_is_set: bool,
     /// The least severe level that is logged.
     pub level: LevelFilter,
-    /// What a line consists of.
+    /// The format of a line.
     pub format: LogFormat,
-    /// Bytes after which a file is begun anew.
+    /// Bytes after which a new file is begun.
     pub file_bytes_max: u64,
 }
 
@@ -40,7 +40,7 @@ impl LogSection {
             level: reader.parsed("LOG_LEVEL", "off, error, warn, info, debug or trace", |text| text.parse().ok())?,
             format: reader.parsed(
                 "LOG_FORMATTER",
-                "a text without control characters and with no other % than %%, %(asctime)s, %(filename)s, %(lineno)d, \
+                "a text without control characters and with no % except in %%, %(asctime)s, %(filename)s, %(lineno)d, \
                  %(levelname)s, %(message)s, %(name)s, %(pathname)s and %(process)d, each with an optional width as in \
                  %(levelname)-5s",
                 LogFormat::parse,
@@ -64,58 +64,58 @@ impl LogSection {
     }
 }
 
-/// What a line consists of, from left to right: a format of Python's `logging`.
+/// The pieces of a line from left to right: a format of Python's `logging`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFormat(Vec<LogPiece>);
 
 /// A piece of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LogPiece {
-    /// Text that stands in every line.
+    /// Text that is the same in every line.
     Literal(String),
-    /// Something that each event has.
+    /// A value that differs per event.
     Part {
-        /// What.
+        /// The kind of value.
         part: LogPart,
-        /// Characters that it takes at least.
+        /// Minimum width in characters.
         width: usize,
-        /// Whether spaces follow it, rather than come before it.
+        /// Whether the padding follows the value instead of preceding it.
         is_left: bool,
     },
 }
 
-/// Something that each event has.
+/// A value that each event has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogPart {
-    /// When it happened.
+    /// Time of the event.
     Time,
-    /// How severe it is.
+    /// Severity of the event.
     Level,
-    /// The name of the source file that logs it.
+    /// Name of the source file.
     File,
-    /// The same with its folders.
+    /// Path of the source file.
     Path,
-    /// The line in that file.
+    /// Line in the source file.
     Line,
-    /// The module that logs it.
+    /// Module.
     Module,
-    /// The number of the process.
+    /// Process id.
     Process,
-    /// What is logged.
+    /// The message.
     Message,
 }
 
-/// Wider columns are a slip of the finger.
+/// Largest width; a larger one is a typing error.
 const WIDTH_MAX: usize = 100;
 
 impl LogFormat {
-    /// The pieces of a line. The message is among them: it comes last if the format does not say where.
+    /// The pieces of a line. They always include the message, at the end if the format does not name it.
     #[must_use]
     pub fn pieces(&self) -> &[LogPiece] {
         &self.0
     }
 
-    /// Reads a format; `None` when it names a part that there is not, or is malformed.
+    /// Reads a format; `None` if it is malformed or names an unknown part.
     #[must_use]
     pub fn parse(format: &str) -> Option<Self> {
         if format.contains(char::is_control) {
@@ -151,7 +151,7 @@ impl LogFormat {
     }
 }
 
-/// Reads what follows a `%`: `(levelname)-5s`. Gives back the rest.
+/// Reads the text after a `%`: `(levelname)-5s`. Returns the rest.
 fn part(text: &str) -> Option<(LogPiece, &str)> {
     let (name, rest) = text.strip_prefix('(')?.split_once(')')?;
     let (part, conversion) = match name {
@@ -169,7 +169,7 @@ fn part(text: &str) -> Option<(LogPiece, &str)> {
     let digits = rest.len() - rest.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (width, rest) = rest.split_at(digits);
     let width = if width.is_empty() { 0 } else { width.parse().ok().filter(|width| *width <= WIDTH_MAX)? };
-    // Python writes numbers with %s, too.
+    // Python also accepts %s for numbers.
     let rest = rest.strip_prefix(conversion).or_else(|| rest.strip_prefix('s'))?;
     Some((LogPiece::Part { part, width, is_left }, rest))
 }

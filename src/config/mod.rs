@@ -1,15 +1,16 @@
 //! The configuration: text in, typed sections out.
 //!
-//! `defaults.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. Over it lie
-//! the user's file and then the environment variables `LLTS_<KEY>`; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the table
-//! `[task_defaults]`. Everything is checked once, here: a [`Config`] can be used without a further look.
+//! `defaults.toml` is built into the program: it holds the defaults, and a key that is not in it does not exist. The user's
+//! file overrides it, and the environment variables `LLTS_<KEY>` override both; `LLTS_TASK_DEFAULTS_<KEY>` is a key of the
+//! table `[task_defaults]`. All checks are made once, here: a [`Config`] needs no further check.
 //!
-//! The build reads `defaults.toml` with this very module (`build.rs`), so that a program with defaults that it refuses
-//! cannot be built.
+//! The build reads `defaults.toml` with this very module (`build.rs`), so a program whose defaults are invalid cannot be
+//! built.
 
 mod error;
 mod home;
 mod http;
+mod ini;
 mod layers;
 mod log;
 pub(crate) mod nearest;
@@ -20,6 +21,8 @@ mod reader;
 mod rules;
 mod sections;
 mod sources;
+mod tdf;
+mod tdf_worker;
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -39,40 +42,45 @@ pub use sections::{
     PushSection, TaskDefaults,
 };
 pub use sources::{InForce, Sources};
+pub use tdf::{
+    ManagerConfig, RedisSection, ServerConfig, TdfConfigError, TdfRules, TdfSection, TdfTaskDefaults, TlsSettings,
+    WorkerConfig,
+};
+pub use tdf_worker::TdfWorkerSection;
 
 use reader::Reader;
 
-/// Every key with its unit, its default and the reason for it: the file that is built into the program.
+/// Every key with its unit, its default and the reason for it: the text of the built-in file.
 pub const DEFAULTS: &str = layers::BUILT_IN;
 
-/// The file of a home that is read when none is named, if it is there.
+/// The file of a home that is read if none is named and it exists.
 const USUAL_FILE: &str = "config.toml";
 
-/// A longer file is not a configuration: somebody named the wrong one.
+/// A longer file is not a configuration, but a wrong file name.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
 /// A checked configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Where the controller listens and what it keeps.
+    /// The controller: addresses, limits, retention.
     pub controller: ControllerSection,
-    /// What a client needs beside the controller's endpoint.
+    /// Settings of a client besides the controller's endpoint.
     pub client: ClientSection,
-    /// Which transport carries the messages, and how it is secured.
+    /// The transport of messages and its security.
     pub network: NetworkSection,
-    /// What a peer may send.
+    /// Limits for peers.
     pub limits: LimitsSection,
-    /// The push of states.
+    /// Pushes of states.
     pub push: PushSection,
-    /// Agents and their one slot.
+    /// Agents, each with one slot.
     pub agent: AgentSection,
-    /// What a tool's archive may contain.
+    /// Limits of a tool's archive.
     pub archive: ArchiveSection,
     /// Folders.
     pub paths: PathsSection,
     /// Logs.
     pub log: LogSection,
-    /// What holds for a submit that does not say otherwise.
+    /// Policy of a submit that does not state its own.
     pub task_defaults: TaskDefaults,
     /// The HTTP door of the controller.
     pub http: HttpSection,
@@ -80,14 +88,18 @@ pub struct Config {
     pub prompt: PromptSection,
     /// The prompt worker.
     pub prompt_worker: PromptWorkerSection,
+    /// TDF, whatever its own files say.
+    pub tdf: TdfRules,
+    /// `llts tdf worker`.
+    pub tdf_worker: TdfWorkerSection,
 }
 
 impl Config {
-    /// Reads `path`, or `config.toml` of the home if there is one, over the built-in values, and the environment over both. Also
-    /// tells where each value comes from. Relative paths are put behind `base`, the home, unless the current folder is that.
+    /// Reads `path`, or `config.toml` of the home if it exists, over the built-in values, and the environment over both. Also
+    /// returns the origin of each value. Relative paths are put behind `base`, the home, unless that is the current folder.
     ///
     /// # Errors
-    /// [`ConfigError`], whose text names the place, the key and what is allowed.
+    /// [`ConfigError`], whose text names the place, the key and the allowed values.
     pub fn load(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
         let usual = base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE));
         let (path, must_exist) = path.map_or((usual.as_path(), false), |path| (path, true));
@@ -96,16 +108,16 @@ impl Config {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
             Err(source) => return Err(ConfigError::Read { path: path.to_owned(), source }),
         };
-        // What is not UTF-8 is neither a key nor a value that any key takes, so its replacement is refused below.
+        // A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
         Self::of(text.as_deref().map(|text| (path, text)), env, base)
     }
 
-    /// The built-in values alone, whatever a file and the environment say.
+    /// The built-in values, without a file and the environment.
     ///
     /// # Errors
-    /// None in a program that was built: the build has read them.
+    /// None in a program that was built, because the build has read the same values.
     pub fn built_in() -> Result<(Self, Sources), ConfigError> {
         Self::of(None, [], None)
     }
@@ -124,11 +136,11 @@ impl Config {
         Ok((config, sources))
     }
 
-    /// Lays `file` (its name is for messages only) and the variables of `env` that begin with `LLTS_` over the built-in
+    /// Lays `file` (its name is used in messages only) and the variables of `env` with the prefix `LLTS_` over the built-in
     /// values.
     ///
     /// # Errors
-    /// [`ConfigError`], whose text names the place, the key and what is allowed.
+    /// [`ConfigError`], whose text names the place, the key and the allowed values.
     pub fn from_parts(
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
@@ -152,13 +164,15 @@ impl Config {
             http: HttpSection::read(&mut reader)?,
             prompt: PromptSection::read(&mut reader)?,
             prompt_worker: PromptWorkerSection::read(&mut reader)?,
+            tdf: TdfRules::read(&mut reader)?,
+            tdf_worker: TdfWorkerSection::read(&mut reader)?,
         };
         reader.finish()?;
         rules::check(&config)?;
         Ok(config)
     }
 
-    /// Who may reach the TCP ports of a controller with this configuration.
+    /// The peers that can reach the TCP ports of a controller with this configuration.
     #[must_use]
     pub fn exposure(&self) -> Exposure {
         let addresses = [self.controller.requests, self.controller.broadcasts];
@@ -171,11 +185,11 @@ impl Config {
         }
     }
 
-    /// The same for an agent of another controller: `tcp://IP:PORT`, or `ipc://PATH` on its machine. Broadcasts come from the
-    /// same address, at CONTROLLER_PUB_PORT.
+    /// The same configuration for an agent of another controller: `tcp://IP:PORT`, or `ipc://PATH` on its machine.
+    /// Broadcasts come from the same address, at CONTROLLER_PUB_PORT.
     ///
     /// # Errors
-    /// When it is no such endpoint, or may not be used as everything else is configured.
+    /// When it is not such an endpoint, or contradicts the rest of the configuration.
     pub fn at_controller(mut self, endpoint: &str) -> Result<Self, ConfigError> {
         let tcp = endpoint.strip_prefix("tcp://").and_then(|address| address.parse::<SocketAddr>().ok());
         let path = endpoint.strip_prefix("ipc://").filter(|path| !path.is_empty());
@@ -198,7 +212,7 @@ impl Config {
 }
 
 impl Default for Config {
-    /// The built-in values, whatever the environment says.
+    /// The built-in values, without the environment.
     fn default() -> Self {
         match Self::from_parts(None, []) {
             Ok(config) => config,

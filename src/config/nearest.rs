@@ -1,10 +1,10 @@
-//! Which known key, or other name, a mistyped one probably means.
+//! The known key, or other name, that a mistyped one probably means.
 
-/// Longer names are compared by their beginning only, so that a hostile file cannot make the comparison slow.
+/// Only this many characters of a name are compared, so that a hostile file cannot make the comparison slow.
 const COMPARED_CHARS_MAX: usize = 64;
 
-/// The one of `known` that takes the fewest edits to become `name`; the earliest of equals. Case does not count, and a
-/// name with a table is also compared without it, so that a key in the wrong table finds itself.
+/// The element of `known` that takes the fewest edits to become `name`; the earliest of equals. Case is ignored. A name
+/// with a table is also compared without it, which finds a key in the wrong table.
 pub(crate) fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     known.into_iter().min_by_key(|candidate| {
         let whole = distance(name, candidate);

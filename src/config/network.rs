@@ -1,4 +1,4 @@
-//! Which transport carries the messages, and how it is secured.
+//! The transport of messages and its security.
 
 use std::ffi::OsString;
 use std::net::IpAddr;
@@ -12,12 +12,12 @@ const IPC_FILE: &str = "CONTROLLER_IPC_FILE";
 const SECRET_KEY_FILE: &str = "CURVE_SECRET_KEY_FILE";
 const SERVER_PUBLIC_KEY_FILE: &str = "CURVE_SERVER_PUBLIC_KEY_FILE";
 
-/// Who reads and writes the sockets.
+/// The implementation that reads and writes the sockets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
     /// libzmq, with threads of its own.
     Zmq,
-    /// The loop itself.
+    /// The event loop of the process itself.
     Own,
 }
 
@@ -31,59 +31,59 @@ impl Transport {
     }
 }
 
-/// Who may reach the TCP ports of a controller, and what they must show there.
+/// The peers that can reach the TCP ports of a controller, and how they must authenticate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Exposure {
-    /// It opens none.
+    /// No port is open.
     Closed,
-    /// Every process of this machine, without a proof.
+    /// Every process of this machine, without authentication.
     Machine,
-    /// Other machines too, without a proof: ALLOW_INSECURE is needed.
+    /// Other machines too, without authentication: ALLOW_INSECURE is needed.
     Network,
-    /// Whoever has one of the authorised keys.
+    /// Holders of an authorised key.
     Keys,
 }
 
-/// Whether only this machine reaches an address; an IPv4 address may be written as an IPv6 one.
+/// Whether only this machine can reach an address; an IPv4 address may be mapped into IPv6.
 #[must_use]
 pub const fn is_loopback(ip: IpAddr) -> bool {
     ip.to_canonical().is_loopback()
 }
 
-/// Whether requests of the controller's own machine may come by a socket in the file system.
+/// Whether the controller has a unix socket for requests from its own machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum LocalSocket {
-    /// No.
+    /// No socket.
     None,
-    /// Where it can be made, it is `controller.sock` in STATE_DIR, and a supervisor tells its agents of it.
+    /// `controller.sock` in STATE_DIR, if it can be made. A supervisor passes it to its agents.
     Auto,
-    /// Yes, this one.
+    /// A socket at this path.
     At(PathBuf),
 }
 
-/// Which transport carries the messages, and how it is secured.
+/// The transport of messages and its security.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NetworkSection {
-    /// Who reads and writes the sockets.
+    /// The implementation that reads and writes the sockets.
     pub transport: Transport,
-    /// Where the controller takes requests of this machine as well.
+    /// The unix socket of the controller.
     pub local: LocalSocket,
-    /// What a controller needs for CURVE: its secret key, and the keys that it lets in.
+    /// The controller's files for CURVE: its secret key, and the authorised keys.
     pub curve_server: Option<CurveServerFiles>,
-    /// What agents and clients need for CURVE.
+    /// The files of agents and clients for CURVE.
     pub curve_client: Option<CurveClientFiles>,
 }
 
-/// Where a controller has its keys.
+/// Paths of a controller's keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurveServerFiles {
     /// The file with its secret key.
     pub secret_key: PathBuf,
-    /// The folder with a file for each public key that is let in.
+    /// The folder with one file for each authorised public key.
     pub authorised_keys: PathBuf,
 }
 
-/// Where an agent or a client has its keys.
+/// Paths of the keys of an agent or a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurveClientFiles {
     /// The file with its secret key.
@@ -93,10 +93,10 @@ pub struct CurveClientFiles {
 }
 
 impl CurveClientFiles {
-    /// The variables that tell another process where they are, with paths that hold in every folder.
+    /// The variables that pass these files to another process, as absolute paths.
     ///
     /// # Errors
-    /// When the present folder is unknown.
+    /// When the current folder is unknown.
     pub fn variables(&self) -> std::io::Result<[(String, PathBuf); 2]> {
         let absolute = std::path::absolute::<&Path>;
         Ok([
@@ -107,7 +107,7 @@ impl CurveClientFiles {
 }
 
 impl NetworkSection {
-    /// The socket in the file system at which a controller with this STATE_DIR takes requests, unless it cannot be made.
+    /// The unix socket on which a controller with this STATE_DIR takes requests, if it can be made.
     #[must_use]
     pub fn socket(&self, state_dir: &Path) -> Option<PathBuf> {
         match (&self.local, self.transport) {
@@ -117,7 +117,7 @@ impl NetworkSection {
         }
     }
 
-    /// The socket for broadcasts that goes with a socket for requests.
+    /// The broadcast socket that belongs to a request socket.
     #[must_use]
     pub fn broadcast_socket(requests: &Path) -> PathBuf {
         let mut name = OsString::from(requests);

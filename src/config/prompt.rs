@@ -1,4 +1,4 @@
-//! The section of the prompt master and of those who talk to it. `defaults.toml` explains every key.
+//! The section of the prompt master, its workers and its status clients. `defaults.toml` explains every key.
 
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
@@ -14,12 +14,16 @@ const DAY: u64 = 24 * HOUR;
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
 
-/// What must not be shown.
+/// A text that must not be shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// The secret itself, to send it or to compare it.
+    pub(super) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The secret itself, for sending or comparing.
     #[must_use]
     pub fn reveal(&self) -> &str {
         &self.0
@@ -41,31 +45,31 @@ pub struct PromptSection {
     pub port: u16,
     /// The address that it listens on.
     pub bind: IpAddr,
-    /// What a worker must show.
+    /// Secret that a worker must send.
     pub secret: Option<Secret>,
-    /// How long an address waits after a wrong one.
+    /// Pause before a wrong secret is answered.
     pub refusal_pause: Duration,
     /// The folder with `.tasks`.
     pub root_dir: PathBuf,
-    /// Between two TIMERs.
+    /// Interval between two TIMERs.
     pub timer_interval: Duration,
-    /// For an acknowledgement.
+    /// Time limit for an acknowledgement.
     pub request_timeout: Duration,
-    /// For JOIN.
+    /// Time limit for JOIN.
     pub join_timeout: Duration,
-    /// For one connection to close.
+    /// Time limit for closing one connection.
     pub disconnect_timeout: Duration,
-    /// For all of them at the end.
+    /// Time limit for closing all connections at the end.
     pub shutdown_timeout: Duration,
-    /// Whether it stays when no file is left.
+    /// Whether it keeps running when no file is left.
     pub keep_alive: bool,
-    /// For which gates are closed when nobody says how long.
+    /// How long gates are closed if the worker names no time.
     pub retry_after: Duration,
     /// Bytes of a prompt file.
     pub prompt_bytes_max: usize,
-    /// Bytes of prompts that are on their way.
+    /// Bytes of prompts that are sent but not acknowledged.
     pub sending_bytes_max: usize,
-    /// Workers at once.
+    /// Maximum number of workers.
     pub workers_max: usize,
 }
 
@@ -91,13 +95,13 @@ impl PromptSection {
         })
     }
 
-    /// Whether other machines may reach it.
+    /// Whether other machines can reach it.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         !is_loopback(self.bind)
     }
 
-    /// Where the master listens, if its port is not a free one.
+    /// The address that the master listens on, unless its port is a free one.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         SocketAddr::new(self.bind, self.port)

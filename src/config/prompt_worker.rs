@@ -7,20 +7,20 @@ use super::reader::Reader;
 
 const DAY: u64 = 86_400_000;
 
-/// Whoever runs a command for each prompt.
+/// The prompt worker, which runs a command for each prompt: `[prompt_worker]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromptWorkerSection {
-    /// How long a master may be away.
+    /// How long the worker tries to reach an absent master.
     pub patience: Duration,
-    /// How long a master may take to answer a JOIN.
+    /// Time limit for the answer to a JOIN.
     pub join_timeout: Duration,
     /// The longest pause between two attempts to reach the master.
     pub reconnect_interval_max: Duration,
-    /// How long the worker stays away if its command is limited and does not say for how long.
+    /// How long the worker stays away if its command is limited and names no time.
     pub limited_pause: Duration,
-    /// Between SIGTERM and SIGKILL to a command.
+    /// Time between SIGTERM and SIGKILL to a command.
     pub kill_interval: Duration,
-    /// Between SIGTERM and SIGKILL to what a command has left behind.
+    /// Time between SIGTERM and SIGKILL to processes that a command has left behind.
     pub straggler_grace: Duration,
 }
 

@@ -1,4 +1,4 @@
-//! Takes one setting after the other out of [`Settings`], checking its type and range.
+//! Takes settings out of [`Settings`] one by one, and checks type and range.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -19,12 +19,12 @@ impl Reader {
         Self(settings)
     }
 
-    /// Refuses a built-in file with a key that no section has asked for: a line that does nothing.
+    /// Refuses a built-in file with a key that no section has read: such a line has no effect.
     pub(super) fn finish(self) -> Result<(), ConfigError> {
         self.0.into_keys().next().map_or(Ok(()), |key| Err(ConfigError::UnreadDefault(key)))
     }
 
-    /// Whether somebody has set a key that was not read yet, be it to its default.
+    /// Whether an unread key has been set, even if to its default.
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.0.get(key).is_some_and(|setting| !matches!(setting.origin, Origin::BuiltIn))
     }
@@ -46,9 +46,9 @@ impl Reader {
         })
     }
 
-    /// A number of things or bytes that are held in memory.
+    /// A number of items or bytes that are held in memory.
     pub(super) fn size(&mut self, key: &str, range: RangeInclusive<u64>, unit: &str) -> Result<usize, ConfigError> {
-        // A 32-bit machine has no use for more than it can address, so saturating says what is meant.
+        // A 32-bit machine cannot address more than this, so saturating keeps the meaning.
         Ok(usize::try_from(self.number(key, range, unit)?).unwrap_or(usize::MAX))
     }
 
@@ -57,7 +57,7 @@ impl Reader {
         self.number(key, range, "milliseconds").map(Duration::from_millis)
     }
 
-    /// A time in seconds with decimals, as the fields of a submit have it.
+    /// A duration in seconds with decimals, as in the fields of a submit.
     pub(super) fn seconds(&mut self, key: &str) -> Result<Duration, ConfigError> {
         let setting = self.take(key)?;
         let seconds = match &setting.value {
@@ -70,7 +70,7 @@ impl Reader {
         time.ok_or_else(|| bad(key, &setting, format!("seconds from 0 to {SECONDS_MAX}, decimals allowed")))
     }
 
-    /// How often something may happen.
+    /// A number of repetitions.
     pub(super) fn count(&mut self, key: &str) -> Result<u32, ConfigError> {
         let count = self.number(key, 0..=Policy::COUNT_MAX.into(), "times")?;
         Ok(u32::try_from(count).unwrap_or(u32::MAX))
@@ -121,7 +121,7 @@ impl Reader {
         }
     }
 
-    /// A text that `parse` accepts; `allowed` says what that is.
+    /// A text that `parse` accepts; `allowed` describes such texts.
     pub(super) fn parsed<T>(
         &mut self,
         key: &str,
@@ -170,14 +170,14 @@ impl Reader {
     }
 }
 
-/// Refuses the value of a key; `allowed` says what may stand there.
+/// Refuses the value of a key; `allowed` describes the allowed values.
 pub(super) fn bad(key: &str, setting: &Setting, allowed: impl Into<String>) -> ConfigError {
     let (value, origin) = (setting.value.to_string(), setting.origin.clone());
     ConfigError::BadValue { origin, key: key.to_owned(), value, allowed: allowed.into() }
 }
 
-/// Paths appear in logs and in line-based files beside a task: a newline in one would forge a line there. U+FFFD stands
-/// for bytes of the environment that are not UTF-8.
+/// Whether a path has no control characters. Paths appear in logs and in line-based files beside a task, where a newline
+/// would forge a line. U+FFFD stands for bytes of the environment that are not UTF-8.
 fn is_plain(path: &str) -> bool {
     !path.contains(|letter: char| letter.is_control() || letter == char::REPLACEMENT_CHARACTER)
 }
@@ -186,7 +186,7 @@ fn is_network(text: &str) -> bool {
     let Some((address, length)) = text.split_once('/') else { return false };
     let Ok(address) = IpAddr::from_str(address) else { return false };
     let bits = if address.is_ipv4() { 32 } else { 128 };
-    // `parse` alone would let "+8" pass.
+    // `parse` alone would accept "+8".
     length.bytes().all(|byte| byte.is_ascii_digit()) && length.parse::<u8>().is_ok_and(|length| length <= bits)
 }
 

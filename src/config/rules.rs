@@ -1,4 +1,4 @@
-//! What must hold between keys.
+//! Rules between several keys.
 
 use std::path::{Path, PathBuf};
 
@@ -7,16 +7,16 @@ use super::error::ConfigError;
 use super::network::Exposure;
 use super::{LocalSocket, NetworkSection, Transport};
 
-/// Bytes of a report beside the three texts: ids, times and the names of its fields.
+/// Bytes of a report besides the three texts: ids, times and the names of its fields.
 const REPORT_FRAME_BYTES: usize = 16_384;
-/// What the kernel takes, without the zero at its end.
+/// The kernel's limit, without the final zero byte.
 const SOCKET_PATH_BYTES_MAX: usize = 107;
-/// A control character of one byte is six in JSON: `\u0000`.
+/// A control character of one byte takes six bytes in JSON: `\u0000`.
 const JSON_BYTES_PER_BYTE: usize = 6;
-/// A byte that is not UTF-8 becomes U+FFFD, which has three.
+/// A byte that is not UTF-8 becomes U+FFFD, which takes three bytes.
 const TEXT_BYTES_PER_BYTE: usize = 3;
 
-/// Refuses what no single key can be blamed for.
+/// Refuses values that are invalid only in combination.
 pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
     let found = insecure(config)
         .or_else(|| open_prompts(config))
@@ -33,13 +33,13 @@ pub(super) fn check(config: &Config) -> Result<(), ConfigError> {
 fn insecure(config: &Config) -> Option<String> {
     let controller = &config.controller;
     let ip = controller.requests.or(controller.broadcasts)?.ip();
-    // The keys of a client secure an agent that connects there, though no controller.
+    // The keys of a client secure an agent that connects to that address, but not a controller.
     let is_open = config.exposure() == Exposure::Network && config.network.curve_client.is_none();
     (is_open && !controller.allow_insecure).then(|| {
         format!(
-            "CONTROLLER_IP is {ip}, which other machines may reach, and the wire has no authentication: whoever reaches the \
-             port runs tools as the user of the agents; use a loopback address such as 127.0.0.1, or the keys of CURVE, or \
-             say ALLOW_INSECURE = true if everybody on that network is trusted"
+            "CONTROLLER_IP is {ip}, which other machines can reach, and the wire has no authentication: any client that reaches the \
+             port can run tools as the user of the agents; use a loopback address such as 127.0.0.1, or CURVE keys, or \
+             set ALLOW_INSECURE = true if you trust the whole network"
         )
     })
 }
@@ -49,9 +49,9 @@ fn open_prompts(config: &Config) -> Option<String> {
     let is_guarded = prompt.secret.is_some() || config.controller.allow_insecure;
     (prompt.is_open() && !is_guarded).then(|| {
         format!(
-            "prompt.BIND is {}, which other machines may reach, and whoever reaches the port reads prompts and says which \
-             are done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or say ALLOW_INSECURE = true if \
-             everybody on that network is trusted",
+            "prompt.BIND is {}, which other machines can reach, and any client that reaches the port can read prompts and report \
+             them as done; use a loopback address such as 127.0.0.1, set prompt.SECRET, or set ALLOW_INSECURE = true if \
+             you trust the whole network",
             prompt.bind
         )
     })
@@ -62,7 +62,7 @@ fn open_http(config: &Config) -> Option<String> {
     let is_open = http.enabled && http.is_open() && http.token_file.is_none();
     is_open.then(|| {
         format!(
-            "http.BIND is {}, which other machines may reach, and no token is named that they must show; name one in \
+            "http.BIND is {}, which other machines can reach, and no token protects it; name a token file in \
              http.TOKEN_FILE, or use a loopback address such as 127.0.0.1",
             http.address.ip()
         )
@@ -78,35 +78,35 @@ fn curve(config: &Config) -> Option<String> {
     };
     (network.transport == Transport::Zmq).then(|| {
         format!(
-            "{key} is given, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; say TRANSPORT = \"own\""
+            "{key} is set, and TRANSPORT = \"zmq\" has no CURVE: libzmq is built without it; set TRANSPORT = \"own\""
         )
     })
 }
 
-/// libzmq would let everybody on the machine open it.
+/// With libzmq, every user of the machine could open the socket.
 fn local(config: &Config) -> Option<String> {
     let network = &config.network;
     let LocalSocket::At(path) = &network.local else { return None };
     let shown = path.display();
     if network.transport == Transport::Zmq {
-        return Some(format!("CONTROLLER_IPC_FILE is {shown}, for which TRANSPORT must be \"own\""));
+        return Some(format!("CONTROLLER_IPC_FILE is {shown}, which needs TRANSPORT = \"own\""));
     }
     let length = NetworkSection::broadcast_socket(path).as_os_str().len();
     (length > SOCKET_PATH_BYTES_MAX).then(|| {
         format!(
-            "CONTROLLER_IPC_FILE is {shown}, and with .pub behind it too long for a socket: {length} bytes of at most \
+            "CONTROLLER_IPC_FILE is {shown}, which with .pub appended is too long for a socket: {length} bytes of at most \
              {SOCKET_PATH_BYTES_MAX}"
         )
     })
 }
 
-/// Without a TCP port for requests, they come by the socket.
+/// Without a TCP port for requests, a unix socket must be there.
 fn no_way_in(config: &Config) -> Option<String> {
     let network = &config.network;
     let has_socket = network.transport == Transport::Own && network.local != LocalSocket::None;
     (config.controller.requests.is_none() && !has_socket).then(|| {
-        "the TCP port for requests is closed (CONTROLLER_REP_PORT or CONTROLLER_IP), and there is no socket in the file \
-         system in its place: it needs TRANSPORT = \"own\" and a CONTROLLER_IPC_FILE"
+        "the TCP port for requests is closed (CONTROLLER_REP_PORT or CONTROLLER_IP), and there is no unix socket in \
+         its place, which needs TRANSPORT = \"own\" and a CONTROLLER_IPC_FILE"
             .to_owned()
     })
 }
@@ -121,8 +121,8 @@ fn ports(config: &Config) -> Option<String> {
     })
 }
 
-/// A report that the controller refuses as too long would leave its task running for ever. All bounds that are too low are told
-/// at once.
+/// A report that the controller refuses as too long would leave its task running forever. The error names all bounds that
+/// are too low at once.
 fn report(config: &Config) -> Option<String> {
     let (agent, limits) = (&config.agent, &config.limits);
     let kept = [
@@ -136,7 +136,7 @@ fn report(config: &Config) -> Option<String> {
         if needed > limits.field_value_bytes_max {
             found.push(format!(
                 "{key} is {bytes}, so its text may need {needed} bytes, more than FIELD_VALUE_BYTES_MAX = {}; \
-                 lower the one or raise the other",
+                 lower the former or raise the latter",
                 limits.field_value_bytes_max
             ));
         }
@@ -153,7 +153,7 @@ fn report(config: &Config) -> Option<String> {
     (!found.is_empty()).then(|| found.join(". Also: "))
 }
 
-/// Work folders are deleted with their tasks and tools are replaced: neither may hold anything else.
+/// Work folders are deleted with their tasks, and tools are replaced: neither folder may contain anything else.
 fn folders(config: &Config) -> Option<String> {
     let paths = &config.paths;
     let named = [
@@ -174,8 +174,8 @@ fn folders(config: &Config) -> Option<String> {
     None
 }
 
-/// Whether two texts name one folder, however they are written. A folder that does not exist yet is found by the one that it
-/// will be made in.
+/// Whether two paths lead to the same folder, however they are written. A folder that does not exist yet is compared by the
+/// folder that it will be made in.
 fn same(a: &Path, b: &Path) -> bool {
     identity(a) == identity(b)
 }

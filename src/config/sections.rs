@@ -8,21 +8,21 @@ use super::error::ConfigError;
 use super::reader::Reader;
 use crate::types::{Labels, Policy, PolicySlot};
 
-/// Milliseconds of an hour and of a day: bounds of times that hold something up, and of times that merely pass.
+/// Milliseconds of an hour and of a day: upper bounds for times that block something, and for times that merely pass.
 const HOUR: u64 = 3_600_000;
 const DAY: u64 = 24 * HOUR;
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// More than a machine has of anything; it keeps sums inside 64 bits.
+/// More than a machine has of anything; it keeps sums within 64 bits.
 const PIB: u64 = 1 << 50;
 
-/// What a promise to keep something rests on.
+/// What makes a stored task durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Durability {
-    /// An fsync: it outlives a power cut.
+    /// An fsync: survives a power failure.
     Disk,
-    /// The kernel: it outlives the process.
+    /// The kernel's cache: survives the process.
     Process,
 }
 
@@ -36,41 +36,41 @@ impl Durability {
     }
 }
 
-/// Where the controller listens and what it keeps.
+/// Settings of the controller: addresses, limits, retention.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ControllerSection {
-    /// The TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: they come by the
-    /// socket in the file system only.
+    /// TCP address for requests, which agents and clients connect to; port 0 takes a free one. `None`: the unix socket
+    /// only.
     pub requests: Option<SocketAddr>,
-    /// The TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
+    /// TCP address for broadcasts; port 0 takes a free one. `None`: as for requests.
     pub broadcasts: Option<SocketAddr>,
-    /// The user has said that an address other than loopback is meant.
+    /// Whether the user allows an address other than loopback.
     pub allow_insecure: bool,
-    /// Tasks that wait at the most.
+    /// Maximum number of waiting tasks.
     pub waiting_tasks_max: usize,
-    /// Bytes of the tasks that wait.
+    /// Maximum bytes of the waiting tasks.
     pub waiting_bytes_max: usize,
-    /// Agents that may be known.
+    /// Maximum number of known agents.
     pub agents_max: usize,
-    /// Tasks in one page of details.
+    /// Maximum number of tasks in one page of details.
     pub details_limit_max: usize,
     /// Bytes after which a page of details ends early.
     pub details_bytes_max: usize,
-    /// Combinations of gates and tags that tasks may wait with.
+    /// Maximum number of combinations of gates and tags among waiting tasks.
     pub waiting_needs_max: usize,
-    /// Gates that may be known.
+    /// Maximum number of known gates.
     pub gates_max: usize,
     /// The longest time that a request may be parked.
     pub wait_max: Duration,
-    /// Requests that may be parked at once; a tenth of them by one connection.
+    /// Maximum number of parked requests; one connection may have a tenth of them.
     pub parked_max: usize,
-    /// Searches that may wait for their turn at once; a tenth of them by one connection.
+    /// Maximum number of waiting searches; one connection may have a tenth of them.
     pub searches_max: usize,
-    /// What a promise to keep a task rests on.
+    /// What makes an accepted task durable.
     pub durability: Durability,
     /// How long a finished family is kept.
     pub task_keep: Duration,
-    /// Bytes of kept tasks.
+    /// Maximum bytes of finished tasks that are kept.
     pub task_keep_bytes_max: u64,
 }
 
@@ -102,7 +102,7 @@ impl ControllerSection {
         })
     }
 
-    /// The ZeroMQ endpoint for requests: `tcp://127.0.0.1:15555`, an IPv6 address in brackets.
+    /// The ZeroMQ endpoint for requests: `tcp://127.0.0.1:15555`; an IPv6 address is in brackets.
     #[must_use]
     pub fn rep_endpoint(&self) -> Option<String> {
         self.requests.map(|address| format!("tcp://{address}"))
@@ -115,7 +115,7 @@ impl ControllerSection {
     }
 }
 
-/// What a client needs beside the controller's endpoint.
+/// Settings of a client besides the controller's endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientSection {
     /// How long it waits for a reply.
@@ -128,38 +128,38 @@ impl ClientSection {
     }
 }
 
-/// What a peer may send, and how long it may take.
+/// Limits for the messages and the speed of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LimitsSection {
-    /// Bytes of one message.
+    /// Maximum bytes of one message.
     pub message_bytes_max: usize,
-    /// Fields of one message.
+    /// Maximum fields of one message.
     pub fields_max: usize,
-    /// Bytes of a field's name.
+    /// Maximum bytes of a field's name.
     pub field_name_bytes_max: usize,
-    /// Bytes of a field's value.
+    /// Maximum bytes of a field's value.
     pub field_value_bytes_max: usize,
-    /// The time for the handshake of ZMTP.
+    /// Time limit for the ZMTP handshake.
     pub handshake_timeout: Duration,
-    /// Messages that wait for a peer that does not read.
+    /// Maximum number of messages queued for a peer that does not read.
     pub send_queue_max: usize,
-    /// Bytes that wait for it.
+    /// Maximum bytes queued for it.
     pub send_queue_bytes_max: usize,
-    /// How long they wait while it takes none of them.
+    /// How long a peer may take none of its queue.
     pub send_timeout: Duration,
-    /// Frames of one message.
+    /// Maximum frames of one message.
     pub frames_max: usize,
-    /// Connections in all.
+    /// Maximum number of connections.
     pub connections_max: usize,
-    /// Connections of one IP address.
+    /// Maximum number of connections of one IP address.
     pub connections_per_address_max: usize,
-    /// Descriptors that no connection may take.
+    /// Descriptors that are reserved for other purposes than connections.
     pub descriptors_reserved: usize,
-    /// Bytes that all connections together make the controller hold.
+    /// Maximum bytes that all connections together make the controller hold.
     pub held_bytes_max: usize,
-    /// Prefixes that all subscribers together may ask for.
+    /// Maximum number of prefixes of all subscribers together.
     pub subscriptions_max: usize,
-    /// After which silence a peer is asked whether it lives; `None` never asks.
+    /// Silence after which a peer is probed; `None` never probes.
     pub ping_interval: Option<Duration>,
 }
 
@@ -171,11 +171,11 @@ impl LimitsSection {
             field_name_bytes_max: reader.size("FIELD_NAME_BYTES_MAX", 32..=65_536, "bytes")?,
             field_value_bytes_max: reader.size("FIELD_VALUE_BYTES_MAX", 256..=GIB, "bytes")?,
             handshake_timeout: reader.millis("HANDSHAKE_TIMEOUT", 1..=HOUR)?,
-            // 0 would mean no limit to ZeroMQ.
+            // ZeroMQ reads 0 as no limit.
             send_queue_max: reader.size("SEND_QUEUE_MAX", 1..=1_000_000, "messages")?,
             send_queue_bytes_max: reader.size("SEND_QUEUE_BYTES_MAX", 1024..=GIB, "bytes")?,
             send_timeout: reader.millis("SEND_TIMEOUT", 1..=DAY)?,
-            // A request has two: the delimiter and the body.
+            // A request has two frames: the delimiter and the body.
             frames_max: reader.size("MESSAGE_FRAMES_MAX", 2..=1024, "frames")?,
             connections_max: reader.size("CONNECTIONS_MAX", 1..=1_000_000, "connections")?,
             connections_per_address_max: reader.size("CONNECTIONS_PER_ADDRESS_MAX", 1..=1_000_000, "connections")?,
@@ -187,35 +187,35 @@ impl LimitsSection {
     }
 }
 
-/// The push of states to the addresses that submitters name.
+/// Pushes of states to the addresses that submitters name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PushSection {
-    /// Open sockets at the most.
+    /// Maximum number of open sockets.
     pub sockets_max: usize,
-    /// Messages that wait for one address.
+    /// Maximum number of messages queued for one address.
     pub queue_max: usize,
-    /// Bytes that wait for one address.
+    /// Maximum bytes queued for one address.
     pub queue_bytes_max: usize,
-    /// How long messages wait for an address that cannot be reached.
+    /// How long messages wait for an unreachable address.
     pub connect_timeout: Duration,
-    /// After which an unused socket is closed.
+    /// Idle time after which a socket is closed.
     pub idle_timeout: Duration,
-    /// For which a stopping controller goes on delivering.
+    /// How long a stopping controller continues to deliver.
     pub linger: Duration,
-    /// The first pause before the end of a task is pushed again to who must confirm it.
+    /// The first pause before an unconfirmed end of a task is pushed again.
     pub ack_interval: Duration,
-    /// The longest pause.
+    /// The longest such pause.
     pub ack_interval_max: Duration,
-    /// After which it is no longer pushed.
+    /// How long an unconfirmed end is pushed.
     pub ack_timeout: Duration,
-    /// Networks that an address may lie in, as CIDR; checked for their form only.
+    /// Networks that an address may lie in, as CIDR; only their form is checked here.
     pub allow: Vec<String>,
 }
 
 impl PushSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         Ok(Self {
-            // Each may have two of the DESCRIPTORS_RESERVED.
+            // Each socket may take two of the DESCRIPTORS_RESERVED.
             sockets_max: reader.size("PUSH_SOCKETS_MAX", 1..=1000, "sockets")?,
             queue_max: reader.size("PUSH_QUEUE_MAX", 1..=1_000_000, "messages")?,
             queue_bytes_max: reader.size("PUSH_QUEUE_BYTES_MAX", 1024..=16 * GIB, "bytes")?,
@@ -230,22 +230,22 @@ impl PushSection {
     }
 }
 
-/// Agents and their one slot.
+/// Agents, each with one slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSection {
-    /// Between two heartbeats; the controller takes an agent for lost after two of them.
+    /// Interval of heartbeats; an agent that is silent for two of them is lost.
     pub heartbeat_interval: Duration,
-    /// Between two signals to a task that is to end.
+    /// Time between two signals to a task that is being ended.
     pub kill_interval: Duration,
-    /// Signals that a task gets at most; at least 1, and the last one is SIGKILL.
+    /// Number of signals to such a task, at least 1; the last one is SIGKILL.
     pub kill_count: u32,
-    /// Between SIGTERM and SIGKILL for processes that run.sh left behind.
+    /// Time between SIGTERM and SIGKILL for processes that run.sh left behind.
     pub straggler_grace: Duration,
-    /// For how long a process that the agent may not signal holds up the result.
+    /// How long a process that the agent may not signal delays the result.
     pub foreign_process_timeout: Duration,
-    /// How long a stopping agent waits until its last result is confirmed.
+    /// How long a stopping agent waits for the confirmation of its last result.
     pub stop_timeout: Duration,
-    /// Whether an agent lives with its tools in a cgroup of its own, where it may make one.
+    /// Whether an agent and its tools get a cgroup of their own, where that is possible.
     pub cgroup: bool,
     /// `RLIMIT_NPROC` of a tool; `None` sets none.
     pub processes_max: Option<u64>,
@@ -259,14 +259,14 @@ pub struct AgentSection {
     pub stderr_keep_bytes: usize,
     /// Bytes of unpacked tools that are kept.
     pub tool_cache_bytes_max: u64,
-    /// What an agent has that tasks may require.
+    /// Features of an agent that tasks may require.
     pub tags: Labels,
 }
 
 impl AgentSection {
     pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
         let kill_count = reader.number("AGENT_KILL_COUNT", 1..=1000, "signals")?;
-        // A Linux machine has 2^22 process ids.
+        // Linux has at most 2^22 process ids.
         let processes_max = reader.number("AGENT_PROCESSES_MAX", 0..=1 << 22, "processes")?;
         Ok(Self {
             heartbeat_interval: reader.millis("AGENT_HEARTBEAT_INTERVAL", 1..=HOUR)?,
@@ -292,22 +292,22 @@ impl AgentSection {
     }
 }
 
-/// What a tool's archive may contain.
+/// Limits of a tool's archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArchiveSection {
-    /// Packed bytes.
+    /// Maximum packed bytes.
     pub packed_bytes_max: u64,
-    /// Unpacked bytes.
+    /// Maximum unpacked bytes.
     pub unpacked_bytes_max: u64,
-    /// Entries.
+    /// Maximum number of entries.
     pub entries_max: u64,
-    /// Unpacked to packed bytes, beyond the first 16 MiB.
+    /// Maximum ratio of unpacked to packed bytes, beyond the first 16 MiB.
     pub ratio_max: u64,
-    /// Bytes of a path.
+    /// Maximum bytes of a path.
     pub path_bytes_max: u64,
-    /// Parts of a path.
+    /// Maximum number of parts of a path.
     pub depth_max: u64,
-    /// The time to unpack it.
+    /// Time limit for unpacking.
     pub timeout: Duration,
 }
 
@@ -318,7 +318,7 @@ impl ArchiveSection {
             unpacked_bytes_max: reader.number("UNPACKED_BYTES_MAX", 1..=PIB, "bytes")?,
             entries_max: reader.number("ARCHIVE_ENTRIES_MAX", 1..=100_000_000, "entries")?,
             ratio_max: reader.number("ARCHIVE_RATIO_MAX", 1..=1_000_000, "unpacked bytes per packed byte")?,
-            // Linux takes no longer path.
+            // Linux accepts no longer path.
             path_bytes_max: reader.number("ARCHIVE_PATH_BYTES_MAX", 1..=4096, "bytes")?,
             depth_max: reader.number("ARCHIVE_DEPTH_MAX", 1..=2048, "folders")?,
             timeout: reader.millis("UNPACK_TIMEOUT", 1..=DAY)?,
@@ -329,13 +329,13 @@ impl ArchiveSection {
 /// Folders; relative ones begin in the current folder, which is the home in every part of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathsSection {
-    /// A folder for each task.
+    /// Folder with a folder for each task.
     pub work_dir: PathBuf,
-    /// The packed tools.
+    /// Folder of the packed tools.
     pub tools_dir: PathBuf,
-    /// The sources of tools; `None` packs nothing.
+    /// Folder of the sources of tools; `None` packs nothing.
     pub tool_sources_dir: Option<PathBuf>,
-    /// What must outlive a process.
+    /// Folder for data that outlives a process.
     pub state_dir: PathBuf,
 }
 
@@ -350,12 +350,12 @@ impl PathsSection {
     }
 }
 
-/// What holds for a submit that does not say otherwise.
+/// Policy of a submit that does not state its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskDefaults {
     /// The policy of a task that demands nothing.
     pub policy: Policy,
-    /// The pause after a defer that does not say how long.
+    /// Pause after a defer that names no time.
     pub defer_delay: Duration,
     /// The longest pause between two rounds.
     pub retry_delay_max: Duration,

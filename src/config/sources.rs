@@ -1,4 +1,4 @@
-//! What is in force and where it was said, for people: see `llts config`.
+//! The values in force and their origins, for people: see `llts config`.
 
 use std::path::{Path, PathBuf};
 
@@ -10,10 +10,10 @@ use super::reader;
 /// Keys whose values are not shown.
 const SECRET: [&str; 1] = ["prompt.SECRET"];
 
-/// What stands for a value that is not shown.
+/// Text shown in place of a secret value.
 const HIDDEN: &str = "…";
 
-/// All keys of a configuration with the values that hold.
+/// All keys of a configuration with their values in force.
 #[derive(Clone, Debug)]
 pub struct Sources {
     file: Option<PathBuf>,
@@ -21,16 +21,16 @@ pub struct Sources {
     warnings: Vec<String>,
 }
 
-/// A key with the value that holds.
+/// A key with its value in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InForce<'a> {
-    /// The key, that of a table as `table.KEY`.
+    /// The key; a key of a table as `table.KEY`.
     pub key: &'a str,
-    /// What holds; a secret is hidden.
+    /// The value in force; a secret is hidden.
     pub value: toml::Value,
-    /// What holds where nothing else is said.
+    /// The built-in default.
     pub default: toml::Value,
-    /// Where it was said; `None` for a default that holds.
+    /// The place where the value was set; `None` for a default.
     pub origin: Option<&'a Origin>,
 }
 
@@ -39,7 +39,7 @@ impl Sources {
         Self { file: file.map(Path::to_owned), settings, warnings }
     }
 
-    /// What was passed over, each as a sentence.
+    /// The ignored variables, each as a sentence.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
@@ -51,13 +51,14 @@ impl Sources {
         self.file.as_deref()
     }
 
-    /// Whether something else than the built-in file says the value of `key`.
+    /// Whether a file or a variable sets the value of `key`.
     #[must_use]
     pub(super) fn is_set(&self, key: &str) -> bool {
         self.settings.get(key).is_some_and(|setting| setting.origin != Origin::BuiltIn)
     }
 
-    /// Refuses the value of `key`, which another build of this program would take; `allowed` says what may stand there.
+    /// Refuses the value of `key`, which another build of this program would accept; `allowed` describes the allowed
+    /// values.
     #[must_use]
     pub fn refusal(&self, key: &'static str, allowed: impl Into<String>) -> ConfigError {
         self.settings
@@ -71,8 +72,8 @@ impl Sources {
         keys().into_iter().filter_map(|(key, _)| self.key(&key)).collect()
     }
 
-    /// The built-in file with the values that hold in place of the defaults, each with a comment that says where it was said. It
-    /// is a configuration itself, but for what is hidden.
+    /// The built-in file with the values in force in place of the defaults, each with a comment on its origin. The text is
+    /// itself a valid configuration, except for hidden values.
     #[must_use]
     pub fn annotated(&self) -> String {
         let mut lines: Vec<String> = DEFAULTS.lines().map(str::to_owned).collect();

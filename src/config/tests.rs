@@ -33,7 +33,7 @@ fn the_defaults_are_those_of_the_document() {
     assert_eq!(Some(config.log.format), LogFormat::parse(document));
 }
 
-/// What the build does with the built-in file.
+/// The check that the build makes of the built-in file.
 fn built_in(text: &str) -> Result<Config, String> {
     layers::overlay(text, None, []).and_then(|found| Config::read(found.settings)).map_err(|error| error.to_string())
 }
@@ -50,7 +50,7 @@ fn a_built_in_file_without_a_key_or_with_one_too_many_or_with_a_bad_value_is_ref
         assert_eq!(built_in(&without.join("\n")), Err(expected));
     }
     let refused = built_in(&format!("NO_KEY = 1\n{DEFAULTS}"));
-    assert_eq!(refused, Err("the built-in configuration has NO_KEY, which nothing reads".to_owned()));
+    assert_eq!(refused, Err("the built-in configuration has NO_KEY, which no section reads".to_owned()));
     let refused =
         built_in(&DEFAULTS.replace("AGENT_KILL_COUNT = 3", "AGENT_KILL_COUNT = 0")).expect_err("out of range");
     assert!(refused.starts_with("the built-in configuration: AGENT_KILL_COUNT is 0; allowed is"), "{refused}");
@@ -76,7 +76,7 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
     assert_eq!(text.lines().count(), DEFAULTS.lines().count());
     let shown = text.replace("SECRET = \"…\"", "SECRET = \"hunter2\"");
     let mut copied = from_file(&shown).expect("valid");
-    // But that its keys were set, which decides where the one agent logs that has no name.
+    // Only the fact that the key was set differs; it decides where an agent without a name logs.
     copied.log.agent_name_is_set = false;
     assert_eq!(copied, Config::read(settings).expect("valid"));
     let origin = |key: &str| {
@@ -92,7 +92,7 @@ fn what_is_in_force_is_told_with_where_it_was_said_and_is_a_configuration_itself
 #[test]
 fn the_built_in_file_read_as_a_user_file_changes_nothing() {
     let mut copied = from_file(DEFAULTS).expect("valid");
-    // But that its keys were set, which decides where the one agent logs that has no name.
+    // Only the fact that the key was set differs; it decides where an agent without a name logs.
     assert!(std::mem::take(&mut copied.log.agent_name_is_set) && !Config::default().log.agent_name_is_set);
     assert_eq!(copied, Config::default());
 }
@@ -133,29 +133,29 @@ fn variables_take_the_type_of_their_key() {
 #[test]
 fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
     for (text, expected) in [
-        ("\n\nAGENT_KIL_COUNT = 1", "my.toml:3: AGENT_KIL_COUNT is no known key; the nearest is AGENT_KILL_COUNT"),
+        ("\n\nAGENT_KIL_COUNT = 1", "my.toml:3: AGENT_KIL_COUNT is not a known key; the nearest is AGENT_KILL_COUNT"),
         (
             "[task_defaults]\nMAX_LOSES = 1",
-            "my.toml:2: task_defaults.MAX_LOSES is no known key; the nearest is task_defaults.MAX_LOSSES",
+            "my.toml:2: task_defaults.MAX_LOSES is not a known key; the nearest is task_defaults.MAX_LOSSES",
         ),
         (
-            "MAX_LOSSES = 1",
-            "my.toml:1: MAX_LOSSES is no known key; the nearest is task_defaults.MAX_LOSSES (it belongs below the line \
+            "MAX_FAILS = 1",
+            "my.toml:1: MAX_FAILS is no known key; the nearest is task_defaults.MAX_FAILS (it belongs below the line \
              [task_defaults])",
         ),
         (
             "[task_defaults]\nSTATE_DIR = \"x\"",
-            "my.toml:2: task_defaults.STATE_DIR is no known key; the nearest is STATE_DIR (it belongs above the first line \
+            "my.toml:2: task_defaults.STATE_DIR is not a known key; the nearest is STATE_DIR (it belongs above the first line \
              in [brackets])",
         ),
-        ("[STATE_DIR]\nx = 1", "my.toml:2: STATE_DIR.x is no known key; the nearest is STATE_DIR"),
-        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is no known key; the nearest is http.BIND"),
+        ("[STATE_DIR]\nx = 1", "my.toml:2: STATE_DIR.x is not a known key; the nearest is STATE_DIR"),
+        ("\"a\\u001b\" = 1", "my.toml:1: a\\u{1b} is not a known key; the nearest is http.BIND"),
     ] {
         assert_eq!(from_file(text).expect_err(text), expected);
     }
 }
 
-/// A program around this one may have its own: they are no reason to end.
+/// A program around this one may have such variables: they must not prevent a start.
 #[test]
 fn a_foreign_variable_is_a_warning_that_names_the_nearest_key() {
     let env = [("LLTS_TASK_DEFAULT_MAX_LOSSES", "1"), ("LLTS_COLOUR\n", "x"), ("LLTS_AGENT_KILL_COUNT", "5")];
@@ -163,10 +163,10 @@ fn a_foreign_variable_is_a_warning_that_names_the_nearest_key() {
     let overlaid = layers::overlay(DEFAULTS, None, env).expect("no error");
     assert_eq!(
         overlaid.warnings[0],
-        "the environment variable LLTS_TASK_DEFAULT_MAX_LOSSES is no key and is ignored; the nearest is \
+        "the environment variable LLTS_TASK_DEFAULT_MAX_LOSSES is not a key and is ignored; the nearest is \
          LLTS_TASK_DEFAULTS_MAX_LOSSES"
     );
-    assert!(overlaid.warnings[1].starts_with("the environment variable LLTS_COLOUR\\n is no key"), "{overlaid:?}");
+    assert!(overlaid.warnings[1].starts_with("the environment variable LLTS_COLOUR\\n is not a key"), "{overlaid:?}");
     assert_eq!(overlaid.warnings.len(), 2);
     assert_eq!(Config::read(overlaid.settings).expect("valid").agent.kill_count, 5);
 }
@@ -227,7 +227,7 @@ fn text_that_is_no_toml_is_refused_with_its_line() {
     let error = from_file("FIELDS_MAX = 100\nSTATE_DIR = \n").expect_err("no value");
     assert!(error.starts_with("my.toml:2: "), "{error}");
     assert!(from_file("STATE_DIR = \"a\"\nSTATE_DIR = \"b\"").expect_err("twice").starts_with("my.toml:2: "));
-    // Deep nesting ends in an error, not in a stack overflow.
+    // Deep nesting results in an error, not in a stack overflow.
     assert!(from_file(&format!("PUSH_ALLOW = {}", "[".repeat(100_000))).is_err());
 }
 
@@ -331,7 +331,7 @@ fn values_that_do_not_go_together_are_refused() {
         assert!(keys.iter().all(|key| error.contains(key)), "{error}");
     }
     assert!(from_file("CONTROLLER_PUB_PORT = 0\nCONTROLLER_REP_PORT = 0").is_ok());
-    // One start tells all that must be raised.
+    // One start reports every bound that must be raised.
     let error = from_file("REPORT_LOG_KEEP_BYTES = 50000\nSTDOUT_KEEP_BYTES = 50000").expect_err("too long");
     for part in ["REPORT_LOG_KEEP_BYTES is 50000", "STDOUT_KEEP_BYTES is 50000", "MESSAGE_BYTES_MAX"] {
         assert!(error.contains(part), "{part}: {error}");

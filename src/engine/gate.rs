@@ -1,17 +1,17 @@
-//! One gate: how many have passed and are still running, who passed lately, and whether one more may.
+//! One gate: the running tasks that have passed it, the recent starts, and whether one more may pass.
 //!
-//! Shared by the engines, like [`super::timers`]. Who waits at a gate is for each engine to know.
+//! Shared by the engines, like [`super::timers`]. Each engine keeps its own list of waiting tasks.
 
 use std::collections::VecDeque;
 
 use crate::types::{GateSettings, GateVerdict, Mono, Now};
 
-/// A gate with what has passed it.
+/// A gate with the tasks that have passed it.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Gate {
     settings: GateSettings,
     running: u32,
-    /// The latest starts, oldest first; no more than the pace needs.
+    /// The latest starts, oldest first; at most as many as the pace needs.
     starts: VecDeque<Mono>,
 }
 
@@ -29,7 +29,7 @@ impl Gate {
         self.running
     }
 
-    /// Whether one more may start, and if that is a matter of time, when to ask again.
+    /// Whether one more may start, and if that depends on time, when to ask again.
     pub(crate) fn verdict(&self, now: Now) -> (GateVerdict, Option<Mono>) {
         if let Some(until) = self.settings.closed_until.filter(|until| now.wall < *until) {
             return (GateVerdict::Closed(until), Some(now.mono + until.since(now.wall)));
@@ -47,30 +47,30 @@ impl Gate {
         (GateVerdict::Open, None)
     }
 
-    /// One passes.
+    /// One task passes.
     pub(crate) fn start(&mut self, at: Mono) {
         self.running += 1;
         self.note_start(at);
     }
 
-    /// One is running whose start is noted apart.
+    /// Counts a restored run; its start time is recorded separately.
     pub(crate) fn resume(&mut self) {
         self.running += 1;
     }
 
-    /// One that started at this moment, in whatever order they become known.
+    /// Records the start of a restored run. The order of the calls does not matter.
     pub(crate) fn note_start(&mut self, at: Mono) {
         let place = self.starts.partition_point(|start| *start <= at);
         self.starts.insert(place, at);
         self.trim();
     }
 
-    /// One that has passed is done.
+    /// A task that has passed has ended.
     pub(crate) fn end(&mut self) {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// Whether nothing would be lost with this gate.
+    /// Whether the gate has no state worth keeping.
     pub(crate) fn is_blank(&self) -> bool {
         self.running == 0 && self.settings == GateSettings::default()
     }

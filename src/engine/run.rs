@@ -1,18 +1,18 @@
-//! The processes of one run, from the start of the root to the end of the last of them, as whoever has started it decides about
-//! them. The root is the run.sh of a task, or the command for a prompt; it may leave others behind.
+//! The processes of one run, from the start of the root to the end of the last process, for the agent or worker that
+//! started it. The root is the run.sh of a task, or the command for a prompt; it may leave other processes behind.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | the root lives | it is to end; the next signal is due | the same, after a step of the kill ladder |
+//! | the root lives | it must end; the next signal is due | the same, after a step of the kill ladder |
 //! | the root lives | it has ended | the root has ended |
-//! | the root has ended | something is left; the next signal is due | the same, after a signal to what is left |
-//! | the root has ended | nothing is left, or it cannot be ended | over |
+//! | the root has ended | processes are left; the next signal is due | the same, after a signal to them |
+//! | the root has ended | no process is left, or the rest cannot be ended | over |
 
 use std::time::Duration;
 
 use crate::types::{Mono, Now};
 
-/// Between two looks at what SIGKILL has not ended yet.
+/// Time between two checks for processes that SIGKILL has not ended yet.
 pub(crate) const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A signal to all processes of a run.
@@ -24,59 +24,59 @@ pub enum Signal {
     Kill,
 }
 
-/// How much time a run gets to end.
+/// The time that a run gets to end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Terms {
-    /// Whether a first signal is SIGTERM.
+    /// Whether the first signal is SIGTERM.
     pub(crate) is_polite: bool,
-    /// Between two signals while the root lives.
+    /// Time between two signals while the root lives.
     pub(crate) kill_interval: Duration,
-    /// At most so many of them; `None`: until the root has ended.
+    /// Maximum number of them; `None`: until the root has ended.
     pub(crate) kills_max: Option<u32>,
-    /// Between SIGTERM and SIGKILL to what the root has left behind.
+    /// Time between SIGTERM and SIGKILL to processes that the root has left behind.
     pub(crate) grace: Duration,
-    /// Between two SIGKILLs to that.
+    /// Time between two SIGKILLs to them.
     pub(crate) sweep_interval: Duration,
-    /// At most so many of them; `None`: until nothing is left.
+    /// Maximum number of them; `None`: until no process is left.
     pub(crate) sweeps_max: Option<u32>,
 }
 
-/// What a run needs now.
+/// The next action for a run.
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing, before something happens or [`RunMachine::due`] has come.
+    /// None before an event or [`RunMachine::due`].
     Wait,
-    /// This signal.
+    /// Send this signal.
     Signal(Signal),
-    /// This signal, and then a look at what is left.
+    /// Send this signal, and then check for remaining processes.
     Sweep(Signal),
-    /// Nothing is left, or what is left has withstood all signals.
+    /// No process is left, or the rest has withstood all signals.
     Over,
 }
 
-/// The processes of one run. `E` is what is known of the end of the root.
+/// The processes of one run. `E` describes the end of the root.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RunMachine<E> {
-    /// `None` while the root lives.
+    /// The end of the root; `None` while it lives.
     pub(crate) end: Option<E>,
-    /// Signals since the last change of state.
+    /// Number of signals since the last change of state.
     signals: u32,
     due: Option<Mono>,
 }
 
 impl<E> RunMachine<E> {
-    /// The root was just started.
+    /// For a root that was just started.
     pub(crate) const fn started() -> Self {
         Self { end: None, signals: 0, due: None }
     }
 
-    /// The root has ended like this. Before a look, nothing is known of the rest.
+    /// For a root that has ended like this. The rest is unknown before a check.
     pub(crate) const fn ended(end: E) -> Self {
         Self { end: Some(end), signals: 0, due: None }
     }
 
-    /// When [`Self::handle_timeout`] is to be called.
+    /// When to call [`Self::handle_timeout`].
     pub(crate) const fn due(&self) -> Option<Mono> {
         self.due
     }
@@ -91,7 +91,7 @@ impl<E> RunMachine<E> {
         self.end.is_none() && self.is_signalled() && self.due.is_none()
     }
 
-    /// Begins to end the root; once begun, it goes on by itself.
+    /// Begins to end the root; the remaining steps follow by time.
     pub(crate) fn end(&mut self, now: Now, terms: &Terms) -> Step {
         if self.end.is_some() || self.is_signalled() { Step::Wait } else { self.handle_timeout(now, terms) }
     }
@@ -100,20 +100,20 @@ impl<E> RunMachine<E> {
     pub(crate) fn handle_tree(&mut self, now: Now, left: bool, terms: &Terms) -> Step {
         match self.end {
             Some(_) if !left => self.over(),
-            // What was born since the root was signalled has had no SIGTERM.
+            // A process born since the root was signalled has had no SIGTERM.
             Some(_) if !self.is_signalled() => self.handle_timeout(now, terms),
             Some(_) | None => Step::Wait,
         }
     }
 
-    /// No more time for what is to end.
+    /// Ends the grace times of processes that are being ended.
     pub(crate) fn hurry(&mut self, now: Now) -> Step {
         self.due = self.due.map(|_| now.mono);
         Step::Wait
     }
 
-    /// The next signal is due: SIGTERM is the first one, and all others are SIGKILL. So is the last one to the root, also when it is the
-    /// only one: nothing may outlive the ladder.
+    /// The next signal is due: SIGTERM is the first one, and all others are SIGKILL. The last one to the root is also
+    /// SIGKILL, even if it is the only one, because no process may outlive the ladder.
     pub(crate) fn handle_timeout(&mut self, now: Now, terms: &Terms) -> Step {
         let lives = self.end.is_none();
         if !lives && terms.sweeps_max.is_some_and(|max| self.signals > max) {
@@ -153,7 +153,7 @@ mod tests {
         sweeps_max: Some(2),
     };
 
-    /// A run, and the time, which goes from one signal to the next.
+    /// A run with the time, which jumps from one signal to the next.
     struct Story {
         run: RunMachine<()>,
         now: Now,
@@ -173,7 +173,7 @@ mod tests {
             self.run.handle_tree(self.now, left, &self.terms)
         }
 
-        /// What comes next by itself, and after how long.
+        /// The next step by time alone, and after how long.
         fn next(&mut self) -> Option<(Duration, Step)> {
             let due = self.run.due()?;
             let pause = due.since(self.now.mono);

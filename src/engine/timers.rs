@@ -1,4 +1,4 @@
-//! Deadlines as data: an enum of why, a table of when.
+//! Deadlines as data: a table from reasons to moments.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +25,7 @@ impl<K: Ord + Clone> Timers<K> {
         self.by_reason.insert(reason, at);
     }
 
-    /// Sets or moves a deadline, or takes it away.
+    /// Sets, moves or removes a deadline.
     pub(crate) fn put(&mut self, reason: K, at: Option<Mono>) {
         match at {
             Some(at) => self.set(reason, at),
@@ -33,8 +33,8 @@ impl<K: Ord + Clone> Timers<K> {
         }
     }
 
-    /// Sets a deadline, unless one as early is set. A deadline that is put off again and again is so moved only when it comes:
-    /// the owner then sets the real one.
+    /// Sets a deadline, unless one at least as early is set. A deadline that is postponed again and again is thus moved
+    /// only when it is reached: the owner then sets the real one.
     pub(crate) fn set_earlier(&mut self, reason: K, at: Mono) {
         if self.by_reason.get(&reason).is_none_or(|set| at < *set) {
             self.set(reason, at);
@@ -46,7 +46,7 @@ impl<K: Ord + Clone> Timers<K> {
         self.by_reason.get(reason).copied()
     }
 
-    /// Takes a deadline away, if there is one.
+    /// Removes a deadline, if there is one.
     pub(crate) fn clear(&mut self, reason: &K) {
         if let Some((reason, at)) = self.by_reason.remove_entry(reason) {
             self.by_time.remove(&(at, reason));
@@ -63,7 +63,7 @@ impl<K: Ord + Clone> Timers<K> {
         self.by_time.first().map(|(at, reason)| (*at, reason))
     }
 
-    /// Takes the nearest deadline if it has come.
+    /// Removes and returns the nearest deadline if it is due.
     pub(crate) fn pop_due(&mut self, now: Mono) -> Option<K> {
         self.next().filter(|(at, _)| *at <= now)?;
         let (_, reason) = self.by_time.pop_first()?;

@@ -1,15 +1,16 @@
-//! Where a task is pushed to: `__ADDRESS__`, and `__ADDRESS_KEY__` for a receiver that wants CURVE.
+//! The address to which a task is pushed: `__ADDRESS__`, and `__ADDRESS_KEY__` for a receiver that requires CURVE.
 
 use super::code::{Code, Refusal};
-use super::request::Rules;
+use super::rules::Rules;
 use super::typed::bad;
 use super::words;
 use crate::types::{Fields, PublicKey, PushAddress, Scalar};
 
-/// Reads both fields. A submit and a stored task are read alike, so that what was accepted with a key is never reached without.
+/// Reads both fields. A submit and a stored task are read alike, so that a task accepted with a key is never pushed without
+/// it.
 ///
 /// # Errors
-/// -1007 when one of them has a bad value, or a key cannot be honoured.
+/// -1007 when one of them has an invalid value, or a key cannot be used.
 pub(super) fn read(fields: &Fields, rules: &Rules) -> Result<Option<PushAddress>, Refusal> {
     let address = match fields.get(words::ADDRESS) {
         None => None,
@@ -21,15 +22,13 @@ pub(super) fn read(fields: &Fields, rules: &Rules) -> Result<Option<PushAddress>
         bad(
             words::ADDRESS_KEY,
             value,
-            "the public key of the receiver, which is 40 letters of Z85; `llts keys new` makes one",
+            "the public key of the receiver, which is 40 characters of Z85; `llts keys new` makes one",
         )
     })?;
     let refused = |why: String| Refusal::new(Code::BadField, format!("{} is {key}, {why}", words::ADDRESS_KEY));
     let Some(address) = address else {
         let address = words::ADDRESS;
-        return Err(refused(format!(
-            "but there is no {address} to push to; name the receiver as well, or leave the key out"
-        )));
+        return Err(refused(format!("but there is no {address} to push to; set the address as well, or omit the key")));
     };
     Ok(Some(address.with_key(key)))
 }
@@ -83,7 +82,7 @@ mod tests {
             let refusal = read(&fields(value.clone()), &rules()).unwrap_err();
             assert_eq!(refusal.code, Code::BadField);
             let beginning: String = value.to_string().chars().take(3).collect();
-            for part in [words::ADDRESS_KEY, &beginning, "40 letters of Z85", "llts keys new"] {
+            for part in [words::ADDRESS_KEY, &beginning, "40 characters of Z85", "llts keys new"] {
                 assert!(refusal.message.contains(part), "{value:?}: {}", refusal.message);
             }
         }

@@ -1,67 +1,37 @@
-//! The agent's side of the conversation: what it sends, and what it understands of the answers.
-
-use std::time::Duration;
+//! The agent's side of the conversation: its messages, and the answers that it understands.
 
 use super::json::{self, FieldLimits, ObjectWriter};
-use super::reply::Wanted;
-use super::request::{Beat, FromAgent, Heartbeat, Report, Sender};
-use super::task;
-use super::words::{self, kind};
-use crate::types::{Fields, OutputBytes, PhaseTimes, Round, RunResult, Scalar, Session, TaskId, ToolName};
+use super::requests::apply::{self, Job, TASK_APPLY};
+use super::requests::exit::AGENT_EXIT;
+use super::requests::heartbeat::{self, AGENT_HEARTBEAT, Heard};
+use super::requests::report::{self, TASK_REPORT};
+use super::requests::{FromAgent, Sender};
+use super::{Code, words};
+use crate::types::{Phase, Round, Session, TaskId};
 
-/// A task as an agent gets it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Job {
-    /// Its id.
-    pub task: TaskId,
-    /// Which run of it this is.
-    pub round: Round,
-    /// The tool to run.
-    pub tool: ToolName,
-    /// What was submitted.
-    pub fields: Fields,
-    /// How late all but the end of it may be reported.
-    pub slack: Duration,
-    /// The term of its lease, if it must be ended when the controller is not heard.
-    pub lease: Option<Duration>,
-}
-
-/// What a controller answers to an agent.
+/// The answer of a controller to an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToAgent {
-    /// The heartbeat was heard.
-    Heard {
-        /// Which life of the controller answers.
-        controller: u64,
-        /// Which heartbeat is answered, if that had a number.
-        beat: Option<u32>,
-        /// What shall become of the run.
-        wanted: Option<(TaskId, Round, Wanted)>,
-        /// False if the controller has no APPLY of this agent, and no task on its way to it.
-        parked: bool,
-        /// The number of the list of tools that the controller knows of this agent.
-        tools: Option<u64>,
-        /// The look for tools that the agent is asked for.
-        look: Option<u64>,
-    },
+    /// The answer to a heartbeat.
+    Heard(Heard),
     /// A task.
     Job(Box<Job>),
     /// There is no task.
     NoJob,
-    /// A report arrived; when it is refused, nobody wants to hear more of that run.
+    /// The answer to a report. If the report is refused, reports on that run are not wanted any more.
     Reported {
         /// The task.
         task: TaskId,
-        /// Its round.
+        /// The round of the task.
         round: Round,
-        /// Whether FINISHED was reported.
+        /// Whether the report was FINISHED.
         finished: bool,
-        /// Whether it was taken.
+        /// Whether it was accepted.
         accepted: bool,
     },
-    /// The agent is not welcome: another one has its id, for example.
+    /// The agent was refused, for example because another one has its id; the reason.
     Rejected(String),
-    /// The exit was noted.
+    /// The exit was recorded.
     Left,
 }
 
@@ -70,166 +40,56 @@ pub enum ToAgent {
 pub fn encode(sender: &Sender, message: &FromAgent) -> Vec<u8> {
     let mut out = Vec::with_capacity(256);
     let kind = match message {
-        FromAgent::Heartbeat(_) => kind::AGENT_HEARTBEAT,
-        FromAgent::Exit => kind::AGENT_EXIT,
-        FromAgent::Apply(_) => kind::TASK_APPLY,
-        FromAgent::Report(_) => kind::TASK_REPORT,
+        FromAgent::Heartbeat(_) => AGENT_HEARTBEAT,
+        FromAgent::Exit => AGENT_EXIT,
+        FromAgent::Apply(_) => TASK_APPLY,
+        FromAgent::Report(_) => TASK_REPORT,
     };
-    let mut writer = ObjectWriter::typed(&mut out, kind);
+    let mut writer = ObjectWriter::typed(&mut out, kind.word);
     writer.text(words::AGENT_ID, sender.agent.as_str());
     if sender.session != Session::default() {
         writer.literal(words::SESSION, sender.session.0);
     }
     match message {
-        FromAgent::Heartbeat(heartbeat) => write_heartbeat(heartbeat, &mut writer),
+        FromAgent::Heartbeat(heartbeat) => heartbeat::write(heartbeat, &mut writer),
         FromAgent::Exit => {}
-        FromAgent::Apply(wait) => {
-            if let Some(wait) = wait {
-                writer.literal(words::WAIT, wait.as_millis());
-            }
-        }
-        FromAgent::Report(report) => write_report(report, &mut writer),
+        FromAgent::Apply(wait) => apply::write(*wait, &mut writer),
+        FromAgent::Report(report) => report::write(report, &mut writer),
     }
     writer.end();
     out
 }
 
-fn write_heartbeat(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
-    writer.literal(words::AGENT_STATUS, u8::from(heartbeat.busy));
-    if let Some((task, round)) = heartbeat.run {
-        writer.text(words::TASK_ID, &task.to_string());
-        writer.literal(words::ROUND, round);
-    }
-    if let Some(ip) = &heartbeat.ip {
-        writer.text(words::AGENT_IP, ip);
-    }
-    if !heartbeat.tags.is_empty() {
-        writer.text(words::TAGS, &heartbeat.tags.to_string());
-    }
-    if let Some(Beat { number, kill_budget }) = heartbeat.beat {
-        writer.literal(words::BEAT, number);
-        if let Some(budget) = kill_budget {
-            writer.literal(words::KILL_BUDGET, budget.as_millis());
-        }
-    }
-    if let Some(session) = heartbeat.replaces {
-        writer.literal(words::REPLACES, session.0);
-    }
-    if let Some(told) = &heartbeat.tools {
-        if let Some(generation) = told.generation {
-            writer.literal(words::TOOLS_GENERATION, generation);
-        }
-        if let Some(set) = &told.set {
-            writer.text(words::TOOLS, &set.to_string());
-        }
-        if let Some(looked) = told.looked {
-            writer.literal(words::LOOKED, looked);
-        }
-    }
-}
-
-fn write_report(report: &Report, writer: &mut ObjectWriter<'_>) {
-    writer.text(words::TASK_ID, &report.task.to_string());
-    if let Some(round) = report.round {
-        writer.literal(words::ROUND, round);
-    }
-    writer.text(words::STATUS, words::phase(report.phase));
-    write_times(report.times, writer);
-    if let Some(ran) = report.ran {
-        writer.scalar(words::RAN_SECONDS, &Scalar::from(ran.as_secs_f64()));
-    }
-    if let Some(result) = &report.result {
-        write_result(result, writer);
-    }
-    if let Some(wait) = report.wait {
-        writer.literal(words::WAIT, wait.as_millis());
-    }
-}
-
-pub(super) fn write_times(times: PhaseTimes, writer: &mut ObjectWriter<'_>) {
-    let PhaseTimes { prepare, run, end, finish } = times;
-    for (name, wall) in
-        [(words::PREPARE_TIME, prepare), (words::RUN_TIME, run), (words::END_TIME, end), (words::FINISH_TIME, finish)]
-    {
-        if let Some(wall) = wall {
-            writer.literal(name, wall);
-        }
-    }
-}
-
-pub(super) fn write_result(result: &RunResult, writer: &mut ObjectWriter<'_>) {
-    writer.literal(words::EXIT_CODE, result.exit_code);
-    for (name, text) in [
-        (words::REASON, &result.error),
-        (words::REPORT_LOG, &result.report_tail),
-        (words::STDOUT, &result.stdout_tail),
-        (words::STDERR, &result.stderr_tail),
-    ] {
-        if !text.is_empty() {
-            writer.text(name, text);
-        }
-    }
-    if let Some(OutputBytes { report, stdout, stderr }) = result.output_bytes {
-        writer.literal(words::REPORT_BYTES, report);
-        writer.literal(words::STDOUT_BYTES, stdout);
-        writer.literal(words::STDERR_BYTES, stderr);
-    }
-    writer.scalar(words::CPU_SECONDS, &Scalar::from(result.cpu_seconds));
-    writer.literal(words::MAX_RSS_KB, result.max_rss_kib);
-    writer.literal(words::REAPED, result.reaped);
-    if result.by_itself {
-        writer.literal(words::BY_ITSELF, true);
-    }
-    if let Some(defer) = &result.defer {
-        if let Some(after) = defer.retry_after {
-            writer.scalar(words::RETRY_AFTER, &Scalar::from(after.as_secs_f64()));
-        }
-        if !defer.gates.is_empty() {
-            writer.text(words::CLOSE_GATE, &defer.gates.to_string());
-        }
-    }
-}
-
-/// Reads an answer; `None` for what no controller says.
+/// Reads an answer; `None` for a message that a controller does not send.
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<ToAgent> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
-    let text = |name| fields.get(name).and_then(Scalar::as_text);
     let code = fields.get(words::CODE)?.as_i64()?;
-    let run = || Some((text(words::TASK_ID)?.parse().ok()?, Round(number(&fields, words::ROUND)?)));
-    match text(words::TYPE)? {
-        kind::TASK_REPORT => {
-            let (task, round) = run()?;
-            let finished = text(words::STATUS) == Some(words::phase(crate::types::Phase::Finished));
-            Some(ToAgent::Reported { task, round, finished, accepted: code == 0 })
-        }
-        _ if code == i64::from(super::Code::NoTask.number()) => Some(ToAgent::NoJob),
-        _ if code != 0 => Some(ToAgent::Rejected(text(words::ERROR_MSG).unwrap_or_default().to_owned())),
-        kind::AGENT_HEARTBEAT => {
-            let controller = fields.get(words::CONTROLLER_ID).and_then(Scalar::as_u64).unwrap_or_default();
-            let wanted = text(words::WANTED).and_then(Wanted::of);
-            let wanted = wanted.and_then(|wanted| run().map(|(t, r)| (t, r, wanted)));
-            let parked = fields.get(words::PARKED) != Some(&Scalar::Bool(false));
-            let whole = |name| fields.get(name).and_then(Scalar::as_u64);
-            let (tools, look) = (whole(words::TOOLS_GENERATION), whole(words::LOOK));
-            Some(ToAgent::Heard { controller, beat: number(&fields, words::BEAT), wanted, parked, tools, look })
-        }
-        kind::AGENT_EXIT => Some(ToAgent::Left),
-        kind::TASK_APPLY => {
-            let (task, round) = run()?;
-            let tool = ToolName::new(text(words::OPERATION)?).ok()?;
-            let mut submitted = fields.clone();
-            submitted.retain(|name, _| !task::is_ours(name));
-            let millis = |name| number(&fields, name).map(|millis| Duration::from_millis(millis.into()));
-            let (slack, lease) = (millis(words::SLACK).unwrap_or_default(), millis(words::LEASE));
-            Some(ToAgent::Job(Box::new(Job { task, round, tool, fields: submitted, slack, lease })))
+    let kind = fields.text(words::TYPE)?;
+    let run = || {
+        let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
+        Some((fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
+    };
+    if kind == TASK_REPORT.word {
+        let (task, round) = run()?;
+        let finished = fields.text(words::STATUS) == Some(words::phase(Phase::Finished));
+        return Some(ToAgent::Reported { task, round, finished, accepted: code == 0 });
+    }
+    if code == i64::from(Code::NoTask.number()) {
+        return Some(ToAgent::NoJob);
+    }
+    if code != 0 {
+        return Some(ToAgent::Rejected(fields.text(words::ERROR_MSG).unwrap_or_default().to_owned()));
+    }
+    match kind {
+        _ if kind == AGENT_HEARTBEAT.word => Some(ToAgent::Heard(Heard::read(&fields, run()))),
+        _ if kind == AGENT_EXIT.word => Some(ToAgent::Left),
+        _ if kind == TASK_APPLY.word => {
+            let run = run()?;
+            Some(ToAgent::Job(Box::new(Job::read(fields, run)?)))
         }
         _ => None,
     }
-}
-
-fn number(fields: &Fields, name: &str) -> Option<u32> {
-    u32::try_from(fields.get(name)?.as_u64()?).ok()
 }
 
 #[cfg(test)]
@@ -237,27 +97,30 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::protocol::json::FieldLimits;
-    use crate::protocol::reply::{self, PageBytes, Reply};
-    use crate::protocol::request::{Message, Rules, parse};
-    use crate::types::{AddressPolicy, AgentId, Phase};
+    use crate::protocol::page::PageBytes;
+    use crate::protocol::reply::{self, Reply};
+    use crate::protocol::requests::heartbeat::Directive;
+    use crate::protocol::requests::report::Report;
+    use crate::protocol::requests::{Message, parse};
+    use crate::protocol::rules::Rules;
+    use crate::types::{AddressPolicy, AgentId, Phase, PhaseTimes};
 
     fn heard(reply: &Reply) -> ToAgent {
-        decode(&reply::encode(kind::AGENT_HEARTBEAT, reply, PageBytes(1))).unwrap()
+        decode(&reply::encode(AGENT_HEARTBEAT.word, reply, PageBytes(1))).unwrap()
     }
 
     #[test]
     fn the_answer_to_a_heartbeat_arrives_as_it_was_meant() {
-        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Wanted::Kill);
+        let run = ("TASK_1480000000.120000_AZazA".parse().unwrap(), Round(2), Directive::Kill);
         for (wanted, parked, tools) in [(None, true, None), (Some(run), true, Some(3)), (None, false, None)] {
             let beat = parked.then_some(8);
             let look = tools.map(|_| 1 << 52);
-            let reply = Reply::Heartbeat { controller: 7, beat, wanted, parked, tools, look };
-            assert_eq!(heard(&reply), ToAgent::Heard { controller: 7, beat, wanted, parked, tools, look });
+            let told = Heard { controller: 7, beat, wanted, parked, tools, look };
+            assert_eq!(heard(&Reply::Heartbeat(told.clone())), ToAgent::Heard(told));
         }
     }
 
-    /// The bound for clients would answer an agent before it asks again, and leave it idle in between.
+    /// With the bound for clients, the controller would answer an agent before it asks again, and leave it idle in between.
     #[test]
     fn an_agent_waits_by_a_bound_of_its_own() {
         let [short, long] = [1, 6].map(Duration::from_secs);

@@ -1,29 +1,29 @@
-//! `__CODE__`: 0 or why a request was refused (document, section 2.7; design, section 6).
+//! `__CODE__`: 0, or the reason of a refusal (document, section 2.7; design, section 6).
 
 use std::fmt;
 
-/// Why a request is refused.
+/// The reason of a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// Not one frame with one flat JSON object.
     NotJson,
     /// No `__TYPE__`.
     NoType,
-    /// A `__TYPE__` that nobody knows.
+    /// An unknown `__TYPE__`.
     UnknownType,
-    /// A `__TASK_ID__` of no task.
+    /// A `__TASK_ID__` that no task has.
     InvalidTaskId,
     /// No `__AGENT_ID__`.
     NoAgentId,
-    /// No `__OPERATION__`, or one that cannot name a tool.
+    /// No `__OPERATION__`, or one that is not a valid tool name.
     BadOperation,
-    /// A field has a bad value.
+    /// A field has an invalid value.
     BadField,
     /// A limit is reached.
     LimitReached,
     /// The service is stopping.
     Stopping,
-    /// There is no task for this agent.
+    /// No task is available for this agent.
     NoTask,
     /// Not allowed in the present state.
     NotAllowed,
@@ -52,17 +52,25 @@ impl Code {
 /// A refused request: the code and one sentence that names the field and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Which kind of refusal.
+    /// The code.
     pub code: Code,
     /// `__ERROR_MSG__`
     pub message: String,
 }
 
 impl Refusal {
-    /// A refusal with its sentence.
+    /// A refusal with its message.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }
+    }
+
+    /// The refusal of an id that no task has.
+    #[must_use]
+    pub fn no_such_task(id: impl fmt::Display) -> Self {
+        let shown = shown(&id.to_string());
+        let message = format!("no task {shown}; it was never submitted here, or its retention time has passed");
+        Self::new(Code::InvalidTaskId, message)
     }
 }
 
@@ -72,7 +80,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// A value from outside as it may stand in a sentence: quoted, control characters escaped, cut after some characters.
+/// A value from outside for use in a sentence: quoted, control characters escaped, truncated after some characters.
 #[must_use]
 pub fn shown(value: &str) -> String {
     /// Enough to recognise a value, too little to flood a log.

@@ -1,17 +1,17 @@
-//! The frames around a request: what a REQ socket puts there, and what the REP side must give back (RFC 28).
+//! The frames around a request: added by a REQ socket, and to be returned by the REP side (RFC 28).
 
-/// The frames that come back unchanged before a reply: routing ids and the empty delimiter.
+/// The frames that are returned unchanged before a reply: routing ids and the empty delimiter.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ReplyTo(Vec<Vec<u8>>);
 
 impl ReplyTo {
-    /// That of a request which has not come by ZMTP: its door gets this frame back.
+    /// The envelope of a request that did not arrive by ZMTP: its door gets this frame back.
     #[must_use]
     pub fn of(frame: Vec<u8>) -> Self {
         Self(vec![frame])
     }
 
-    /// The frame that names the peer at our own ROUTER.
+    /// The frame that identifies the peer at the controller's ROUTER.
     #[must_use]
     pub fn peer(&self) -> &[u8] {
         self.0.first().map_or(&[], Vec::as_slice)
@@ -29,16 +29,16 @@ impl ReplyTo {
 /// One message as a ROUTER received it.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Received {
-    /// A request: one frame behind the delimiter.
+    /// A request: one frame after the delimiter.
     Request(ReplyTo, Vec<u8>),
-    /// More than one frame behind the delimiter: can be answered, but not read.
+    /// More than one frame after the delimiter: it can be answered, but not read.
     ExtraFrames(ReplyTo),
-    /// Nothing that could be answered.
+    /// A message that cannot be answered.
     Drop,
 }
 
-/// Splits a message at its first empty frame. The first frame is the routing id that our own ROUTER added; how many may
-/// follow it is the transport's concern, which stores none beyond the limit.
+/// Splits a message at its first empty frame. The first frame is the routing id that the controller's ROUTER added; the
+/// transport limits the number of frames after it.
 #[must_use]
 pub fn open(mut frames: Vec<Vec<u8>>) -> Received {
     let Some(delimiter) = frames.iter().skip(1).position(Vec::is_empty).map(|at| at + 1) else {

@@ -1,31 +1,16 @@
-//! The rounds of a task: as fields, and as a story for people.
+//! The rounds of a task: as fields, and as a log for people.
 //!
-//! A field of a past round has the name that it had in its round, behind the number of the round: `0:__EXIT_CODE__`.
-//! The story is told from the record, so that nothing is kept twice.
+//! A field of a past round is named as in its round, with the number of the round as prefix: `0:__EXIT_CODE__`. The log is
+//! derived from the record, so that no data is stored twice.
 
 use std::fmt::Write as _;
 
-use super::gate::UNTIL_OPENED;
 use super::json::ObjectWriter;
-use super::words;
+use super::{result, words};
 use crate::types::{
-    Assignment, ExitCode, GateVerdict, Holdup, Kept, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult, Servers,
-    TaskRecord, TaskState, Wall,
+    Assignment, BlockedAgent, ExitCode, GateVerdict, Holdup, Kill, PastRound, Phase, PhaseTimes, RoundEnd, RunResult,
+    Servers, TaskRecord, TaskState, UNTIL_OPENED, Wall,
 };
-
-/// Splits the name of a field of a past round.
-#[must_use]
-pub fn split_round(name: &str) -> Option<(u32, &str)> {
-    let (round, name) = name.split_once(':')?;
-    let digits = !round.is_empty() && round.bytes().all(|byte| byte.is_ascii_digit());
-    if digits { Some((round.parse().ok()?, name)) } else { None }
-}
-
-/// Whether a submitter that sends a field of this name would forge a past round.
-#[must_use]
-pub fn is_of_a_round(name: &str) -> bool {
-    split_round(name).is_some_and(|(_, name)| name.starts_with("__"))
-}
 
 /// Writes the rounds before the present one.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
@@ -41,18 +26,18 @@ fn write_past(past: &PastRound, out: &mut ObjectWriter<'_>) {
         write_run(run, out);
     }
     if let Some(result) = &past.result {
-        super::agent::write_result(result, out);
+        result::write(result, out);
     }
 }
 
-/// Writes who had a run, and when it reached its phases.
+/// Writes the agent of a run, and the times of its phases.
 pub(super) fn write_run(run: &Assignment, out: &mut ObjectWriter<'_>) {
     out.text(words::AGENT_ID, run.agent.as_str());
     out.literal(words::DISPATCH_TIME, run.dispatched_at);
-    super::agent::write_times(run.times, out);
+    result::write_times(run.times, out);
 }
 
-/// One line for each transition, with its time and, where there is one, its reason. Times are unix seconds.
+/// One line for each transition, with its time and, if there is one, its reason. Times are unix seconds.
 #[must_use]
 pub fn log(record: &TaskRecord) -> String {
     let mut log = Log(Vec::new());
@@ -99,7 +84,7 @@ impl Log {
         self.0.push((at, what.to_owned()));
     }
 
-    /// A line in its place by time. The phases keep their order, whatever the clocks of agents say of it.
+    /// Inserts a line at its place by time. The phases keep their order, even if the clocks of agents disagree.
     fn insert(&mut self, at: Wall, what: String) {
         let later = self.0.iter().rev().take_while(|(other, _)| *other > at).count();
         self.0.insert(self.0.len() - later, (at, what));
@@ -143,12 +128,12 @@ const fn ended(end: RoundEnd) -> &'static str {
         RoundEnd::Lost => "its agent was lost",
         RoundEnd::Deferred => "run.sh asked to be run again later",
         RoundEnd::Returned => "its agent left, or came back without it",
-        RoundEnd::Retried => "somebody asked for another round",
-        RoundEnd::NoTool => "its agent had not its tool, and another one has it",
+        RoundEnd::Retried => "another round was requested",
+        RoundEnd::NoTool => "its agent did not have its tool, and another agent has it",
     }
 }
 
-/// Why a task stands where it does: one sentence.
+/// Why a task is in its present state: one sentence.
 #[must_use]
 pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
     match (&record.state, holdup) {
@@ -180,7 +165,7 @@ pub fn why(record: &TaskRecord, holdup: Option<&Holdup>) -> String {
 fn lease(record: &TaskRecord, until: Wall) -> String {
     let agent = record.last_run().map_or("", |run| run.agent.as_str());
     format!(
-        "agent {agent} is not heard; the task is exclusive (__EXCLUSIVE__), so it goes on when the lease of its run is over, at \
+        "agent {agent} is silent; the task is exclusive (__EXCLUSIVE__), so it continues when the lease of its run has expired, at \
          {until} at the latest"
     )
 }
@@ -188,11 +173,11 @@ fn lease(record: &TaskRecord, until: Wall) -> String {
 fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
     let needs = &record.policy.needs;
     match holdup {
-        Holdup::Held(since) => format!("it is held since {since}; `llts release {}` lets it go", record.id),
+        Holdup::Held(since) => format!("it has been held since {since}; `llts release {}` lets it start", record.id),
         Holdup::NotBefore(at) => {
             let because = match record.past.last() {
                 Some(past) if record.policy.start_after != Some(*at) => ended(past.end),
-                _ => "its submitter says so (__START_AFTER__)",
+                _ => "its submitter set that time (__START_AFTER__)",
             };
             format!("it does not start before {at}: {because}")
         }
@@ -201,57 +186,57 @@ fn waits(record: &TaskRecord, holdup: &Holdup) -> String {
         }
         Holdup::Gate(gate, GateVerdict::Closed(until)) => format!("its gate {gate} is closed until {until}"),
         Holdup::Gate(gate, GateVerdict::Full) => {
-            format!("its gate {gate} is full: as many tasks as may pass it at once are running")
+            format!("its gate {gate} is full: the maximum number of tasks that passed it are running")
         }
         Holdup::Gate(gate, GateVerdict::Paced) => {
-            format!("its gate {gate} has let as many tasks start as it may for the moment")
+            format!("its gate {gate} has reached its number of starts for the moment")
         }
         Holdup::Gate(gate, GateVerdict::Open) => format!("its gate {gate} is open; it starts at once"),
         Holdup::Lease(until) => lease(record, *until),
-        Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent is there that may take it".to_owned(),
+        Holdup::NoSuchAgent if needs.tags.is_empty() => "no agent exists that may run it".to_owned(),
         Holdup::NoSuchAgent => format!("no agent has the tags {} that it requires", needs.tags),
         Holdup::NoLease => {
             let tags = if needs.tags.is_empty() { String::new() } else { format!(" with the tags {}", needs.tags) };
             format!(
-                "it is exclusive ({}), and no agent here{tags} can hold a lease: their heartbeats carry no {}; upgrade them, or \
+                "it is exclusive ({}), and no agent here{tags} can hold a lease: their heartbeats have no {}; upgrade them, or \
                  start an agent of this version",
                 words::EXCLUSIVE,
                 words::BEAT
             )
         }
         Holdup::NoTool => format!(
-            "no agent has its tool {}; the next one that is free looks for it anew, and if it is not there, the task ends with \
+            "no agent has its tool {}; the next free agent looks for it again, and if it is still missing, the task ends with \
              exit code {}",
             record.tool,
             ExitCode::TOOL_MISSING
         ),
         Holdup::Look(agent) => format!(
-            "no other agent has its tool {}; agent {agent} is asked whether it has, and has not answered; when it has, or is lost, \
+            "no other agent has its tool {}; agent {agent} was asked for it and has not answered; when it has, or is lost, \
              the task goes to an agent that has the tool, or ends with exit code {}",
             record.tool,
             ExitCode::TOOL_MISSING
         ),
         Holdup::ToolElsewhere if needs.tags.is_empty() => {
-            format!("the agents that have its tool {} get no tasks: `llts agents` shows who is drained", record.tool)
+            format!("the agents that have its tool {} get no tasks: `llts agents` shows the drained ones", record.tool)
         }
         Holdup::ToolElsewhere => format!(
-            "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows who has what",
+            "no agent that may take it has both its tool {} and the tags {} that it requires: `llts agents` shows tools and tags",
             record.tool, needs.tags
         ),
-        Holdup::Agents { before, servers, is_one_idle, kept } => {
+        Holdup::Agents { before, servers, is_one_idle, blocked } => {
             let tool = match servers {
                 Servers::All => String::new(),
                 Servers::Told => format!(" that have its tool {} and", record.tool),
-                Servers::Untold => format!(" that have its tool {}, or do not tell their tools, and", record.tool),
+                Servers::Untold => format!(" that have its tool {}, or do not report their tools, and", record.tool),
             };
             let busy = if *is_one_idle { "are busy or do not ask for a task" } else { "are busy" };
-            let kept = kept.as_deref().map_or_else(String::new, |Kept { agent, task, reason }| {
-                format!("; agent {agent} is kept busy by what is left of task {task}: {reason}")
+            let blocked = blocked.as_deref().map_or_else(String::new, |BlockedAgent { agent, task, reason }| {
+                format!("; agent {agent} is kept busy by the remains of task {task}: {reason}")
             });
             match before {
-                0 => format!("it is the next one; all agents{tool} that could run it {busy}{kept}"),
-                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{kept}"),
-                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{kept}"),
+                0 => format!("it is next in the queue; all agents{tool} that could run it {busy}{blocked}"),
+                1 => format!("one task is before it, and all agents{tool} that could run it {busy}{blocked}"),
+                _ => format!("{before} tasks are before it, and all agents{tool} that could run them {busy}{blocked}"),
             }
         }
     }

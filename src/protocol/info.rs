@@ -1,22 +1,23 @@
-//! The files and the environment that a tool finds (document, section 3.2; design, section 7).
+//! The files and the environment variables for a tool (document, section 3.2; design, section 7).
 
 use std::fmt::Write as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use super::agent::Job;
 use super::code::shown;
 use super::json;
-use super::words::{self, kind};
+use super::requests::apply::Job;
+use super::requests::submit::TASK_SUBMIT;
+use super::words;
 use crate::types::{Defer, Fields, Labels, Round, SECONDS_MAX, Scalar, TaskId};
 
-/// Where a tool finds its controller, in `controller.info` and in its environment; a client that it starts goes by it.
+/// The endpoint of the controller for a tool, in `controller.info` and in its environment; a client that it starts uses it.
 pub const CONTROLLER_ADDRESS: &str = "CONTROLLER_ADDRESS";
 
 /// `task.info`: one `key=value` line per submitted field, then the id and the round of the task.
 ///
 /// Control characters and line separators are escaped as `\n`, `\r`, `\t` and `\uXXXX`, and `=` in a key as `\u003d`, so
-/// that no value can forge a line (HAZARDS row F2). Everything else stands there as it was sent; `task.json` is exact.
+/// that no value can forge a line (HAZARDS row F2). All other characters are unchanged; `task.json` is exact.
 #[must_use]
 pub fn task_info(job: &Job) -> String {
     let mut text = String::new();
@@ -37,17 +38,17 @@ pub fn task_json(job: &Job) -> Vec<u8> {
     text
 }
 
-/// `controller.info`: where the controller can be reached, and where the task runs.
+/// `controller.info`: the endpoint of the controller, and the address at which the task runs.
 #[must_use]
 pub fn controller_info(controller: &str, agent: IpAddr) -> String {
     format!("{CONTROLLER_ADDRESS}={controller}\nAGENT_IP={agent}\n")
 }
 
-/// What a tool finds in its environment beside what the agent has: the fields of the service under their own names,
-/// the parameters as `PARAM_<name>`, and what `controller.info` says.
+/// The variables that a tool gets besides those of the agent: the fields of the service under their own names, the
+/// parameters as `PARAM_<name>`, and the content of `controller.info`.
 ///
-/// The prefix keeps a parameter from being taken for `PATH` or `LD_PRELOAD`. A name that is no identifier, or a value with a
-/// NUL byte, cannot stand in an environment; it is in `task.json`.
+/// The prefix keeps a parameter from being used as `PATH` or `LD_PRELOAD`. A name that is not an identifier, or a value
+/// with a NUL byte, is not possible in an environment; it is in `task.json`.
 #[must_use]
 pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, String)> {
     let mut variables =
@@ -64,17 +65,17 @@ pub fn environment(job: &Job, controller: &str, agent: IpAddr) -> Vec<(String, S
     variables
 }
 
-/// The variables by which every process of a run is known, whatever it does, each as `NAME=value`.
+/// The variables that mark every process of a run, each as `NAME=value`.
 #[must_use]
 pub fn cookie(task: TaskId, round: Round) -> [String; 2] {
     [format!("{}={task}", words::TASK_ID), format!("{}={round}", words::ROUND)]
 }
 
-/// Two short lines, and room for what somebody writes beside them.
+/// Two short lines, and space for comments beside them.
 pub const DEFER_BYTES_MAX: usize = 4096;
 
-/// `defer.info`: what a run.sh that exits with 75 asks for, in lines `retry_after=SECONDS` and `gate=NAME`. Also returns what
-/// is wrong with the lines that make no sense.
+/// `defer.info`: the requests of a run.sh that exits with 75, in lines `retry_after=SECONDS` and `gate=NAME`. Also returns
+/// messages about the lines that cannot be parsed.
 #[must_use]
 pub fn defer(text: &str) -> (Defer, Vec<String>) {
     let mut defer = Defer::default();
@@ -101,7 +102,7 @@ pub fn defer(text: &str) -> (Defer, Vec<String>) {
 }
 
 fn task_fields(job: &Job) -> Fields {
-    let mut fields = Fields::new().with(words::TYPE, kind::TASK_SUBMIT);
+    let mut fields = Fields::new().with(words::TYPE, TASK_SUBMIT.word);
     for (name, value) in job.fields.iter() {
         fields.set(name, value.clone());
     }
@@ -139,7 +140,7 @@ mod tests {
             round: Round(0),
             tool: ToolName::new("test").unwrap(),
             fields,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             lease: None,
         }
     }

@@ -1,7 +1,7 @@
 //! Text to flat JSON objects and back.
 //!
-//! The reader is a visitor of its own, because what a stranger sends must be refused where `serde_json` is lenient: it
-//! keeps the last of two equal names without a word, and builds nested values that may cost 31 times their text.
+//! The reader is a visitor of its own, because untrusted input must be refused where `serde_json` is lenient: it silently
+//! keeps the last of two equal names, and builds nested values that may take 31 times the memory of their text.
 
 use std::fmt;
 
@@ -10,31 +10,32 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 use super::code::{Code, Refusal, shown};
 use crate::types::{Fields, Scalar};
 
-/// What a message may cost (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`, `FIELD_VALUE_BYTES_MAX`).
+/// The limits of a message (configuration: `MESSAGE_BYTES_MAX`, `FIELDS_MAX`, `FIELD_NAME_BYTES_MAX`,
+/// `FIELD_VALUE_BYTES_MAX`).
 #[derive(Clone, Copy, Debug)]
 pub struct FieldLimits {
-    /// Bytes of a message.
+    /// Maximum bytes of a message.
     pub message_bytes: usize,
-    /// Fields of an object.
+    /// Maximum fields of an object.
     pub fields: usize,
-    /// Bytes of a field's name.
+    /// Maximum bytes of a field's name.
     pub name_bytes: usize,
-    /// Bytes of a field's text.
+    /// Maximum bytes of a field's text.
     pub value_bytes: usize,
 }
 
 impl FieldLimits {
-    /// For text that comes from our own controller, which has checked it already.
+    /// For text from the own controller, which has already checked it.
     pub const TRUSTED: Self =
         Self { message_bytes: usize::MAX, fields: usize::MAX, name_bytes: usize::MAX, value_bytes: usize::MAX };
 }
 
-/// A text that is refused, with the fields that could be read, so that the answer can say what was meant.
+/// A refused text, with the fields that could be read, so that the answer can refer to them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rejected {
-    /// Why.
+    /// The code and the message of the refusal.
     pub refusal: Refusal,
-    /// What is not to blame.
+    /// The valid fields.
     pub fields: Fields,
 }
 
@@ -47,12 +48,12 @@ impl From<Refusal> for Rejected {
 /// Reads a flat object.
 ///
 /// # Errors
-/// -1001 when the text is not a JSON object or names a field twice; -1007 when a field holds an object, an array, a number
-/// that cannot be kept exactly, or too many bytes; -1008 when there are too many fields or bytes in all.
+/// -1001 when the text is not a JSON object or contains a name twice; -1007 when a field contains an object, an array, a
+/// number that cannot be stored exactly, or too many bytes; -1008 when there are too many fields or bytes in total.
 pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     if text.len() > limits.message_bytes {
         let (bytes, max) = (text.len(), limits.message_bytes);
-        let message = format!("the message has {bytes} bytes; at most {max} are taken (MESSAGE_BYTES_MAX)");
+        let message = format!("the message has {bytes} bytes; at most {max} are accepted (MESSAGE_BYTES_MAX)");
         return Err(Refusal::new(Code::LimitReached, message).into());
     }
     let mut refusal = None;
@@ -67,7 +68,7 @@ pub fn parse(text: &[u8], limits: &FieldLimits) -> Result<Fields, Rejected> {
     }
 }
 
-/// Reads the whole object even when a field is refused: a text that is not JSON at all is -1001 whatever stands before the flaw.
+/// Reads the whole object even when a field is refused: a text that is not JSON is -1001 whatever precedes the error.
 struct FlatObject<'a> {
     limits: &'a FieldLimits,
     refusal: &'a mut Option<Refusal>,
@@ -82,11 +83,11 @@ impl FlatObject<'_> {
         let max = self.limits.value_bytes;
         let flaw = match value {
             Value::Scalar(Scalar::Text(text)) if text.len() > max => {
-                format!("has {} bytes; at most {max} are taken (FIELD_VALUE_BYTES_MAX)", text.len())
+                format!("has {} bytes; at most {max} are accepted (FIELD_VALUE_BYTES_MAX)", text.len())
             }
             Value::Scalar(scalar) => return Some(scalar),
-            Value::Nested(what) => format!("holds {what}; send a flat object, with texts for anything nested"),
-            Value::Inexact(number) => format!("holds {number}, which cannot be kept exactly; send it as a text"),
+            Value::Nested(what) => format!("contains {what}; send a flat object, with texts for nested values"),
+            Value::Inexact(number) => format!("contains {number}, which cannot be stored exactly; send it as a text"),
         };
         self.refuse(Code::BadField, format!("field {} {flaw}", shown(name)));
         None
@@ -104,7 +105,7 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
         let mut fields = Fields::new();
         while let Some(name) = map.next_key::<String>()? {
             if fields.get(&name).is_some() {
-                return Err(A::Error::custom(format_args!("field {} stands there twice", shown(&name))));
+                return Err(A::Error::custom(format_args!("field {} occurs twice", shown(&name))));
             }
             let value = map.next_value_seed(OneValue)?;
             if name.len() > self.limits.name_bytes {
@@ -116,7 +117,7 @@ impl<'de> Visitor<'de> for FlatObject<'_> {
                 let max = self.limits.fields;
                 self.refuse(Code::LimitReached, format!("the message has more than {max} fields (FIELDS_MAX)"));
             } else if let Some(scalar) = self.check(&name, value) {
-                // No field has this name: that was asked above.
+                // No field has this name: that was checked above.
                 fields.push(name, scalar);
             }
         }
@@ -164,7 +165,7 @@ impl<'de> Visitor<'de> for OneValue {
     }
 
     fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
-        // Whole numbers beyond 64 bits arrive here too, already rounded.
+        // Integers beyond 64 bits arrive here too, already rounded.
         const EXACT_MAX: f64 = 18_446_744_073_709_551_616.0;
         let exact = value.fract() != 0.0 || value.abs() < EXACT_MAX;
         let number = serde_json::Number::from_f64(value).filter(|_| exact);
@@ -179,7 +180,7 @@ impl<'de> Visitor<'de> for OneValue {
         Ok(Value::Scalar(Scalar::Text(value)))
     }
 
-    // Nested values are walked with this same visitor, because its depth is bounded and that of `IgnoredAny` is not.
+    // Nested values are visited with this same visitor, because its depth is bounded and that of `IgnoredAny` is not.
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Value, A::Error> {
         while seq.next_element_seed(Self)?.is_some() {}
         Ok(Value::Nested("an array"))
@@ -193,17 +194,17 @@ impl<'de> Visitor<'de> for OneValue {
     }
 }
 
-/// Writes one flat object, member by member, into a buffer that can be reused.
+/// Writes one flat object, member by member, into a reusable buffer.
 #[derive(Debug)]
 pub struct ObjectWriter<'a> {
     out: &'a mut Vec<u8>,
     empty: bool,
-    /// What stands before each name.
+    /// The prefix of each name.
     prefix: String,
 }
 
 impl<'a> ObjectWriter<'a> {
-    /// Opens the object with `__TYPE__`, the first name of everything that we send (design, section 6).
+    /// Opens the object with `__TYPE__`, the first name in every message (design, section 6).
     pub fn typed(out: &'a mut Vec<u8>, kind: &str) -> Self {
         let mut writer = Self::new(out);
         writer.text(super::words::TYPE, kind);
@@ -228,20 +229,20 @@ impl<'a> ObjectWriter<'a> {
         self.out.push(b':');
     }
 
-    /// Members whose names all begin with this.
+    /// Writes members whose names all have this prefix.
     pub fn prefixed(&mut self, prefix: String, write: impl FnOnce(&mut Self)) {
         let outer = std::mem::replace(&mut self.prefix, prefix);
         write(self);
         self.prefix = outer;
     }
 
-    /// A text.
+    /// Writes a text.
     pub fn text(&mut self, name: &str, value: &str) {
         self.name(name);
         write_text(self.out, value);
     }
 
-    /// Anything that prints as a JSON number or literal.
+    /// Writes a value that is formatted as a JSON number or literal.
     pub fn literal(&mut self, name: &str, value: impl fmt::Display) {
         use std::io::Write as _;
         self.name(name);
@@ -249,7 +250,21 @@ impl<'a> ObjectWriter<'a> {
         let _ = write!(self.out, "{value}");
     }
 
-    /// Any scalar.
+    /// Writes such a value, if there is one.
+    pub fn maybe(&mut self, name: &str, value: Option<impl fmt::Display>) {
+        if let Some(value) = value {
+            self.literal(name, value);
+        }
+    }
+
+    /// Writes a text, if there is one.
+    pub fn maybe_text(&mut self, name: &str, value: Option<impl AsRef<str>>) {
+        if let Some(value) = value {
+            self.text(name, value.as_ref());
+        }
+    }
+
+    /// Writes any scalar.
     pub fn scalar(&mut self, name: &str, value: &Scalar) {
         match value {
             Scalar::Text(text) => self.text(name, text),
@@ -257,7 +272,7 @@ impl<'a> ObjectWriter<'a> {
         }
     }
 
-    /// Members that are JSON already: `"a":1,"b":"x"`.
+    /// Writes members that are already JSON: `"a":1,"b":"x"`.
     pub fn members(&mut self, members: &str) {
         if members.is_empty() {
             return;
@@ -268,7 +283,7 @@ impl<'a> ObjectWriter<'a> {
         self.out.extend_from_slice(members.as_bytes());
     }
 
-    /// An object as the value of a member.
+    /// Writes an object as the value of a member.
     pub fn object(&mut self, name: &str, write: impl FnOnce(&mut ObjectWriter<'_>)) {
         self.name(name);
         let mut inner = ObjectWriter::new(self.out);
@@ -276,7 +291,7 @@ impl<'a> ObjectWriter<'a> {
         inner.end();
     }
 
-    /// How many bytes the buffer holds.
+    /// The number of bytes in the buffer.
     #[must_use]
     pub const fn bytes(&self) -> usize {
         self.out.len()
@@ -301,29 +316,23 @@ pub fn members(fields: &Fields) -> String {
     for (name, value) in fields.iter() {
         writer.scalar(name, value);
     }
-    // Everything that is written above comes from `str` and `Display`.
+    // Everything written above comes from `str` and `Display`.
     String::from_utf8(out).unwrap_or_default()
 }
 
 /// A whole flat object as text.
 #[must_use]
 pub fn to_vec(fields: &Fields) -> Vec<u8> {
-    let mut out = Vec::new();
-    let mut writer = ObjectWriter::new(&mut out);
-    for (name, value) in fields.iter() {
-        writer.scalar(name, value);
-    }
-    writer.end();
-    out
+    format!("{{{}}}", members(fields)).into_bytes()
 }
 
-/// Whether `members` (as [`members`] makes them) has the member `wanted` (as [`members`] makes one).
+/// Whether `members` (as [`members`] writes them) has the member `wanted` (as [`members`] writes one).
 #[must_use]
 pub fn has_member(members: &str, wanted: &str) -> bool {
     MemberSlices { rest: members }.any(|member| member == wanted)
 }
 
-/// The member with this name, which needs no escapes, among `members` (as [`members`] makes them).
+/// The member with this name, which needs no escapes, among `members` (as [`members`] writes them).
 #[must_use]
 pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
     let is_named = |member: &&str| {
@@ -332,7 +341,7 @@ pub fn member<'a>(members: &'a str, name: &str) -> Option<&'a str> {
     MemberSlices { rest: members }.find(is_named)
 }
 
-/// The members of our own canonical text: no white space, commas only between members and inside texts.
+/// The members of canonical text: no white space, commas only between members and inside texts.
 struct MemberSlices<'a> {
     rest: &'a str,
 }

@@ -1,39 +1,44 @@
-//! Bytes to types and back, total on hostile input. The words of the wire stand here and nowhere else.
+//! Bytes to types and back, for any input. The words of the wire are defined only here.
 //!
-//! | module | what it translates |
+//! | module | content |
 //! |---|---|
 //! | [`envelope`] | the frames of a REQ or DEALER peer |
 //! | [`json`] | text to flat objects and back |
-//! | [`request`] | what a client or an agent says to the controller |
-//! | [`reply`] | what the controller answers |
-//! | [`policy`] | what a submit demands of the life of its task |
-//! | [`gate`] | gates, their settings and how they stand |
-//! | [`history`] | the rounds of a task, and the story of it for people |
+//! | [`requests`] | the messages of clients and agents to the controller: a file for each, with its answer |
+//! | [`reply`] | the answers of the controller |
+//! | [`page`] | lists in pages |
+//! | [`rules`] | the limits of a message |
+//! | [`policy`] | the policy of a submit |
+//! | [`history`] | the rounds of a task, and its log for people |
 //! | [`task`] | the record of a task as a flat object; matching a query against it |
-//! | [`publish`] | what the PUB port sends |
+//! | [`publish`] | the messages of the PUB port |
 //! | [`agent`] | the agent's side of the conversation |
-//! | [`client`] | the client's side of it |
+//! | [`client`] | the client's side of the conversation |
 //! | [`record`] | the record of a task as a row of the store |
-//! | [`info`] | the files and the environment that a tool finds |
-//! | [`prompt`] | what the prompt master and its workers say to each other |
+//! | [`info`] | the files and the environment variables for a tool |
+//! | [`prompt`] | the messages between the prompt master and its workers |
+//! | [`tdf`] | the keys and fields of a TDF namespace in Redis |
 
 mod address;
 pub mod agent;
 pub mod client;
 pub mod code;
 pub mod envelope;
-pub mod gate;
 pub mod history;
 pub mod info;
 pub mod join;
 pub mod json;
+pub mod page;
 pub mod policy;
 pub mod prompt;
 pub mod publish;
 pub mod record;
 pub mod reply;
-pub mod request;
+pub mod requests;
+mod result;
+pub mod rules;
 pub mod task;
+pub mod tdf;
 mod typed;
 pub mod words;
 

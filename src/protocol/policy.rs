@@ -1,15 +1,15 @@
-//! The policy of a task, read from what was submitted over the defaults of the configuration (design, section 5).
+//! The policy of a task, read from the submitted fields over the defaults of the configuration (design, section 5).
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::code::{Code, Refusal};
 use super::json::ObjectWriter;
-use super::typed::{bad, labels, moment, seconds, truth, whole};
+use super::typed::{self, labels, moment, seconds, truth, whole};
 use super::words;
-use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Wall};
+use crate::types::{Fields, Labels, Policy, PolicyField, PolicySlot, Scalar, Wall};
 
-/// The field of a policy that a word of the wire names.
+/// The field of a policy with this word of the wire.
 pub(super) fn field(word: &str) -> Option<&'static PolicyField> {
     let name = word.strip_prefix("__")?.strip_suffix("__")?;
     Policy::FIELDS.iter().find(|field| field.name == name)
@@ -20,15 +20,15 @@ pub(super) fn word(field: &PolicyField) -> String {
     format!("__{}__", field.name)
 }
 
-/// Reads the policy of a task. One that demands nothing of its own shares the defaults.
+/// Reads the policy of a task. A task without policy fields shares the defaults.
 ///
 /// # Errors
-/// -1007 when a field has a bad value, or two contradict each other.
+/// -1007 when a field has an invalid value, or two contradict each other.
 pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refusal> {
     let mut policy = Arc::clone(defaults);
     for (word, _) in fields.iter() {
         if let Some(field) = field(word) {
-            // The first demand makes a copy of the defaults.
+            // The first policy field makes a copy of the defaults.
             set(Arc::make_mut(&mut policy), field, fields, word)?;
         }
     }
@@ -49,7 +49,7 @@ pub fn read(fields: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, Refu
     Ok(policy)
 }
 
-/// Takes the value of one field.
+/// Reads the value of one field.
 fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) -> Result<(), Refusal> {
     match field.slot {
         PolicySlot::Priority(of) => put(of(policy), priority(fields, word)?),
@@ -63,28 +63,18 @@ fn set(policy: &mut Policy, field: &PolicyField, fields: &Fields, word: &str) ->
     Ok(())
 }
 
-/// Writes a policy as it was agreed. A value that is 0, false or none is left out.
+/// Writes an accepted policy. A value that is 0, false or none is omitted.
 pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
-    // The places of a policy are told for those who write to it.
+    // The slots of a policy are mutable references, so this works on copies.
     let (mut policy, mut none) = (policy.clone(), Policy::default());
     let (policy, none) = (&mut policy, &mut none);
     for field in Policy::FIELDS {
         match field.slot {
             PolicySlot::Priority(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
             PolicySlot::Count(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy)),
-            PolicySlot::Time(of) if of(policy) != of(none) => {
-                writer.literal(&word(field), of(policy).as_secs_f64());
-            }
-            PolicySlot::Limit(of) => {
-                if let Some(limit) = of(policy) {
-                    writer.literal(&word(field), limit.as_secs_f64());
-                }
-            }
-            PolicySlot::Moment(of) => {
-                if let Some(at) = of(policy) {
-                    writer.literal(&word(field), at);
-                }
-            }
+            PolicySlot::Time(of) if of(policy) != of(none) => writer.literal(&word(field), of(policy).as_secs_f64()),
+            PolicySlot::Limit(of) => writer.maybe(&word(field), of(policy).map(|limit| limit.as_secs_f64())),
+            PolicySlot::Moment(of) => writer.maybe(&word(field), *of(policy)),
             PolicySlot::Truth(of) if *of(policy) => writer.literal(&word(field), true),
             PolicySlot::Labels(of) if of(policy) != of(none) => writer.text(&word(field), &of(policy).to_string()),
             PolicySlot::Priority(_)
@@ -96,7 +86,8 @@ pub(super) fn write(policy: &Policy, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads what [`write`] wrote. What was agreed holds, whatever bounds a new task has to keep to; `None` for what is no policy.
+/// Reads a policy as written by [`write`]. An accepted policy stays valid, whatever the bounds for new tasks; `None` for an
+/// invalid one.
 pub(super) fn restore(fields: &Fields) -> Option<Policy> {
     let mut policy = Policy::default();
     for (word, value) in fields.iter() {
@@ -122,10 +113,8 @@ fn put<T>(place: &mut T, value: Option<T>) {
 }
 
 fn priority(fields: &Fields, word: &str) -> Result<Option<i8>, Refusal> {
-    let Some(value) = fields.get(word) else { return Ok(None) };
-    let number = value.as_i64().and_then(|number| i8::try_from(number).ok());
-    let number = number.filter(|number| Policy::PRIORITIES.contains(number));
-    number.map(Some).ok_or_else(|| bad(word, value, "a whole number from -100 to 100"))
+    let read = |value: &Scalar| i8::try_from(value.as_i64()?).ok().filter(|number| Policy::PRIORITIES.contains(number));
+    typed::field(fields, word, "a whole number from -100 to 100", read)
 }
 
 #[cfg(test)]
@@ -133,7 +122,6 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::types::Scalar;
 
     fn read_of(name: &str, value: impl Into<Scalar>) -> Result<Arc<Policy>, Refusal> {
         read(&Fields::new().with(name, value), &Arc::new(Policy { losses_max: 3, ..Policy::default() }))

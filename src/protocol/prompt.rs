@@ -1,22 +1,22 @@
 //! The messages of the prompt master and its workers: TCP, one JSON object each.
 //!
-//! | from | type | what it holds |
+//! | from | type | content |
 //! |---|---|---|
-//! | worker | `JOIN` | `msg`: the worker's id; we add `secret`, and `splits`: true for a worker that finds messages in the stream |
-//! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as it came |
-//! | worker | `DONE`, `FAILED` | `msg`: any text; which file is meant is known from the worker |
-//! | worker | `USAGE_LIMITED` | we add `retry_after`, in seconds |
+//! | worker | `JOIN` | `msg`: the worker's id; llts adds `secret`, and `splits`: true for a worker that finds messages in the stream |
+//! | worker | `REQUEST_ACK`, `CHECK_ACK` | `req_id`, as received |
+//! | worker | `DONE`, `FAILED` | `msg`: any text; the file follows from the worker |
+//! | worker | `USAGE_LIMITED` | llts adds `retry_after`, in seconds |
 //! | worker | `LEAVE` | |
 //! | master | `JOIN_ACK` | |
-//! | master | `REQUEST` | `req_id`, `msg`: the prompt; we add `file`, its name, and `timeout`, in seconds |
+//! | master | `REQUEST` | `req_id`, `msg`: the prompt; llts adds `file`, its name, and `timeout`, in seconds |
 //! | master | `CHECK` | `req_id` |
-//! | anyone | `STATUS` | ours, and asked without a `JOIN`; `secret` |
-//! | master | `STATUS_ACK` | ours: a [`Status`] |
-//! | master | `REFUSED` | ours: `msg` says why the connection is closed right after it |
-//! | master | `COMPLETED` | ours: no prompt is left, and the connection is closed right after it |
+//! | anyone | `STATUS` | added by llts, sent without a `JOIN`; `secret` |
+//! | master | `STATUS_ACK` | added by llts: a [`Status`] |
+//! | master | `REFUSED` | added by llts: `msg` is the reason why the connection is closed right after it |
+//! | master | `COMPLETED` | added by llts: no prompt is left, and the connection is closed right after it |
 //!
-//! Every message is written with a newline behind it. What is read may be separated by newlines, by other white space or by
-//! nothing at all: [`Splitter`] finds the objects. Names that we do not know are passed over, whatever they hold.
+//! Every message is written with a newline at its end. Received objects may be separated by newlines, by other white space
+//! or by nothing at all: [`Splitter`] finds them. Unknown names are ignored, whatever their values.
 
 mod front;
 mod split;
@@ -36,13 +36,13 @@ use super::code::Code;
 use super::json::{self, FieldLimits, ObjectWriter, Rejected};
 use crate::types::{Fields, Scalar};
 
-/// Bytes of one message of a worker: its longest text is a reason for people.
+/// Maximum bytes of one message of a worker: its longest text is a reason for people.
 pub const WORKER_FRAME_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes of one message of the master, which holds a whole prompt.
+/// Maximum bytes of one message of the master, which contains a whole prompt.
 pub const MASTER_FRAME_BYTES_MAX: usize = 16 << 20;
 
-/// Nobody waits longer than a year; it keeps sums of times inside their type.
+/// The longest time, a year; it keeps sums of times inside their type.
 const SECONDS_MAX: f64 = 366.0 * 86_400.0;
 
 mod kind {
@@ -71,7 +71,7 @@ const FILE: &str = "file";
 const TIMEOUT: &str = "timeout";
 const RETRY_AFTER: &str = "retry_after";
 
-/// Bytes of a REQUEST beside its prompt, at the most.
+/// Maximum bytes of a REQUEST besides its prompt.
 const REQUEST_FRAME_BYTES: usize = 4 << 10;
 
 /// Whether a prompt fits into a message of the master. Line ends and quotes take two bytes there.
@@ -90,7 +90,7 @@ pub fn prompt_fits(prompt: &str) -> bool {
 pub struct RequestId(String);
 
 impl RequestId {
-    /// An id of 128 random bits, so that two never meet and nobody guesses one.
+    /// An id of 128 random bits, which is unique and cannot be guessed.
     #[must_use]
     pub fn from_random(bits: u128) -> Self {
         Self(format!("{bits:032x}"))
@@ -115,85 +115,86 @@ impl From<&str> for RequestId {
     }
 }
 
-/// What a worker says to the master.
+/// A message of a worker to the master.
 #[derive(Clone, PartialEq)]
 pub enum FromWorker {
-    /// It wants to work.
+    /// It asks to join.
     Join {
-        /// How it calls itself; not unique.
+        /// The name that it gives itself; not unique.
         worker: String,
-        /// What the master's configuration asks for.
+        /// The secret that the master's configuration requires.
         secret: Option<String>,
-        /// Whether it finds the messages in the stream, however they arrive. The document's workers read one with each `recv`.
+        /// Whether it finds the messages in the stream, however they arrive. The document's workers read one message with
+        /// each `recv`.
         splits: bool,
     },
     /// It has taken a prompt.
     RequestAck(RequestId),
     /// It is alive.
     CheckAck(RequestId),
-    /// Its prompt is worked off.
+    /// Its prompt is done.
     Done {
-        /// For people.
+        /// A text for people.
         text: String,
     },
-    /// Its prompt could not be worked off.
+    /// Its prompt has failed.
     Failed {
-        /// For people.
+        /// A text for people.
         reason: String,
     },
-    /// The service behind the worker lets it do nothing more for a while.
+    /// The service behind the worker is limited for a while.
     UsageLimited {
-        /// How long, if the service has said it.
+        /// The duration of the limit, if the service has reported it.
         retry_after: Option<Duration>,
-        /// For people.
+        /// A text for people.
         reason: String,
     },
-    /// It goes.
+    /// It leaves.
     Leave,
-    /// Asks how everything stands.
+    /// Requests the status of the master.
     Status {
         /// As in [`FromWorker::Join`].
         secret: Option<String>,
     },
 }
 
-/// What the master says.
+/// A message of the master.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FromMaster {
-    /// The worker is welcome.
+    /// The worker has joined.
     JoinAck,
-    /// Work this off.
+    /// A prompt for the worker.
     Request(Request),
-    /// Say that you are alive.
+    /// Requests a sign of life.
     Check(RequestId),
-    /// How everything stands.
+    /// The present state for a status client.
     StatusAck(Box<Status>),
-    /// Why the connection is closed.
+    /// The reason why the connection is closed.
     Refused(String),
-    /// Everything is worked off, and the master ends. It tells a worker that it need not look for the master again.
+    /// All prompts are done, and the master ends. A worker then need not look for the master again.
     Completed,
 }
 
 /// A prompt on its way to a worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Request {
-    /// What the acknowledgement repeats.
+    /// The id that the acknowledgement repeats.
     pub id: RequestId,
     /// The prompt.
     pub prompt: String,
-    /// The name of its file; a master of the document does not tell it.
+    /// The name of its file; a master of the document does not send it.
     pub file: Option<String>,
-    /// How long the master gives it.
+    /// The time limit that the master sets.
     pub timeout: Option<Duration>,
 }
 
-/// Why an object says nothing.
+/// Why an object is not a message.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MessageError {
-    /// Not a flat object with what its type needs. Whoever sends it cannot be understood.
+    /// Not a flat object with the members of its type. The sender cannot be understood.
     #[error("{0}")]
     Malformed(String),
-    /// A type of another program or of a later version; nothing is wrong with the rest of what it sends.
+    /// A type of another program or of a later version; the other messages of the sender may be valid.
     #[error("the type {0:?} is not known")]
     UnknownType(String),
 }
@@ -204,7 +205,7 @@ impl FromWorker {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Join { worker, secret, splits } => message(kind::JOIN, worker, |out| {
-                optional(out, SECRET, secret.as_deref());
+                out.maybe_text(SECRET, secret.as_deref());
                 if *splits {
                     out.literal(SPLITS, true);
                 }
@@ -213,15 +214,15 @@ impl FromWorker {
             Self::CheckAck(id) => message(kind::CHECK_ACK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::Done { text } => message(kind::DONE, text, |_| {}),
             Self::Failed { reason } => message(kind::FAILED, reason, |_| {}),
-            Self::UsageLimited { retry_after, reason } => {
-                message(kind::USAGE_LIMITED, reason, |out| seconds(out, RETRY_AFTER, *retry_after))
-            }
+            Self::UsageLimited { retry_after, reason } => message(kind::USAGE_LIMITED, reason, |out| {
+                out.maybe(RETRY_AFTER, retry_after.as_ref().map(Duration::as_secs_f64));
+            }),
             Self::Leave => message(kind::LEAVE, "", |_| {}),
-            Self::Status { secret } => message(kind::STATUS, "", |out| optional(out, SECRET, secret.as_deref())),
+            Self::Status { secret } => message(kind::STATUS, "", |out| out.maybe_text(SECRET, secret.as_deref())),
         }
     }
 
-    /// Reads what a [`Splitter`] has found.
+    /// Parses an object that a [`Splitter`] has found.
     ///
     /// # Errors
     /// [`MessageError`].
@@ -256,8 +257,8 @@ impl FromMaster {
             Self::JoinAck => message(kind::JOIN_ACK, "", |_| {}),
             Self::Request(request) => message(kind::REQUEST, &request.prompt, |out| {
                 out.text(REQ_ID, request.id.as_str());
-                optional(out, FILE, request.file.as_deref());
-                seconds(out, TIMEOUT, request.timeout);
+                out.maybe_text(FILE, request.file.as_deref());
+                out.maybe(TIMEOUT, request.timeout.as_ref().map(Duration::as_secs_f64));
             }),
             Self::Check(id) => message(kind::CHECK, "", |out| out.text(REQ_ID, id.as_str())),
             Self::StatusAck(status) => message(kind::STATUS_ACK, "", |out| status.write(out)),
@@ -266,7 +267,7 @@ impl FromMaster {
         }
     }
 
-    /// Reads what a [`Splitter`] has found.
+    /// Parses an object that a [`Splitter`] has found.
     ///
     /// # Errors
     /// [`MessageError`].
@@ -318,20 +319,8 @@ fn message(kind: &str, msg: &str, rest: impl FnOnce(&mut ObjectWriter<'_>)) -> V
     out
 }
 
-fn optional(out: &mut ObjectWriter<'_>, name: &str, value: Option<&str>) {
-    if let Some(value) = value {
-        out.text(name, value);
-    }
-}
-
-fn seconds(out: &mut ObjectWriter<'_>, name: &str, value: Option<Duration>) {
-    if let Some(value) = value {
-        out.literal(name, value.as_secs_f64());
-    }
-}
-
-/// The type and the fields of an object. The splitter has bounded its bytes; fields beyond these limits and nested ones are
-/// none of ours.
+/// The type and the fields of an object. The splitter has bounded its bytes; fields beyond these limits, and nested ones,
+/// do not belong to this protocol.
 fn read(frame: &[u8]) -> Result<(String, Fields), MessageError> {
     const LIMITS: FieldLimits =
         FieldLimits { message_bytes: usize::MAX, fields: 64, name_bytes: 64, value_bytes: usize::MAX };
@@ -348,7 +337,7 @@ fn read(frame: &[u8]) -> Result<(String, Fields), MessageError> {
     }
 }
 
-/// A text, or what stands there in its place as a text: an id may be sent as a number.
+/// A text, or another scalar converted to a text: an id may be sent as a number.
 fn text(fields: &Fields, name: &str) -> Option<String> {
     match fields.get(name)? {
         Scalar::Null => None,

@@ -1,18 +1,20 @@
-//! What the PUB port sends (design, section 6). Each message is one frame; subscribers choose by its first bytes.
+//! The messages of the PUB port (design, section 6). Each message is one frame; subscribers select messages by their first
+//! bytes.
 
 use super::json::{self, FieldLimits, ObjectWriter};
+use super::requests::kill::TASK_KILL;
 use super::task;
 use super::words::{self, kind};
-use crate::types::{Round, Scalar, TaskId, TaskRecord};
+use crate::types::{Round, TaskId, TaskRecord};
 
 /// One published message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Published {
-    /// A task waits and no agent was parked for it.
+    /// A task waits and no agent was parked.
     Inform,
-    /// Whoever runs this round of this task shall end it. A later one may follow, and may overtake this message.
+    /// The agent with this round of this task must end it. A later round may follow, and may overtake this message.
     Kill(TaskId, Round),
-    /// Each agent shall look for its tools anew, and say so with the number of the look.
+    /// Each agent must read its tools again, and report them with the number of the look.
     Look(u64),
 }
 
@@ -23,7 +25,7 @@ pub fn encode(message: &Published) -> Vec<u8> {
     let writer = match message {
         Published::Inform => ObjectWriter::typed(&mut out, kind::TASK_INFORM),
         Published::Kill(task, round) => {
-            let mut writer = ObjectWriter::typed(&mut out, kind::TASK_KILL);
+            let mut writer = ObjectWriter::typed(&mut out, TASK_KILL.word);
             writer.text(words::TASK_ID, &task.to_string());
             writer.literal(words::ROUND, round);
             writer
@@ -38,7 +40,7 @@ pub fn encode(message: &Published) -> Vec<u8> {
     out
 }
 
-/// Writes the state of a task, as it is pushed and published.
+/// Writes the state of a task, for pushes and publications.
 #[must_use]
 pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -48,31 +50,29 @@ pub fn encode_status(record: &TaskRecord) -> Vec<u8> {
     out
 }
 
-/// Reads what an agent understands; `None` for anything else.
+/// Reads a message for agents; `None` for any other.
 #[must_use]
 pub fn decode(frame: &[u8]) -> Option<Published> {
     let fields = json::parse(frame, &FieldLimits::TRUSTED).ok()?;
-    let text = |name| fields.get(name).and_then(Scalar::as_text);
-    match text(words::TYPE)? {
+    match fields.text(words::TYPE)? {
         kind::TASK_INFORM => Some(Published::Inform),
-        kind::TASK_KILL => {
-            let round = u32::try_from(fields.get(words::ROUND)?.as_u64()?).ok()?;
-            Some(Published::Kill(text(words::TASK_ID)?.parse().ok()?, Round(round)))
+        kind if kind == TASK_KILL.word => {
+            let round = u32::try_from(fields.count(words::ROUND)?).ok()?;
+            Some(Published::Kill(fields.text(words::TASK_ID)?.parse().ok()?, Round(round)))
         }
-        kind::AGENT_LOOK => Some(Published::Look(fields.get(words::LOOK)?.as_u64()?)),
+        kind::AGENT_LOOK => Some(Published::Look(fields.count(words::LOOK)?)),
         _ => None,
     }
 }
 
-/// Reads what a receiver sends back to confirm a push: which task, and the `__SEQ__` of the push.
+/// Reads the confirmation of a push by its receiver: the task, and the `__SEQ__` of the push.
 #[must_use]
 pub fn decode_acknowledgement(frame: &[u8]) -> Option<(TaskId, u32)> {
-    // The largest that makes sense has two short texts and a number.
+    // The largest valid message has two short texts and a number.
     const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 32, name_bytes: 128, value_bytes: 1024 };
     let fields = json::parse(frame, &LIMITS).ok()?;
-    let text = |name| fields.get(name).and_then(Scalar::as_text);
-    (text(words::TYPE)? == kind::TASK_STATUS_ACK).then_some(())?;
-    Some((text(words::TASK_ID)?.parse().ok()?, u32::try_from(fields.get(words::SEQ)?.as_u64()?).ok()?))
+    (fields.text(words::TYPE)? == kind::TASK_STATUS_ACK).then_some(())?;
+    Some((fields.text(words::TASK_ID)?.parse().ok()?, u32::try_from(fields.count(words::SEQ)?).ok()?))
 }
 
 /// The first bytes of messages of a kind, to subscribe to.
@@ -91,7 +91,7 @@ mod tests {
         for message in [Published::Inform, Published::Kill(task, Round(3)), Published::Look(1 << 52)] {
             assert_eq!(decode(&encode(&message)), Some(message));
         }
-        assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(kind::TASK_KILL).as_bytes()));
+        assert!(encode(&Published::Kill(task, Round(0))).starts_with(prefix(TASK_KILL.word).as_bytes()));
         assert_eq!(decode(b"garbage"), None);
     }
 }

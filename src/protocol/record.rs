@@ -1,47 +1,47 @@
-//! The record of a task as a row of the store, for those who read the history with `sqlite3` too.
+//! The record of a task as a row of the store, which can also be read with `sqlite3`.
 //!
-//! What people look for stands in columns of its own; the rest is one flat JSON object with the names of the wire.
+//! The data of interest to people has columns of its own; the rest is one flat JSON object with the names of the wire.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use super::json::{self, FieldLimits, ObjectWriter};
-use super::request::{self, Rules};
-use super::{address, history, policy, words};
+use super::rules::Rules;
+use super::{address, history, policy, result, words};
 use crate::types::{
     Acknowledgement, AgentId, Assignment, Counts, Fields, Kill, KillCause, Lease, Outcome, PastRound, Phase,
-    PhaseTimes, Policy, Round, RunResult, Scalar, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
+    PhaseTimes, Policy, Round, RunResult, Session, TaskId, TaskRecord, TaskState, ToolName, Wall,
 };
 
-/// The version of what stands in [`Row::state`]: 1 has the policy of the task. Before it there was no version.
+/// The version of [`Row::state`]: 1 contains the policy of the task. Before that there was no version.
 const VERSION: u32 = 1;
 
-/// What the names of the fields of the policy begin with, so that they are not those of the state.
+/// The prefix of the names of policy fields, which distinguishes them from those of the state.
 const POLICY: &str = "policy:";
 
 /// One row. Every number fits the signed 64 bits of SQLite.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The time part of the id, in microseconds: unique, and the order of submission.
+    /// The time part of the id, in microseconds: unique, and in the order of submission.
     pub micros: i64,
-    /// The id.
+    /// Id of the task.
     pub id: String,
     /// The phase, as on the wire.
     pub status: String,
-    /// The tool.
+    /// Name of the tool.
     pub operation: String,
-    /// The present round.
+    /// The number of the present round.
     pub round: i64,
-    /// When it was accepted, in microseconds.
+    /// The time of acceptance, in unix microseconds.
     pub submitted_at: i64,
-    /// What was submitted, as a JSON object.
+    /// The submitted fields, as a JSON object.
     pub submitted: String,
-    /// Everything else, as a flat JSON object.
+    /// The rest of the record, as a flat JSON object.
     pub state: String,
 }
 
-/// A row that is not what this program writes.
+/// A row that this program has not written.
 #[derive(Debug, thiserror::Error)]
 #[error("the row of task {id:?} has no valid {what}")]
 pub struct InvalidRow {
@@ -70,13 +70,13 @@ pub fn encode(record: &TaskRecord) -> Row {
     }
 }
 
-/// Whether a row says what its submitter was promised. One of before that was stored takes what the configuration says now.
+/// Whether a row contains the policy that was accepted. An older row gets the policy of the present configuration.
 #[must_use]
 pub fn has_terms(row: &Row) -> bool {
     members(&row.state).is_some_and(|members| json::member(members, words::RECORD_VERSION).is_some())
 }
 
-/// What stands between the braces of an object.
+/// The text between the braces of an object.
 fn members(object: &str) -> Option<&str> {
     object.strip_prefix('{')?.strip_suffix('}')
 }
@@ -93,9 +93,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
             writer.literal(name, count);
         }
     }
-    if let Some(at) = record.held {
-        writer.literal(words::HELD_TIME, at);
-    }
+    writer.maybe(words::HELD_TIME, record.held);
     match record.acknowledgement {
         Acknowledgement::None => {}
         Acknowledgement::Received(at) => writer.literal(words::ACK_TIME, at),
@@ -116,7 +114,7 @@ fn write_state(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
         writer.literal(words::SESSION, lease.session.0);
     }
     if let Some(result) = record.result() {
-        super::agent::write_result(result, writer);
+        result::write(result, writer);
     }
     match record.state {
         TaskState::Waiting { not_before: Some(at) } => writer.literal(words::NOT_BEFORE, at),
@@ -140,11 +138,11 @@ fn write_kill(kill: &Kill, writer: &mut ObjectWriter<'_>) {
     }
 }
 
-/// Reads a row. The address is checked anew: what may be reached is for the present configuration to say. The policy is what was
-/// agreed when the task was accepted, unless the row is older than that ([`has_terms`]).
+/// Reads a row. The address is checked again, because the present configuration decides which addresses are permitted. The
+/// policy is the one accepted with the task, unless the row is older than that ([`has_terms`]).
 ///
 /// # Errors
-/// When it is not what [`encode`] makes; names the first thing that is wrong.
+/// When [`encode`] cannot have made it; names the first invalid part.
 pub fn decode(row: &Row, rules: &Rules) -> Result<TaskRecord, InvalidRow> {
     decode_parts(row, rules).map_err(|what| InvalidRow { id: row.id.clone(), what })
 }
@@ -155,9 +153,8 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
     let object = |text: &str, what| json::parse(text.as_bytes(), &FieldLimits::TRUSTED).map_err(|_| what);
     let submitted = object(&row.submitted, "submitted object")?;
     let state = State(object(&row.state, "state")?);
-    let text = |name| submitted.get(name).and_then(Scalar::as_text);
     let address = address::read(&submitted, rules).unwrap_or_else(|refusal| {
-        log::warn!("task {id} is pushed to nobody: {refusal}");
+        log::warn!("task {id} is not pushed: {refusal}");
         None
     });
     Ok(TaskRecord {
@@ -165,7 +162,7 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         tool: ToolName::new(&row.operation).map_err(|_| "operation")?,
         submitted: submitted_members.into(),
         address: address.map(Arc::new),
-        parent: text(words::FATHER_ID).and_then(|text| text.parse().ok()),
+        parent: submitted.text(words::FATHER_ID).and_then(|text| text.parse().ok()),
         submitted_at: Wall::from_micros(row.submitted_at.try_into().map_err(|_| "time of submission")?),
         round: Round(row.round.try_into().map_err(|_| "round")?),
         policy: state.policy(&submitted, &rules.defaults)?,
@@ -177,8 +174,8 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
         },
         pushes: state.count(words::SEQ)?,
         kill: state.kill(),
-        unconfirmed: state.0.get(words::UNCONFIRMED).and_then(Scalar::as_bool).unwrap_or_default(),
-        held: state.moment(words::HELD_TIME),
+        unconfirmed: state.0.flag(words::UNCONFIRMED),
+        held: state.0.moment(words::HELD_TIME),
         acknowledgement: state.acknowledgement(),
         past: state.past()?,
         state: state.state(words::phase_of(&row.status).ok_or("status")?)?,
@@ -188,24 +185,16 @@ fn decode_parts(row: &Row, rules: &Rules) -> Result<TaskRecord, &'static str> {
 struct State(Fields);
 
 impl State {
-    /// A count; what is not there was never counted.
+    /// A count; a missing one is 0.
     fn count(&self, name: &str) -> Result<u32, &'static str> {
         let Some(value) = self.0.get(name) else { return Ok(0) };
         value.as_u64().and_then(|count| u32::try_from(count).ok()).ok_or("count of pushes or runs")
     }
 
-    fn text(&self, name: &str) -> Option<&str> {
-        self.0.get(name).and_then(Scalar::as_text)
-    }
-
-    fn moment(&self, name: &str) -> Option<Wall> {
-        self.0.get(name).and_then(Scalar::as_f64).and_then(Wall::from_unix_seconds)
-    }
-
-    /// What was agreed. Tasks that agreed to what is the default now share it.
+    /// The accepted policy. Tasks with the present defaults share them.
     fn policy(&self, submitted: &Fields, defaults: &Arc<Policy>) -> Result<Arc<Policy>, &'static str> {
         if self.0.get(words::RECORD_VERSION).is_none() {
-            // What was in bounds then may be beyond them now.
+            // The accepted values may be beyond the present bounds.
             return Ok(policy::read(submitted, defaults).unwrap_or_else(|_| Arc::clone(defaults)));
         }
         let mut agreed = Fields::new();
@@ -217,21 +206,21 @@ impl State {
     }
 
     fn kill(&self) -> Option<Kill> {
-        let at = self.moment(words::KILL_TIME)?;
-        let cause = self.text(words::KILL_CAUSE).and_then(words::outcome_of);
-        let ancestor = self.text(words::KILLED_BY).and_then(|text| text.parse().ok());
+        let at = self.0.moment(words::KILL_TIME)?;
+        let cause = self.0.text(words::KILL_CAUSE).and_then(words::outcome_of);
+        let ancestor = self.0.text(words::KILLED_BY).and_then(|text| text.parse().ok());
         let cause = match (cause, ancestor) {
             (Some(Outcome::Expired), _) => KillCause::Expired,
             (Some(Outcome::TimedOut), _) => KillCause::TimedOut,
             (_, Some(ancestor)) => KillCause::ParentEnded(ancestor),
-            _ => KillCause::Client(self.text(words::KILL_REASON).map(Into::into)),
+            _ => KillCause::Client(self.0.text(words::KILL_REASON).map(Into::into)),
         };
         Some(Kill { at, cause })
     }
 
     fn acknowledgement(&self) -> Acknowledgement {
-        let received = self.moment(words::ACK_TIME).map(Acknowledgement::Received);
-        let given_up = || self.moment(words::ACK_GIVEN_UP_TIME).map(Acknowledgement::GivenUp);
+        let received = self.0.moment(words::ACK_TIME).map(Acknowledgement::Received);
+        let given_up = || self.0.moment(words::ACK_GIVEN_UP_TIME).map(Acknowledgement::GivenUp);
         received.or_else(given_up).unwrap_or_default()
     }
 
@@ -239,7 +228,7 @@ impl State {
     fn past(&self) -> Result<Vec<PastRound>, &'static str> {
         let mut rounds: BTreeMap<u32, Fields> = BTreeMap::new();
         for (name, value) in self.0.iter() {
-            if let Some((round, name)) = history::split_round(name) {
+            if let Some((round, name)) = words::split_round(name) {
                 rounds.entry(round).or_default().set(name, value.clone());
             }
         }
@@ -249,8 +238,8 @@ impl State {
     fn past_round(&self, round: Round) -> Option<PastRound> {
         Some(PastRound {
             round,
-            at: self.moment(words::ROUND_END_TIME)?,
-            end: words::round_end_of(self.text(words::ROUND_END)?)?,
+            at: self.0.moment(words::ROUND_END_TIME)?,
+            end: words::round_end_of(self.0.text(words::ROUND_END)?)?,
             assignment: self.assignment(),
             result: self.result().ok()?,
         })
@@ -260,14 +249,14 @@ impl State {
         let run = || self.assignment().ok_or("agent");
         let result = self.result()?;
         Ok(match phase {
-            Phase::Waiting => TaskState::Waiting { not_before: self.moment(words::NOT_BEFORE) },
+            Phase::Waiting => TaskState::Waiting { not_before: self.0.moment(words::NOT_BEFORE) },
             Phase::Dispatched => TaskState::Dispatched(run()?),
             Phase::Preparing => TaskState::Preparing(run()?),
             Phase::Running => TaskState::Running(run()?),
             Phase::Ended => TaskState::Ended { assignment: run()?, result },
             Phase::Finished => TaskState::Finished {
-                at: self.moment(words::END_OF_LIFE_TIME).ok_or("time of the end")?,
-                outcome: self.outcome().ok_or("outcome")?,
+                at: self.0.moment(words::END_OF_LIFE_TIME).ok_or("time of the end")?,
+                outcome: self.0.text(words::OUTCOME).and_then(words::outcome_of).ok_or("outcome")?,
                 run: match result {
                     Some(_) => Some((run()?, result)),
                     None => self.assignment().map(|run| (run, None)),
@@ -278,36 +267,31 @@ impl State {
 
     fn assignment(&self) -> Option<Box<Assignment>> {
         let times = PhaseTimes {
-            prepare: self.moment(words::PREPARE_TIME),
-            run: self.moment(words::RUN_TIME),
-            end: self.moment(words::END_TIME),
-            finish: self.moment(words::FINISH_TIME),
+            prepare: self.0.moment(words::PREPARE_TIME),
+            run: self.0.moment(words::RUN_TIME),
+            end: self.0.moment(words::END_TIME),
+            finish: self.0.moment(words::FINISH_TIME),
         };
-        let agent = AgentId::new(self.text(words::AGENT_ID)?).ok()?;
+        let agent = AgentId::new(self.0.text(words::AGENT_ID)?).ok()?;
         Some(Box::new(Assignment {
             agent,
-            dispatched_at: self.moment(words::DISPATCH_TIME)?,
+            dispatched_at: self.0.moment(words::DISPATCH_TIME)?,
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: self.lease().map(Box::new),
         }))
     }
 
     fn lease(&self) -> Option<Lease> {
-        let number = |name| self.0.get(name).and_then(Scalar::as_u64);
-        let millis = |name| number(name).map(Duration::from_millis);
+        let millis = |name| self.0.count(name).map(Duration::from_millis);
         let (term, kill_budget) = (millis(words::LEASE)?, millis(words::KILL_BUDGET)?);
-        Some(Lease { term, kill_budget, session: Session(number(words::SESSION)?) })
+        Some(Lease { term, kill_budget, session: Session(self.0.count(words::SESSION)?) })
     }
 
     fn result(&self) -> Result<Option<Arc<RunResult>>, &'static str> {
-        request::result(&self.0).map(|result| result.map(Arc::new)).map_err(|_| "result")
-    }
-
-    fn outcome(&self) -> Option<Outcome> {
-        words::outcome_of(self.text(words::OUTCOME)?)
+        result::read(&self.0).map(|result| result.map(Arc::new)).map_err(|_| "result")
     }
 }
 
@@ -370,7 +354,7 @@ mod tests {
             dispatched_at: Wall::from_micros(1_795_239_916_024_114),
             dispatched: None,
             after_commit: false,
-            slack: Duration::ZERO,
+            batch_delay: Duration::ZERO,
             times,
             lease: None,
         })
@@ -425,7 +409,7 @@ mod tests {
         }
     }
 
-    /// Whatever the defaults say later, and whatever bounds a new task has.
+    /// Independent of later defaults and bounds.
     #[test]
     fn an_accepted_task_keeps_its_terms() {
         let mut agreed = record(TaskState::Waiting { not_before: None });
@@ -440,7 +424,7 @@ mod tests {
             retry_delay: Duration::from_nanos(1_234_567_891),
             fail_on_stderr: true,
             priority: -100,
-            needs: crate::types::Needs {
+            needs: crate::types::Requirements {
                 gates: Labels::parse("a,b").unwrap(),
                 tags: Labels::parse("c").unwrap(),
                 exclusive: true,
@@ -458,7 +442,7 @@ mod tests {
         assert!(Arc::ptr_eq(&decode(&encode(&agreed), &later).unwrap().policy, &others));
     }
 
-    /// Nothing else is known of it; and a bound that is tightened makes no store unreadable.
+    /// The row contains no policy; and a tightened bound does not make a store unreadable.
     #[test]
     fn a_row_without_terms_takes_what_holds_now() {
         let old = record(TaskState::Waiting { not_before: None });

@@ -1,18 +1,18 @@
 //! The record of a task as a flat object, and matching a query against it.
 //!
-//! One table names the fields that the service sets itself. Everything follows from it: what a push, a query and a page
-//! show, what a filter can match, and which names a submitter cannot claim (HAZARDS row W12).
+//! One table names the fields that the service sets itself. It determines the content of a push, a query and a page, the
+//! fields that a filter can match, and the names that a submitter cannot use (HAZARDS row W12).
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use super::json::{self, ObjectWriter};
-use super::{history, words};
+use super::words;
 use crate::types::{
     Acknowledgement, ExitCode, Fields, KillCause, Outcome, Scalar, TaskId, TaskRecord, TaskState, Wall,
 };
 
-/// Writes all that is known of a task into an open object, its id and its phase first.
+/// Writes the known data of a task into an open object, its id and its phase first.
 pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     let (head, tail) = FIELDS.split_at(HEAD_FIELDS);
     write_fields(head, record, out);
@@ -20,7 +20,7 @@ pub fn write(record: &TaskRecord, out: &mut ObjectWriter<'_>) {
     write_fields(tail, record, out);
 }
 
-/// All that is known of a task as one object.
+/// The known data of a task as one object.
 #[must_use]
 pub fn to_json(record: &TaskRecord) -> Vec<u8> {
     let mut out = Vec::with_capacity(512);
@@ -44,30 +44,30 @@ pub fn is_ours(name: &str) -> bool {
     let of_a_reply =
         [words::TYPE, words::CODE, words::ERROR_MSG, words::WARNING, words::MATCHES, words::WAIT, words::TOTAL];
     let ours = of_a_reply.contains(&name) || FIELDS.iter().any(|(ours, _)| *ours == name);
-    ours || OF_OTHER_MESSAGES.contains(&name) || history::is_of_a_round(name)
+    ours || OF_OTHER_MESSAGES.contains(&name) || words::is_of_a_round(name)
 }
 
-/// The given id of a task as JSON: what [`Filter::given_id`] looks for.
+/// The given id of a task as JSON, as in [`Filter::given_id`].
 #[must_use]
 pub fn given_id(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::GIVEN_ID).and_then(value_of)
 }
 
-/// The key that a task was submitted with, as JSON.
+/// The submit key of a task, as JSON.
 #[must_use]
 pub fn submit_key(record: &TaskRecord) -> Option<&str> {
     json::member(&record.submitted, words::SUBMIT_KEY).and_then(value_of)
 }
 
-/// The value of a member, both as JSON. None of the names that this is asked for holds a colon.
+/// The value of a member, both as JSON. The names used here contain no colon.
 pub(super) fn value_of(member: &str) -> Option<&str> {
     member.split_once(':').map(|(_, value)| value)
 }
 
-/// Whether a task was submitted with exactly these fields, in whatever order.
+/// Whether a task was submitted with exactly these fields, in any order.
 #[must_use]
 pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
-    // As JSON: the text "1" is not the number 1.
+    // As JSON: the text "1" differs from the number 1.
     let members = |fields: &Fields| -> BTreeMap<String, String> {
         let member =
             |(name, value): (&str, &Scalar)| (name.to_owned(), json::members(&Fields::new().with(name, value.clone())));
@@ -77,25 +77,25 @@ pub fn is_submitted_as(record: &TaskRecord, fields: &Fields) -> bool {
     stored.is_ok_and(|stored| members(&stored) == members(fields))
 }
 
-/// The fields that a task must have to be meant: all of them, with equal type and value (document, section 2.3).
+/// The fields by which tasks are selected: all must be equal in type and value (document, section 2.3).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Filter {
-    fields: Vec<Wanted>,
+    fields: Vec<FilterField>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
-struct Wanted {
+struct FilterField {
     name: String,
     value: Scalar,
-    /// The same as a member of canonical JSON, to be compared with what was submitted.
+    /// The field as a member of canonical JSON, for comparison with the submitted fields.
     member: String,
 }
 
 impl Filter {
-    /// A filter of all these fields.
+    /// A filter with all these fields.
     #[must_use]
     pub fn new(fields: &Fields) -> Self {
-        let wanted = |(name, value): (&str, &Scalar)| Wanted {
+        let wanted = |(name, value): (&str, &Scalar)| FilterField {
             name: name.to_owned(),
             value: value.clone(),
             member: json::members(&Fields::new().with(name, value.clone())),
@@ -109,7 +109,7 @@ impl Filter {
         self.fields.is_empty()
     }
 
-    /// The one id that can match: `None` when the filter names no id, `Some(None)` when it names one that no task can have.
+    /// The only id that can match: `None` when the filter has no id, `Some(None)` when it has one that no task can have.
     #[must_use]
     pub fn task_id(&self) -> Option<Option<TaskId>> {
         let wanted = self.fields.iter().find(|wanted| wanted.name == words::TASK_ID)?;
@@ -131,7 +131,7 @@ impl Filter {
         value_of(&wanted.member)
     }
 
-    /// Whether this task is meant.
+    /// Whether this task matches.
     #[must_use]
     pub fn matches(&self, record: &TaskRecord) -> bool {
         self.fields.iter().all(|wanted| match FIELDS.iter().find(|(name, _)| *name == wanted.name) {
@@ -177,7 +177,7 @@ impl Value<'_> {
     }
 }
 
-/// How many of [`FIELDS`] stand before the submitted ones: the id comes first so that a SUB can subscribe to one task.
+/// The number of [`FIELDS`] before the submitted ones: the id comes first so that a SUB can subscribe to one task.
 const HEAD_FIELDS: usize = 2;
 
 const FIELDS: [Field; 33] = [
@@ -219,7 +219,7 @@ const FIELDS: [Field; 33] = [
     (words::REAPED, |task| task.result().map(|result| Value::Integer(result.reaped.into()))),
 ];
 
-/// Fields of other messages: a submitter that sends one of them would confuse whoever reads those.
+/// Fields of other messages: a submitter that sends one of them would confuse the readers of those.
 const OF_OTHER_MESSAGES: [&str; 12] = [
     words::SESSION,
     words::WANTED,
@@ -253,13 +253,13 @@ fn finish_time(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Document, section 2.3: FINISHED has it. It is null where run.sh never ran, or where nobody knows how it ended.
+/// Document, section 2.3: present in FINISHED. It is null where run.sh never ran, or where its end is unknown.
 fn exit_code(task: &TaskRecord) -> Option<Value<'_>> {
     let code = task.result().map(|result| Value::Integer(result.exit_code.0.into()));
     code.or_else(|| is_finished(task).then_some(Value::Null))
 }
 
-/// The same, and empty there.
+/// As the exit code, but empty instead of null.
 fn report_log(task: &TaskRecord) -> Option<Value<'_>> {
     let log = task.result().map(|result| text(&result.report_tail));
     log.or_else(|| is_finished(task).then_some(text("")))
@@ -276,7 +276,7 @@ fn outcome(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Before its end nothing is said of its processes, so there is nothing to be confirmed.
+/// Before the end of the task its processes are not reported, so there is nothing to confirm.
 fn unconfirmed(task: &TaskRecord) -> Option<Value<'_>> {
     let is_over = matches!(task.state, TaskState::Finished { .. });
     (is_over && task.unconfirmed).then_some(Value::Truth(true))
@@ -293,7 +293,7 @@ fn not_before(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// The flag of the original is for kills that somebody asked for, not for times that were over; nor for a kill that came after
+/// The flag of the original protocol is only for requested kills, not for exceeded times; nor for a kill that came after
 /// the end of its run.
 fn killed(task: &TaskRecord) -> Option<Value<'_>> {
     if matches!(task.state, TaskState::Finished { outcome: Outcome::Succeeded, .. }) {
@@ -305,19 +305,16 @@ fn killed(task: &TaskRecord) -> Option<Value<'_>> {
     }
 }
 
-/// Why a task ended as it did, where that is more than an exit code.
+/// The reason of the end of a task, where that is more than an exit code.
 pub(super) fn reason_of(task: &TaskRecord) -> Option<String> {
-    match reason(task)? {
-        Value::Text(text) => Some(text.into_owned()),
-        Value::Integer(_) | Value::Decimal(_) | Value::Null | Value::Moment(_) | Value::Truth(_) => None,
-    }
+    if let Value::Text(text) = reason(task)? { Some(text.into_owned()) } else { None }
 }
 
-/// Who or what ended it, else why there is no exit code of run.sh, else which budget was exceeded.
+/// The originator of the end; otherwise the reason why there is no exit code of run.sh, otherwise the exceeded budget.
 fn reason(task: &TaskRecord) -> Option<Value<'_>> {
     let result = task.result().filter(|result| !result.error.is_empty());
     let error = || result.map(|result| text(&result.error));
-    // Where run.sh did run, only what is left of it.
+    // Where run.sh did run, only the remains are reported.
     let left = result.filter(|result| result.exit_code.0 > ExitCode::KILLED_PREPARING.0).map(|result| &result.error);
     let and_left = |sentence: String| match left {
         Some(left) => Value::Text(format!("{sentence}; {left}").into()),

@@ -1,52 +1,58 @@
-//! Fields with a type and a range. A field that is not there is `None`; a bad value is -1007 with its name.
+//! Fields with a type and a range. A missing field is `None`; an invalid value is -1007 with its name.
 
+use std::fmt::Display;
 use std::time::Duration;
 
 use super::code::{Code, Refusal, shown};
 use crate::types::{Fields, Labels, SECONDS_MAX, Scalar, Wall};
 
-/// The refusal of a bad value.
-pub(super) fn bad(name: &str, value: &Scalar, wanted: &str) -> Refusal {
+/// The refusal of an invalid value.
+pub(super) fn bad(name: &str, value: &Scalar, wanted: impl Display) -> Refusal {
     Refusal::new(Code::BadField, format!("{name} is {}; it must be {wanted}", shown(&value.to_string())))
+}
+
+/// The field as converted by `read`; `wanted` describes the valid values.
+pub(super) fn field<T>(
+    fields: &Fields,
+    name: &str,
+    wanted: impl Display,
+    read: impl FnOnce(&Scalar) -> Option<T>,
+) -> Result<Option<T>, Refusal> {
+    let Some(value) = fields.get(name) else { return Ok(None) };
+    read(value).map(Some).ok_or_else(|| bad(name, value, wanted))
 }
 
 /// A whole number from 0 to `max`.
 pub(super) fn whole(fields: &Fields, name: &str, max: u32) -> Result<Option<u32>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    let count = value.as_u64().and_then(|count| u32::try_from(count).ok()).filter(|count| *count <= max);
-    count.map(Some).ok_or_else(|| bad(name, value, &format!("a whole number from 0 to {max}")))
+    let read = |value: &Scalar| u32::try_from(value.as_u64()?).ok().filter(|count| *count <= max);
+    field(fields, name, format_args!("a whole number from 0 to {max}"), read)
 }
 
 /// A moment in unix seconds.
 pub(super) fn moment(fields: &Fields, name: &str) -> Result<Option<Wall>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    let wall = value.as_f64().and_then(Wall::from_unix_seconds);
-    wall.map(Some).ok_or_else(|| bad(name, value, "unix seconds with decimals"))
+    field(fields, name, "unix seconds with decimals", |value| Wall::from_unix_seconds(value.as_f64()?))
 }
 
 /// A time in seconds with decimals.
 pub(super) fn seconds(fields: &Fields, name: &str) -> Result<Option<Duration>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    let seconds = value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
-    let time = seconds.map(Duration::from_secs_f64);
-    time.map(Some).ok_or_else(|| bad(name, value, &format!("seconds from 0 to {SECONDS_MAX}, decimals allowed")))
+    let read = |value: &Scalar| value.as_f64().filter(|seconds| (0.0..=SECONDS_MAX).contains(seconds));
+    let seconds = field(fields, name, format_args!("seconds from 0 to {SECONDS_MAX}, decimals allowed"), read)?;
+    Ok(seconds.map(Duration::from_secs_f64))
 }
 
 /// A truth value.
 pub(super) fn truth(fields: &Fields, name: &str) -> Result<Option<bool>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    value.as_bool().map(Some).ok_or_else(|| bad(name, value, "true or false"))
-}
-
-/// Names that are separated by commas.
-pub(super) fn labels(fields: &Fields, name: &str) -> Result<Labels, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(Labels::default()) };
-    let text = value.as_text().ok_or_else(|| bad(name, value, "a text: one or more names, separated by commas"))?;
-    Labels::parse(text).map_err(|error| Refusal::new(Code::BadField, format!("{name}: {error}")))
+    field(fields, name, "true or false", Scalar::as_bool)
 }
 
 /// A whole number.
 pub(super) fn number(fields: &Fields, name: &str) -> Result<Option<u64>, Refusal> {
-    let Some(value) = fields.get(name) else { return Ok(None) };
-    value.as_u64().map(Some).ok_or_else(|| bad(name, value, "a whole number that is not negative"))
+    field(fields, name, "a whole number that is not negative", Scalar::as_u64)
+}
+
+/// Names separated by commas.
+pub(super) fn labels(fields: &Fields, name: &str) -> Result<Labels, Refusal> {
+    let Some(value) = fields.get(name) else { return Ok(Labels::default()) };
+    let text = value.as_text().ok_or_else(|| bad(name, value, "a text: one or more names, separated by commas"))?;
+    Labels::parse(text).map_err(|error| Refusal::new(Code::BadField, format!("{name}: {error}")))
 }

@@ -1,52 +1,16 @@
 //! The words of the LLTS wire (document, sections 2 and 4; design, section 6).
 
-/// Kinds of message: the values of `__TYPE__`.
+/// Kinds of message that are not requests, as values of `__TYPE__`. Those of requests are in [`super::requests`].
 pub mod kind {
-    /// Client: run a tool (document, section 2.1).
-    pub const TASK_SUBMIT: &str = "TASK/SUBMIT";
-    /// Client: end a task (2.2). Also published to agents.
-    pub const TASK_KILL: &str = "TASK/KILL";
-    /// Client: what is known of one task (2.3).
-    pub const TASK_QUERY: &str = "TASK/QUERY";
-    /// Client: how many agents there are (2.4).
-    pub const AGENT_QUERY: &str = "AGENT/QUERY";
-    /// Client: how many tasks are in each phase (2.5).
-    pub const TASK_STATISTIC: &str = "TASK/STATISTIC";
-    /// Client: all tasks, by pages (2.6).
-    pub const TASK_DETAILS: &str = "TASK/DETAILS";
-    /// Client: all agents, by pages.
-    pub const AGENT_DETAILS: &str = "AGENT/DETAILS";
-    /// Client: why a task stands where it does.
-    pub const TASK_EXPLAIN: &str = "TASK/EXPLAIN";
-    /// Client: another round of a task that has finished.
-    pub const TASK_RETRY: &str = "TASK/RETRY";
-    /// Client: keep a task from starting.
-    pub const TASK_HOLD: &str = "TASK/HOLD";
-    /// Client: let a held task start.
-    pub const TASK_RELEASE: &str = "TASK/RELEASE";
-    /// Client: give an agent no more tasks, or do again.
-    pub const AGENT_DRAIN: &str = "AGENT/DRAIN";
-    /// Client: set what a gate lets pass.
-    pub const GATE_SET: &str = "GATE/SET";
-    /// Client: how a gate stands, or all of them.
-    pub const GATE_QUERY: &str = "GATE/QUERY";
-    /// Receiver of pushes: the end of a task has arrived.
+    /// From a receiver of pushes: confirms the end of a task.
     pub const TASK_STATUS_ACK: &str = "TASK/STATUS/ACK";
-    /// Agent: alive, and what it does.
-    pub const AGENT_HEARTBEAT: &str = "AGENT/HEARTBEAT";
-    /// Agent: leaves for good.
-    pub const AGENT_EXIT: &str = "AGENT/EXIT";
-    /// Agent: asks for a task.
-    pub const TASK_APPLY: &str = "TASK/INTERNAL/APPLY";
-    /// Agent: tells how its task stands.
-    pub const TASK_REPORT: &str = "TASK/INTERNAL/REPORT";
-    /// Published: a task waits and nobody was parked for it.
+    /// Published: a task waits and no agent was parked.
     pub const TASK_INFORM: &str = "TASK/INFORM";
-    /// Published: agents shall look whether there are other tools in their folders.
+    /// Published: agents must read their tools folders again.
     pub const AGENT_LOOK: &str = "AGENT/LOOK";
     /// Pushed to `__ADDRESS__` and published: the state of a task has changed.
     pub const TASK_STATUS: &str = "TASK/STATUS";
-    /// The reply to a frame of which not even the type could be read.
+    /// The reply to a frame whose type could not be read.
     pub const ERROR: &str = "ERROR";
 }
 
@@ -163,7 +127,7 @@ pub const fn phase(phase: Phase) -> &'static str {
     }
 }
 
-/// The phase that a word names.
+/// The phase with this word.
 #[must_use]
 pub fn phase_of(word: &str) -> Option<Phase> {
     Phase::ALL.into_iter().find(|&candidate| phase(candidate) == word)
@@ -182,7 +146,7 @@ pub const fn outcome(outcome: Outcome) -> &'static str {
     }
 }
 
-/// The outcome that a word names.
+/// The outcome with this word.
 #[must_use]
 pub fn outcome_of(word: &str) -> Option<Outcome> {
     Outcome::ALL.into_iter().find(|&candidate| outcome(candidate) == word)
@@ -204,10 +168,24 @@ pub fn round_end(end: RoundEnd) -> &'static str {
     ROUND_ENDS.iter().find(|(known, _)| *known == end).map_or("", |(_, word)| word)
 }
 
-/// The end of a round that a word names.
+/// The end of a round with this word.
 #[must_use]
 pub fn round_end_of(word: &str) -> Option<RoundEnd> {
     ROUND_ENDS.iter().find(|(_, known)| *known == word).map(|(end, _)| *end)
+}
+
+/// Splits the name of a field of a past round.
+#[must_use]
+pub fn split_round(name: &str) -> Option<(u32, &str)> {
+    let (round, name) = name.split_once(':')?;
+    let digits = !round.is_empty() && round.bytes().all(|byte| byte.is_ascii_digit());
+    if digits { Some((round.parse().ok()?, name)) } else { None }
+}
+
+/// Whether a submitted field of this name would forge a past round.
+#[must_use]
+pub fn is_of_a_round(name: &str) -> bool {
+    split_round(name).is_some_and(|(_, name)| name.starts_with("__"))
 }
 
 #[cfg(test)]

@@ -1,10 +1,10 @@
 //! The agent's process: one slot, one connection, one loop.
 //!
-//! The loop waits for the connection, the signals, which tell of the end of run.sh, and the end of a preparation, all at once,
-//! and has no other thread on the path of a task whose tool is known already.
+//! The loop waits for the connection, the signals (which include the end of run.sh) and the end of a preparation, all at
+//! once. No other thread is on the path of a task whose tool is already known.
 
 mod ending;
-mod guarding;
+mod guard_keeper;
 mod leftovers;
 mod preparation;
 mod runner;
@@ -17,79 +17,80 @@ use std::os::fd::AsFd;
 use nix::sys::signal::Signal;
 
 use super::clock;
-use super::endpoint::Denial;
 use super::guard::GuardPlan;
 use super::lock::LockError;
+use super::port::{Denial, Link, SocketError};
 use super::process::{self, RecordError};
 use super::signals::Signals;
 use super::tools::{self, ToolsFolder};
-use super::transport::{self, Link, SocketError};
+use super::transport;
 use super::trust::{self, Part, Untrusted};
 use super::workspace::WorkspaceError;
 use crate::config::Config;
 use crate::engine::slot::{Effect, Ending, Settings, Slot};
-use crate::protocol::request::Sender;
-use crate::protocol::words::kind;
+use crate::protocol::requests::Sender;
+use crate::protocol::requests::kill::TASK_KILL;
+use crate::protocol::words::kind::AGENT_LOOK;
 use crate::protocol::{agent, publish};
 use crate::types::{AgentId, Now, TaskId};
 
-use guarding::Guarding;
+use guard_keeper::GuardKeeper;
 pub use leftovers::{step_out, sweep_after_death};
 use runner::Runner;
 use session::Sessions;
 
-/// Why an agent cannot start or go on.
+/// Why an agent cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
-    /// An agent of this name runs here already.
+    /// An agent of this name is already running here.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A folder is in the hands of others.
+    /// Another user controls a folder.
     #[error(transparent)]
     Folder(#[from] Untrusted),
-    /// The connection cannot even be tried.
+    /// The settings of the connection are invalid, or descriptors have run out.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The work folder cannot be used.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
-    /// The run records cannot be kept.
+    /// The run records cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
     /// The folder of unpacked tools cannot be used.
     #[error(transparent)]
     Cache(#[from] super::tools::CacheError),
-    /// The system refuses something that every process may have.
+    /// The system refuses a basic resource.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
-    /// The controller is there, and the keys do not fit.
+    /// The controller answers, but the keys do not fit.
     #[error("cannot talk to the controller at {endpoint}: {denial}")]
     Denied {
-        /// Where it is.
+        /// Endpoint of the controller.
         endpoint: String,
-        /// What is wrong.
+        /// The reason of the refusal.
         denial: Denial,
     },
-    /// The controller does not want this agent.
+    /// The controller rejects this agent.
     #[error("the controller refuses this agent: {0}")]
     Rejected(String),
 }
 
-/// What an agent is called.
+/// The name of an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Name {
-    /// By whoever started it. One process at a time has such a name, and the next one takes its place.
+    /// Given by its starter. Only one process at a time has such a name, and the next one replaces it.
     Given(AgentId),
-    /// By itself, for one life.
+    /// Chosen by the agent itself, for one lifetime.
     MadeUp(AgentId),
 }
 
 impl Name {
-    /// A name for an agent that was given none: `AGENT_<time>_<letters>`, as the ids of tasks (facts, 1.4).
+    /// A name for an agent that was given none: `AGENT_<time>_<letters>`, like the ids of tasks (facts, 1.4).
     #[must_use]
     pub fn made_up() -> Self {
         let id = TaskId::new(clock::now().wall, rand::random()).to_string();
-        // The rest of a task id holds digits, a point, an underscore and letters: all of them may stand in a name.
+        // The rest of a task id has digits, a point, an underscore and letters, all of which are valid in a name.
         Self::MadeUp(AgentId::new(&id.replacen("TASK", "AGENT", 1)).unwrap_or_else(|error| unreachable!("{error}")))
     }
 
@@ -102,15 +103,16 @@ impl Name {
     }
 }
 
-/// Runs an agent until it gets SIGTERM or SIGINT, or its controller refuses it. One without a supervisor gets a `guard`.
+/// Runs an agent until it gets SIGTERM or SIGINT, or its controller rejects it. An agent without a supervisor gets a
+/// `guard`.
 ///
 /// # Errors
-/// [`AgentError`], when it cannot start or is not wanted.
+/// [`AgentError`], when it cannot start or is rejected.
 pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(), AgentError> {
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGCHLD, tools::CHANGE_SIGNAL])?;
-    // Before the agent adopts what detaches from it.
-    let guarding = Guarding::start(guard);
+    // This comes before the agent adopts detached processes.
+    let guard_keeper = GuardKeeper::start(guard);
     process::become_subreaper()?;
     super::limits::raise_descriptor_limit()?;
     trust::check(config, Part::Agent)?;
@@ -118,13 +120,13 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     let name = name.id();
     let session = sessions.present;
     let ip = own_address(config.controller.requests.map(|address| address.ip()));
-    // A run names it in its sentences, and who reads them may be anywhere.
+    // Error sentences of a run contain this path, and their reader may be in any folder.
     let tools_dir = std::path::absolute(&config.paths.tools_dir)?;
     let tools = ToolsFolder::open(tools_dir.clone(), tools_list_bytes_max(config), config.agent.heartbeat_interval);
     let tools = tools.with_notices();
     let runner = Runner::start(config, session, ip, tools_dir)?;
     if let Some(max) = config.agent.processes_max {
-        // Last of all: at the limit, the agent could not start its own threads.
+        // This comes last: at the limit, the agent could not start its own threads.
         process::limit_processes(max).map_err(std::io::Error::from)?;
     }
     let link = connect(config)?;
@@ -145,30 +147,31 @@ pub fn run(config: &Config, name: &Name, guard: Option<GuardPlan>) -> Result<(),
     log::info!("agent {name} of controller {}", transport::agent_endpoint(config));
     let sender = Sender { agent: name.clone(), session };
     let slot = Slot::new(settings, clock::now_with_suspend());
-    let agent = Agent { link, sender, slot, runner, tools, guarding, is_heard: false, denial: None };
+    let agent = Agent { link, sender, slot, runner, tools, guard_keeper, is_heard: false, denial: None };
     let served = agent.serve(&mut signals);
-    let (ending, guarding) =
+    let (ending, guard_keeper) =
         served.map_err(|denial| AgentError::Denied { endpoint: transport::agent_endpoint(config), denial })?;
     match ending {
         Ending::Left => sessions.end(),
         Ending::Unheard => {}
         Ending::Rejected(reason) => return Err(AgentError::Rejected(reason)),
     }
-    guarding.release();
+    guard_keeper.release();
     Ok(())
 }
 
 fn connect(config: &Config) -> Result<Box<dyn Link>, SocketError> {
-    // Not TASK/INFORM: this agent is parked whenever its slot is free, and waking all of them for each task costs six
-    // times the wake of one.
-    let prefixes = [kind::TASK_KILL, kind::AGENT_LOOK].map(publish::prefix);
+    // TASK/INFORM is left out: this agent is parked whenever its slot is free, and waking all agents for each task costs
+    // six times the wake of one.
+    let prefixes = [TASK_KILL.word, AGENT_LOOK].map(publish::prefix);
     transport::connect(config, &prefixes)
 }
 
-/// The address by which this machine reaches the controller, so that others who reach the controller reach this machine too, as
-/// far as that can be known. Beside a controller on all addresses it is the one that leads out; without a TCP port, loopback.
+/// The address by which this machine reaches the controller, so that others who reach the controller also reach this
+/// machine, as far as that can be known. If the controller listens on all addresses of this machine, it is the address of
+/// the default route; without a TCP port, loopback.
 fn own_address(controller: Option<IpAddr>) -> IpAddr {
-    // Reserved for documents: no machine has them, and every default route leads there.
+    // Addresses reserved for documentation: no machine has them, and every default route leads there.
     const OUTSIDE: [IpAddr; 2] =
         [IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1))];
     let loopback = IpAddr::V4(Ipv4Addr::LOCALHOST);
@@ -183,11 +186,11 @@ fn own_address(controller: Option<IpAddr>) -> IpAddr {
     }
 }
 
-/// The address of this machine from which it would reach another one; `None` without a way there.
+/// The address of this machine on the route to another one; `None` without a route.
 fn way_to(other: IpAddr) -> Option<IpAddr> {
     let any = if other.is_ipv4() { SocketAddr::from(([0; 4], 0)) } else { SocketAddr::from(([0_u16; 8], 0)) };
     let socket = UdpSocket::bind(any).ok()?;
-    // Nothing is sent: the kernel only chooses the way.
+    // No packet is sent: connecting a UDP socket only chooses the route.
     socket.connect((other, 9)).ok()?;
     socket.local_addr().ok().map(|address| address.ip())
 }
@@ -198,32 +201,32 @@ struct Agent {
     slot: Slot,
     runner: Runner,
     tools: ToolsFolder,
-    guarding: Guarding,
-    /// The controller has answered.
+    guard_keeper: GuardKeeper,
+    /// Whether the controller has answered.
     is_heard: bool,
-    /// Why it has turned us away since then.
+    /// The reason of the last refusal since then.
     denial: Option<Denial>,
 }
 
-/// What the loop was woken by.
+/// The events that woke the loop.
 struct Ready {
     signals: bool,
     prepared: bool,
 }
 
 impl Agent {
-    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, Guarding), Denial> {
+    fn serve(mut self, signals: &mut Signals) -> Result<(Ending, GuardKeeper), Denial> {
         loop {
             if let Some(ending) = self.finish_turn() {
                 self.runner.tidy();
-                return Ok((ending, self.guarding));
+                return Ok((ending, self.guard_keeper));
             }
-            // When all that anybody waits for has been said.
+            // All pending messages have been sent before this.
             self.runner.tidy();
             if self.look_at_tools() {
                 continue;
             }
-            self.guarding.tend(clock::now().mono, self.runner.is_idle());
+            self.guard_keeper.replace_guard(clock::now().mono, self.runner.is_idle());
             let ready = self.wait(signals);
             self.receive();
             self.check_denial()?;
@@ -240,9 +243,9 @@ impl Agent {
 
     fn wait(&mut self, signals: &Signals) -> Ready {
         let mut fds = vec![signals.as_fd(), self.runner.preparations().as_fd()];
-        // Last, because nothing is asked of it but to wake the loop.
-        fds.extend(self.guarding.fds());
-        // The link waits by the clock that stands still while the machine is suspended.
+        // They come last, because their only purpose is to wake the loop.
+        fds.extend(self.guard_keeper.fds());
+        // The link waits by the clock that stops while the machine is suspended.
         let (now, slot_now) = (clock::now().mono, clock::now_with_suspend().mono);
         let slot_deadline = self.slot.poll_timeout().map(|(at, _)| now + at.since(slot_now));
         let deadline = slot_deadline.into_iter().chain(self.tools.deadline()).min();
@@ -257,7 +260,7 @@ impl Agent {
         while let Some(body) = self.link.receive_answer() {
             (self.is_heard, self.denial) = (true, None);
             match agent::decode(&body) {
-                // The time of each message: one may come while another is handled.
+                // The time is read for each message: one may arrive while another is handled.
                 Some(answer) => self.slot.handle_answer(clock::now_with_suspend(), answer),
                 None => log::warn!("an answer of the controller cannot be read: {} bytes", body.len()),
             }
@@ -269,8 +272,8 @@ impl Agent {
         }
     }
 
-    /// One that starts ends for it: its configuration is wrong. One that has worked goes on trying, for it may have a run, and the key
-    /// may be let in again.
+    /// A starting agent ends for it, because its configuration is wrong. An agent that has worked continues to try, because
+    /// it may have a run, and its key may be authorised again.
     fn check_denial(&mut self) -> Result<(), Denial> {
         let Some(denial) = self.link.take_denial() else { return Ok(()) };
         if !self.is_heard {
@@ -295,22 +298,23 @@ impl Agent {
         }
     }
 
-    /// Tells the engine which tools are there, if that has changed. True when it has something to say.
+    /// Reports the present tools to the engine, if they have changed. True if the engine must send a report.
     fn look_at_tools(&mut self) -> bool {
         let now = clock::now();
         let has_changed = match self.runner.take_missed() {
             Some(tool) => self.tools.missed(now, &tool),
-            None => self.tools.tend(now),
+            None => self.tools.check_if_due(now),
         };
         has_changed && self.slot.handle_tools(now, self.tools.tools().clone())
     }
 
-    /// Does what the engine has decided. `Some` when the agent is done.
+    /// Carries out the engine's decisions. `Some` when the agent has ended.
     fn finish_turn(&mut self) -> Option<Ending> {
         loop {
             let now = clock::now_with_suspend();
             match self.slot.poll_effect(now)? {
-                // The engine says again what counts as soon as there is a connection: what was kept would be said twice.
+                // Without a connection the message is dropped: the engine repeats everything that counts after connecting,
+                // so a kept message would arrive twice.
                 Effect::Send(_) if !self.link.is_connected() => {}
                 Effect::Send(message) => self.link.send(agent::encode(&self.sender, &message)),
                 Effect::Reconnect => {
@@ -325,7 +329,7 @@ impl Agent {
                 Effect::Ready => announce(&self.sender.agent),
                 Effect::Lease(hold) => {
                     self.runner.set_hold(hold);
-                    self.guarding.set_hold(hold);
+                    self.guard_keeper.set_hold(hold);
                 }
                 Effect::Exit(ending) => {
                     log::info!("agent {} stops", self.sender.agent);
@@ -337,7 +341,7 @@ impl Agent {
     }
 }
 
-/// The list of tools is one field of one message, beside which there is room for the others.
+/// Maximum bytes of the list of tools: it is one field of one message that also has other fields.
 fn tools_list_bytes_max(config: &Config) -> usize {
     config.limits.field_value_bytes_max.min(config.limits.message_bytes_max / 2)
 }
@@ -345,7 +349,7 @@ fn tools_list_bytes_max(config: &Config) -> usize {
 fn announce(name: &AgentId) {
     log::info!("agent {name} ready");
     let mut out = std::io::stdout();
-    // Whoever started the agent may have stopped to listen.
+    // The starter of the agent may have stopped reading.
     let _ = writeln!(out, "llts agent ready: {name}").and_then(|()| out.flush());
 }
 

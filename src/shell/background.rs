@@ -1,4 +1,4 @@
-//! Work that would hold up a loop, on a thread of its own; a bell in the loop's wait says when some is done.
+//! Work that would block a loop, on a thread of its own; a bell in the loop's wait announces results.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,11 +21,11 @@ impl Bell {
 
     /// Wakes the loop.
     pub fn ring(&self) {
-        // It fails when the counter is full; then it is readable anyway.
+        // The write fails when the counter is full; the descriptor is readable anyway then.
         let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
     }
 
-    /// Whether it has rung since the last call. What it rang for is to be looked at after this.
+    /// Whether it has rung since the last call. Check the results after this call, not before.
     ///
     /// The descriptor alone tells. A flag beside it, set by the thread that rings, is late when the loop that the ring wakes takes
     /// the core from that thread: the loop would turn until the thread gets a core again.
@@ -40,7 +40,7 @@ impl AsFd for Bell {
     }
 }
 
-/// Rings when the thread ends, be it by a panic: whoever waits for its work must learn that none comes.
+/// Rings when the thread ends, even by a panic: the loop must learn that no result will come.
 struct LastRing(Arc<Bell>);
 
 impl Drop for LastRing {
@@ -49,11 +49,11 @@ impl Drop for LastRing {
     }
 }
 
-/// A thread that does one job after the other. It ends after the jobs that it was given once this is dropped, which does not
-/// wait for that; [`Self::finish`] does.
+/// A thread that does one job after the other. After this is dropped it completes its jobs and ends, without being waited
+/// for; [`Self::finish`] waits.
 #[derive(Debug)]
 pub struct Background<Job, Done> {
-    /// `None` once the thread has been told to end.
+    /// `None` once the thread has been asked to end.
     jobs: Option<Sender<Job>>,
     done: Receiver<Done>,
     bell: Arc<Bell>,
@@ -61,7 +61,7 @@ pub struct Background<Job, Done> {
 }
 
 impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
-    /// Starts the thread. `work` tells the outcome of a job through its second argument, and may go on after that.
+    /// Starts the thread. `work` reports the result of a job through its second argument, and may continue after that.
     ///
     /// # Errors
     /// When descriptors or threads have run out.
@@ -82,15 +82,15 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
         Ok(Self { jobs: Some(jobs), done, bell, thread: Some(thread) })
     }
 
-    /// Has this job done after those before it.
+    /// Queues a job behind the earlier ones.
     pub fn give(&self, job: Job) {
         if let Some(jobs) = &self.jobs {
-            // The thread ends before us only by a panic, which `poll` tells.
+            // The thread ends before us only by a panic, which `poll` reports.
             let _ = jobs.send(job);
         }
     }
 
-    /// Waits until the thread has done everything that it was given.
+    /// Waits until the thread has completed all of its jobs.
     pub fn finish(&mut self) {
         self.jobs = None;
         if let Some(thread) = self.thread.take()
@@ -100,10 +100,10 @@ impl<Job: Send + 'static, Done: Send + 'static> Background<Job, Done> {
         }
     }
 
-    /// The next outcome, if there is one. The descriptor wakes a loop once for all that are there.
+    /// The next result, if there is one. The descriptor wakes a loop once for all available results.
     ///
     /// # Panics
-    /// When the thread has panicked: what it did for the loop is not known then.
+    /// When the thread has panicked: the state of its work is unknown then.
     pub fn poll(&self) -> Option<Done> {
         self.bell.take();
         match self.done.try_recv() {

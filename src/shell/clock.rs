@@ -1,12 +1,12 @@
-//! The only place that asks what time it is.
+//! The only place that reads the time.
 
 use std::sync::LazyLock;
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::types::{Mono, Now, Wall};
 
-/// What the monotonic clock shows when the process starts. Moments before that can be told then: when a run started that a former
-/// controller handed out. Ten years are the longest time that anything is set to.
+/// The monotonic clock's value when the process starts. Earlier moments, such as the start of a run that an earlier
+/// controller handed out, can then be represented. Ten years are the longest duration that can be set.
 const BEFORE: Duration = Duration::from_secs(10 * 366 * 86_400);
 
 /// Reads both clocks.
@@ -20,20 +20,20 @@ pub fn now() -> Now {
     Now { mono, wall: Wall::from_micros(u64::try_from(wall.as_micros()).unwrap_or(u64::MAX)) }
 }
 
-/// The same for what leases rest on: the monotonic clock goes on while the machine is suspended. Its moments are never compared
+/// The same for leases: this monotonic clock continues while the machine is suspended. Its moments must never be compared
 /// with those of [`now`].
 #[must_use]
 pub fn now_with_suspend() -> Now {
     Now { mono: Mono::from_nanos(0) + BEFORE + since_boot(), wall: now().wall }
 }
 
-/// A moment of [`now_with_suspend`] as other processes of this machine know it: from its start on.
+/// A moment of [`now_with_suspend`] in a form that other processes of this machine know: the time since the boot.
 #[must_use]
 pub fn from_boot(mono: Mono) -> Duration {
     mono.since(Mono::from_nanos(0) + BEFORE)
 }
 
-/// How long the machine has run, with the time that it was suspended, as the kernel notes when a process starts.
+/// How long the machine has run, including suspends, as the kernel records the start of a process.
 #[must_use]
 pub fn since_boot() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
@@ -44,7 +44,7 @@ pub fn since_boot() -> Duration {
 mod tests {
     use super::*;
 
-    /// A gate that lets one start in a day must know, after a restart, that the last start was an hour ago.
+    /// After a restart, a gate that allows one start per day must know that the last start was an hour ago.
     #[test]
     fn a_moment_before_the_start_of_the_process_can_be_told() {
         let (now, day) = (now().mono, Duration::from_secs(86_400));

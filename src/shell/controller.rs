@@ -1,8 +1,8 @@
 //! The controller's process: sockets around the engine.
 //!
-//! A turn is one wait; then everything that is ready goes to the [`Sequencer`], and its departures to the sockets, the store
-//! and the addresses that are pushed to, which have a slice of each turn ([`super::push`]). What leaves when is decided there
-//! (design, section 4).
+//! A turn is one wait; then everything that is ready goes to the [`Sequencer`], and its departures to the sockets, the
+//! store and the push addresses, which get a slice of each turn ([`super::push`]). The sequencer decides when each message
+//! leaves (design, section 4).
 
 mod error;
 mod settings;
@@ -20,21 +20,24 @@ use super::door::{Address, Change, Door, Doors, Request, ZmtpDoor};
 use super::http::Http;
 use super::lock::StateLock;
 use super::metrics::Metrics;
-use super::prompt::Hosted;
+use super::port::Ports;
+use super::prompt::HostedMaster;
 use super::push::Pusher;
 use super::signals::Signals;
 use super::store::{CommitError, Store, Writer};
-use super::transport::{self, Ports};
+use super::transport;
 use super::trust::{self, Part};
 use crate::config::{Config, Exposure};
 use crate::engine::controller::{Controller, Departure, Route, Sequencer};
+use crate::protocol::page::PageBytes;
 use crate::protocol::publish;
-use crate::protocol::reply::{self, PageBytes};
-use crate::protocol::request::{self, Message, Rules};
+use crate::protocol::reply;
+use crate::protocol::requests::{self, Message};
+use crate::protocol::rules::Rules;
 use crate::protocol::words::kind;
 use crate::types::{Mono, Now};
 
-/// Requests of one turn by each door: many share a commit, and no flood keeps a deadline waiting for long.
+/// Requests per turn and door: many share a commit, and a flood does not delay a deadline for long.
 const REQUESTS_PER_TURN: usize = 256;
 
 /// Runs a controller until it gets SIGTERM or SIGINT.
@@ -42,7 +45,7 @@ const REQUESTS_PER_TURN: usize = 256;
 /// # Errors
 /// [`ControllerError`], when it cannot start.
 pub fn run(config: &Config) -> Result<(), ControllerError> {
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT])?;
     trust::check(config, Part::Controller)?;
     let _lock = StateLock::acquire(&config.paths.state_dir, "controller")?;
@@ -56,7 +59,7 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     log::info!("{} tasks are stored", stored.tasks.len());
     let controller = Controller::restore(settings::engine(config), rand::random(), clock::now(), stored);
     let page_bytes = PageBytes(config.controller.details_bytes_max);
-    let prompts = config.prompt.hosted.then(|| Hosted::start(config)).transpose()?;
+    let prompts = config.prompt.hosted.then(|| HostedMaster::start(config)).transpose()?;
     // What only a scrape shows is measured only where there can be one.
     let metrics = config.http.enabled.then(|| Arc::new(Metrics::new(&pusher.measure())));
     let http = metrics.as_ref().map(|metrics| Http::start(config, rules.limits, metrics)).transpose()?;
@@ -81,10 +84,17 @@ pub fn run(config: &Config) -> Result<(), ControllerError> {
     service.stop()
 }
 
-fn announce(config: &Config, ports: &dyn Ports, http: Option<&Http>, prompts: Option<&Hosted>) -> std::io::Result<()> {
+fn announce(
+    config: &Config,
+    ports: &dyn Ports,
+    http: Option<&Http>,
+    prompts: Option<&HostedMaster>,
+) -> std::io::Result<()> {
     let (requests, broadcasts) = (ports.requests(), ports.broadcasts());
     if config.exposure() == Exposure::Network {
-        log::warn!("{requests} is open to the network, and whoever reaches it runs tools: ALLOW_INSECURE is set");
+        log::warn!(
+            "{requests} is open to the network, and any client that reaches it can run tools: ALLOW_INSECURE is set"
+        );
     }
     for warning in trust::warnings(config) {
         log::warn!("{warning}");
@@ -109,7 +119,7 @@ struct Service {
     page_bytes: PageBytes,
     metrics: Option<Arc<Metrics>>,
     commit_began: Mono,
-    /// Replies that could not be sent.
+    /// Number of replies that could not be sent.
     dropped: u64,
 }
 
@@ -151,11 +161,11 @@ impl Service {
 
     fn take(&mut self, now: Now, Request { connection, to, body }: Request) {
         let read =
-            |body: Vec<u8>| request::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
+            |body: Vec<u8>| requests::parse(&body, &self.rules).map_err(|refused| (refused.kind, refused.refusal));
         match body.map_err(|refusal| (kind::ERROR, refusal)).and_then(read) {
             Ok((kind, message)) => {
                 if let Message::Agent(..) = message {
-                    self.doors.keep(&to);
+                    self.doors.exempt(&to);
                 }
                 self.sequencer.handle_message(now, connection, Route { to, kind }, message);
             }
@@ -163,7 +173,7 @@ impl Service {
         }
     }
 
-    /// What receivers of pushes have sent back.
+    /// Handles the frames that receivers of pushes have sent back.
     fn acknowledge(&mut self, now: Now) {
         while let Some(received) = self.pusher.poll_acknowledgement() {
             if let Some((task, pushes)) = publish::decode_acknowledgement(&received.frame) {
@@ -172,10 +182,10 @@ impl Service {
         }
     }
 
-    /// Takes the outcome of a commit.
+    /// Handles the result of a commit.
     ///
     /// # Errors
-    /// When nobody can say what the disk holds.
+    /// When the contents of the disk are unknown.
     fn take_outcome(&mut self, now: Now) -> Result<(), ControllerError> {
         let Some(outcome) = self.writer.poll_outcome() else { return Ok(()) };
         if let Some(metrics) = &self.metrics {
@@ -239,7 +249,7 @@ impl Service {
         }
     }
 
-    /// Answers every parked request, stores what is decided, and delivers what has been pushed.
+    /// Answers every parked request, stores all decisions, and delivers the queued pushes.
     fn stop(mut self) -> Result<(), ControllerError> {
         let now = clock::now();
         self.sequencer.handle_stop();

@@ -1,6 +1,7 @@
-//! The keys of CURVE in files: one key each, 40 letters of Z85, with or without a newline.
+//! CURVE keys in files: one key each, 40 characters of Z85, with or without a newline.
 //!
-//! A secret key that others may read is refused, as ssh does: it is no secret. So is a key that others may replace.
+//! A secret key that other users can read is refused, as ssh does, because it is not secret. So is a key that other users
+//! can replace.
 
 mod folder;
 
@@ -18,81 +19,81 @@ use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, PublicKey};
 
 pub use folder::KeyFolder;
 
-/// A file with more in it is no key.
+/// A longer file is not a key.
 const FILE_BYTES_MAX: usize = 4096;
 
-/// Why there are no keys.
+/// Why keys cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("cannot read the key file {}: {source}", .path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// There is no such file.
+    /// The file does not exist.
     #[error("there is no key file {}; {remedy}", .path.display())]
     Missing {
-        /// Where it should be.
+        /// Expected path of the file.
         path: PathBuf,
-        /// How one gets there.
+        /// How to get the file.
         remedy: String,
     },
-    /// It is readable for others than its owner.
-    #[error("{} holds a secret key and others may read it (mode {mode:03o}); say `chmod 600 {}`", .path.display(), quoted(path))]
+    /// Other users can read a secret key.
+    #[error("{} holds a secret key and others can read it (mode {mode:03o}); run `chmod 600 {}`", .path.display(), quoted(path))]
     Open {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file.
         mode: u32,
     },
-    /// Others than its owner may put another key in its place.
-    #[error("others may write {} (mode {mode:03o}) and put keys of their own there; say `chmod go-w {}`", .path.display(), quoted(path))]
+    /// Other users can replace the key.
+    #[error("others can write to {} (mode {mode:03o}) and put keys of their own there; run `chmod go-w {}`", .path.display(), quoted(path))]
     Writable {
         /// The file, or the folder of keys.
         path: PathBuf,
-        /// Its permissions.
+        /// Permissions of the file or folder.
         mode: u32,
     },
-    /// It belongs to somebody who is neither the user of this process nor root.
-    #[error("{} belongs to the user {owner}, who may put keys of his own there; say `chown {} {}`", .path.display(), rustix::process::geteuid().as_raw(), quoted(path))]
+    /// It belongs to a user who is neither the user of this process nor root.
+    #[error("{} belongs to the user {owner}, who can put other keys there; run `chown {} {}`", .path.display(), rustix::process::geteuid().as_raw(), quoted(path))]
     Foreign {
         /// The file, or the folder of keys.
         path: PathBuf,
-        /// The number of the user.
+        /// User id of the owner.
         owner: u32,
     },
-    /// A pipe, a device or the like: to read it might take for ever.
-    #[error("{} is not a regular file, so it holds no key", .0.display())]
+    /// A pipe, a device or the like: reading it might block forever.
+    #[error("{} is not a regular file, so it cannot hold a key", .0.display())]
     NotAFile(PathBuf),
-    /// There is something else in it.
+    /// The content is not a key.
     #[error("{} does not hold a CURVE key: {why}", .path.display())]
     NoKey {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong with the text.
+        /// The error in the text.
         why: BadKey,
     },
     /// A new key cannot be written.
     #[error("cannot write the key file {}: {source}", .path.display())]
     Write {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: io::Error,
     },
-    /// A new key would take the place of something.
-    #[error("{} exists already, and a key that is gone cannot be made again; choose another name, or remove the file", .0.display())]
+    /// A new key would overwrite an existing file.
+    #[error("{} exists already, and an overwritten key is lost; choose another name, or remove the file", .0.display())]
     Exists(PathBuf),
-    /// Nobody could connect.
-    #[error("there is no key in {}, so nobody could connect; put a file with a public key there for each agent and client", .0.display())]
+    /// No key is authorised.
+    #[error("there is no key in {}, so no agent or client could connect; put a file with the public key of each there", .0.display())]
     Nobody(PathBuf),
 }
 
 impl KeyError {
-    /// The same, and what is to be done if the file is not there.
+    /// The same error, with a remedy if the file is missing.
     fn with_remedy(self, remedy: impl FnOnce() -> String) -> Self {
         match self {
             Self::Read { path, source } if source.kind() == io::ErrorKind::NotFound => {
@@ -106,7 +107,7 @@ impl KeyError {
 /// Reads the pair of a controller.
 ///
 /// # Errors
-/// [`KeyError`], when its file is not as it should be.
+/// [`KeyError`], when a file is unusable.
 pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
     let path = &files.secret_key;
     let (text, metadata) = read_secret(path)?;
@@ -117,7 +118,7 @@ pub fn server(files: &CurveServerFiles) -> Result<KeyPair, KeyError> {
 /// Reads the keys of an agent or a client.
 ///
 /// # Errors
-/// [`KeyError`], for the first file that is not as it should be.
+/// [`KeyError`], for the first unusable file.
 pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
     let (text, metadata) = read_secret(&files.secret_key)?;
     let pair = secret(&files.secret_key, &text, &metadata)?;
@@ -125,13 +126,13 @@ pub fn client(files: &CurveClientFiles) -> Result<ClientKeys, KeyError> {
     Ok(ClientKeys { pair, server: public(&files.server_key).map_err(|error| error.with_remedy(copy))? })
 }
 
-/// What the name of a file with a secret key has behind it in that of the public one.
+/// Suffix of the name of a public key file, after the name of the secret key file.
 const PUBLIC_SUFFIX: &str = ".pub";
 
-/// A new pair: the secret key in `path`, mode 600, and the public one in the file beside it, whose path is given back.
+/// Makes a new pair: the secret key in `path`, mode 600, and the public key in the file beside it, whose path is returned.
 ///
 /// # Errors
-/// When there is something at either path, which stays as it is; or when it cannot be written.
+/// When either file exists, which is left unchanged; or when it cannot be written.
 pub fn create(path: &Path) -> Result<(PublicKey, PathBuf), KeyError> {
     let pair = KeyPair::from_bytes(rand::random());
     Ok((pair.public(), keep(path, &pair)?))
@@ -181,7 +182,7 @@ fn secret(path: &Path, text: &str, metadata: &fs::Metadata) -> Result<KeyPair, K
 /// Reads a public key.
 ///
 /// # Errors
-/// [`KeyError`], when the file is not as it should be.
+/// [`KeyError`], when the file is unusable.
 pub fn public(path: &Path) -> Result<PublicKey, KeyError> {
     let (text, metadata) = read(path)?;
     check_writers(path, &metadata)?;
@@ -193,17 +194,17 @@ fn read_secret(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyErro
     read(path).map_err(|error| error.with_remedy(make))
 }
 
-/// The text of a key file, which does not stay in memory.
+/// Reads the text of a key file; the text is erased from memory after use.
 fn read(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
     let fail = |source| KeyError::Read { path: path.to_owned(), source };
-    // A pipe without a writer must not hold up the loop; what it is shows when it is open.
+    // A pipe without a writer must not block the loop; the type of the file is checked after opening.
     let opened = fs::OpenOptions::new().read(true).custom_flags(O_NONBLOCK | O_NOCTTY).open(path);
     let file = opened.map_err(fail)?;
     let metadata = file.metadata().map_err(fail)?;
     if !metadata.is_file() {
         return Err(KeyError::NotAFile(path.to_owned()));
     }
-    // With all its room from the start, so that it leaves no copies behind as it grows.
+    // Full capacity from the start, so that growing leaves no copies behind.
     let mut text = Zeroizing::new(String::with_capacity(FILE_BYTES_MAX));
     match file.take(FILE_BYTES_MAX as u64).read_to_string(&mut text) {
         Ok(_) => Ok((text, metadata)),
@@ -214,7 +215,7 @@ fn read(path: &Path) -> Result<(Zeroizing<String>, fs::Metadata), KeyError> {
     }
 }
 
-/// Whether nobody but the owner may change what it holds. A group that has the number of our user is that user's own.
+/// Whether only the owner can change its content. A group with the same number as our user is that user's own.
 fn check_writers(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let is_own_group = metadata.gid() == group && group == user;
@@ -223,7 +224,7 @@ fn check_writers(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     if mode & others == 0 { Ok(()) } else { Err(KeyError::Writable { path: path.to_owned(), mode }) }
 }
 
-/// Whether it is ours, or root's.
+/// Whether it belongs to our user or to root.
 fn check_owner(path: &Path, metadata: &fs::Metadata) -> Result<(), KeyError> {
     let owner = metadata.uid();
     let is_ours = owner == 0 || owner == rustix::process::geteuid().as_raw();
@@ -257,7 +258,7 @@ mod tests {
         put(&secret_key, &ours.secret_text(), 0o640);
         assert!(says().contains("mode 640") && says().contains("chmod 600"), "{}", says());
         put(&secret_key, "not a key", 0o600);
-        assert!(says().ends_with("does not hold a CURVE key: a CURVE key is 40 letters of Z85"), "{}", says());
+        assert!(says().ends_with("does not hold a CURVE key: a CURVE key is 40 characters of Z85"), "{}", says());
         put(&secret_key, &format!("{}\n", ours.secret_text()), 0o600);
         assert!(says().contains("authorised"), "{}", says());
         fs::create_dir(&authorised_keys).unwrap();
@@ -272,9 +273,9 @@ mod tests {
         put(&bad, &theirs.public().to_string(), 0o646);
         assert!(says().contains("mode 646") && says().contains("chmod go-w"), "{}", says());
         put(&bad, &"0".repeat(40), 0o644);
-        assert!(says().contains("bad does not hold") && says().contains("anybody"), "{}", says());
+        assert!(says().contains("bad does not hold") && says().contains("publicly known"), "{}", says());
         fs::remove_file(&bad).unwrap();
-        // To open it would wait for a writer.
+        // Opening it would wait for a writer.
         nix::unistd::mkfifo(&bad, nix::sys::stat::Mode::S_IRWXU).unwrap();
         assert!(says().contains("bad is not a regular file"), "{}", says());
         fs::remove_file(&bad).unwrap();

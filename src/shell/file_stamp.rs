@@ -1,4 +1,4 @@
-//! What `stat` says of a file, by which one content is told from another without reading it.
+//! The `stat` data that distinguishes one content of a file from another without reading it.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt as _;
@@ -6,20 +6,20 @@ use std::time::Duration;
 
 use crate::types::Wall;
 
-/// After a change, for so long another one may leave the same times: clocks of file systems tick in 10 ms here and in 2 s
-/// elsewhere, and a second write within one tick shows in none of them.
+/// After a change, another one within this time may leave the same times: clocks of file systems tick every 10 ms on some
+/// and every 2 s on others, and a second write within one tick is invisible in all of them.
 const SETTLING: Duration = Duration::from_secs(3);
 
 /// Seconds and nanoseconds since 1970, by the clock of the file system.
 pub(super) type FileTime = (i64, i64);
 
-/// What changes when a file is written or replaced, or a name in a folder comes or goes. The time of the change of the status
-/// (`st_ctime`) cannot be set back.
+/// Data that changes when a file is written or replaced, or a name in a folder comes or goes. The time of the last status
+/// change (`st_ctime`) cannot be set back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileStamp {
-    /// Device and inode: which file it is.
+    /// Device and inode, which identify the file.
     pub(super) file: (u64, u64),
-    /// Bytes.
+    /// Size in bytes.
     pub(super) size: u64,
     /// The time of the last write, `st_mtime`.
     pub(super) modified: FileTime,
@@ -39,14 +39,14 @@ impl From<&Metadata> for FileStamp {
 }
 
 impl FileStamp {
-    /// Whether a later change is sure to give the file another stamp. A time in the future, that of a server whose clock is
-    /// ahead, says nothing of it.
+    /// Whether a later change is certain to give the file another stamp. A time in the future, from a server whose clock is
+    /// ahead, proves nothing.
     pub(super) fn is_settled(&self, now: Wall) -> bool {
         wall(self.modified.max(self.changed)) + SETTLING <= now
     }
 }
 
-/// The moment that a file system means; 1970 for any before it.
+/// The moment of a file time; 1970 for any earlier one.
 pub(super) fn wall((seconds, nanos): FileTime) -> Wall {
     let micros = u64::try_from(seconds).unwrap_or_default().saturating_mul(1_000_000);
     Wall::from_micros(micros.saturating_add(u64::try_from(nanos / 1000).unwrap_or_default()))

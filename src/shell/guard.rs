@@ -1,33 +1,35 @@
-//! A guard: a small process that outlives another one for a moment, to end what that one leaves behind when it is killed.
+//! A guard: a small process that briefly outlives another one, to end the processes that it leaves behind when it is
+//! killed.
 //!
-//! A supervisor inherits what a killed agent leaves. Whoever runs without a supervisor starts a guard instead. The guard sleeps
-//! and has nothing but one end of a line; the other end is with the guarded process.
+//! A supervisor inherits the processes of a killed agent. A process without a supervisor starts a guard instead. The guard
+//! sleeps and has only one end of a line; the guarded process has the other end.
 //!
-//! | the guard | hears | does |
+//! | the guard | receives | does |
 //! |---|---|---|
-//! | watches | `.` | ends: nothing is left behind |
-//! | watches | `L` and a moment | from then on, ends all that the process has started, unless it hears otherwise: the process must be stopped, and its lease is over |
+//! | watches | `.` | ends: no process is left behind |
+//! | watches | `L` and a moment | from then on, ends all processes that the guarded process has started, unless told otherwise: the guarded process must be stopped, and its lease has expired |
 //! | watches | `F` | forgets that moment |
-//! | watches | the line is closed | waits for the end of the process, which is near |
+//! | watches | the end of the line | waits for the end of the process, which is near |
 //! | waits | the process has ended | its duty, then it ends |
 //!
-//! The line tells more than the end of the process. A program that is being started holds all that its parent has open until
-//! its exec, and shows the environment of its parent until then: nothing would give it away. So the line is closed only when
-//! the process has ended and what it was just starting can be found.
+//! The line says more than the end of the process. A program that is being started holds all descriptors of its parent
+//! until its exec, and shows the environment of its parent until then, so that it could not be recognised. The line is
+//! therefore closed only when the process has ended and the program that it was just starting can be found.
 //!
-//! The guarded process sees the line closed when its guard was killed, and may start another one.
+//! The guarded process sees the line closed if its guard was killed, and may start another one.
 //!
-//! # Whose child it is
+//! # Its parent
 //!
-//! Nobody's: it detaches before it watches. An agent knows that a run has left nothing when it has no child at all, and a guard
-//! among its children would turn that one system call into a scan of `/proc` after each task. In a session of its own, a
-//! guard hears neither Ctrl-C nor a signal to the group of the guarded process. It blocks the polite signals: a service
-//! manager that stops a whole service asks everybody at once, and the guard must not be the first to go.
+//! The guard has no parent that knows it: it detaches before it watches. An agent knows that a run has left no process when
+//! it has no child at all, and a guard among its children would turn that one system call into a scan of `/proc` after each
+//! task. In a session of its own, a guard gets neither Ctrl-C nor a signal to the group of the guarded process. It blocks
+//! the polite signals: a service manager that stops a whole service signals all processes at once, and the guard must not
+//! be the first to end.
 //!
-//! # Why not the other way round
+//! # Why not the reverse
 //!
-//! The process that was started could be the guard, and the agent its child. But then whoever stops or kills the process that
-//! he started would mean the agent and meet its guard.
+//! The started process could be the guard, and the agent its child. But then a user who stops or kills the process that he
+//! started would mean the agent and hit its guard.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
@@ -45,7 +47,7 @@ use super::process::{ProcessId, close_all_on_exec};
 use super::signals::{STOP, Signals, with_clean_mask};
 use crate::shell::readable;
 
-/// How long a released guard may take to end. It has nothing to do but that.
+/// Time limit for the end of a released guard, which has nothing else to do.
 const RELEASE_MAX: Duration = Duration::from_secs(1);
 
 /// Why there is no guard.
@@ -54,15 +56,15 @@ pub enum GuardError {
     /// The system refuses a process, or a line to it.
     #[error("cannot start a guard: {0}")]
     Start(#[from] io::Error),
-    /// It said why on stderr.
+    /// The guard has failed, and has written the reason to stderr.
     #[error("cannot start a guard: it {0}")]
     Refused(ExitStatus),
 }
 
-/// How to start the guard of this process.
+/// How to start a guard of this process.
 #[derive(Clone, Debug)]
 pub struct GuardPlan {
-    /// Asked once: after a rebuild, the answer is the name of a deleted file.
+    /// Determined once: after a rebuild, the link would name a deleted file.
     program: PathBuf,
     config: Option<PathBuf>,
     duty: Vec<OsString>,
@@ -70,14 +72,14 @@ pub struct GuardPlan {
     environment: Vec<(&'static str, OsString)>,
 }
 
-/// The guard of this process, for as long as this exists.
+/// The guard of this process, as long as this value exists.
 #[derive(Debug)]
 pub struct Guard {
     line: UnixStream,
 }
 
 impl GuardPlan {
-    /// A guard, which is this `llts` program with this configuration file, if one was named, and has the duty of an agent's guard.
+    /// A guard that runs this `llts` program with this configuration file, if one was named, on behalf of an agent.
     #[must_use]
     pub const fn new(program: PathBuf, config: Option<PathBuf>) -> Self {
         Self { program, config, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
@@ -90,9 +92,9 @@ impl GuardPlan {
         self
     }
 
-    /// The same, for the service that is hosted in this folder, with the environment of that service.
+    /// The same, for the ephemeral service in this folder, with the environment of that service.
     #[must_use]
-    pub fn of_a_guest(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
+    pub fn of_an_ephemeral_service(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
         self.duty = vec!["--guest".into(), folder.into()];
         self.is_of_a_guest = true;
         self.environment.extend(environment);
@@ -106,13 +108,20 @@ impl GuardPlan {
         self
     }
 
+    /// The same, for a TDF worker in this folder.
+    #[must_use]
+    pub fn of_tdf(mut self, root: PathBuf) -> Self {
+        self.duty = vec!["--tdf".into(), root.into()];
+        self
+    }
+
     /// Starts the guard and returns when it has detached. Nobody may reap children meanwhile, and orphans must not be
     /// adopted by this process: see [`super::process::without_adoption`].
     ///
     /// # Errors
     /// [`GuardError`]
     pub fn start(&self) -> Result<Guard, GuardError> {
-        // It outlives everybody, so it shall hold nothing open. libzmq leaves descriptors to programs.
+        // It may outlive every other process, so it must not hold descriptors open. libzmq leaves descriptors to programs.
         close_all_on_exec().map_err(io::Error::from)?;
         let of = ProcessId::own().map_err(io::Error::from)?;
         let (line, its_end) = UnixStream::pair()?;
@@ -124,7 +133,7 @@ impl GuardPlan {
         command.args(&self.duty).envs(self.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(OwnedFd::from(its_end)).stdout(Stdio::null());
         if self.is_of_a_guest {
-            // The end of a service takes a while, and an open stderr would hold up whoever reads ours to its end.
+            // Ending a service takes a while, and an open stderr would delay a reader of ours until then.
             command.stderr(Stdio::null());
         }
         let status = with_clean_mask(|| command.status())?;
@@ -133,22 +142,22 @@ impl GuardPlan {
 }
 
 impl Guard {
-    /// Whether it is gone, after its descriptor was readable: it never says anything.
+    /// Whether it has gone, after its descriptor became readable: it never sends anything.
     #[must_use]
     pub fn is_gone(&self) -> bool {
         readable::is_readable(&self.line, Some(Duration::ZERO))
     }
 
-    /// Tells it when the lease of the present run is over for good, as time since the boot; `None`: there is no lease.
+    /// Sends it the final end of the present run's lease, as time since the boot; `None`: there is no lease.
     pub fn set_lease(&mut self, end: Option<Duration>) {
         let message = end.map_or_else(|| vec![FREE], |end| [&[LEASE][..], &nanos(end).to_be_bytes()].concat());
-        // What fails here means that it is gone.
+        // A failure means that the guard has gone.
         let _ = self.line.write_all(&message);
     }
 
-    /// Lets it end, and waits for that: nothing is left behind.
+    /// Lets it end, and waits for that: no process is left behind.
     pub fn release(mut self) {
-        // What fails here means that it is gone already.
+        // A failure means that the guard has already gone.
         let _ = self.line.set_read_timeout(Some(RELEASE_MAX));
         let _ = self.line.write_all(&[RELEASE]).and_then(|()| self.line.read(&mut [0]));
     }
@@ -161,49 +170,49 @@ impl AsFd for Guard {
     }
 }
 
-/// How a watch ended.
+/// The end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Watched {
-    /// The process has said that it leaves nothing behind.
+    /// The process has reported that it leaves no process behind.
     Released,
-    /// The process has ended without a word.
+    /// The process has ended without such a report.
     Died,
 }
 
-/// Makes the calling process nobody's child, in a session of its own, deaf to polite signals. Call it before any thread is
-/// started. What started it sees an exit code of 0.
+/// Detaches the calling process from its parent, in a session of its own, with polite signals blocked. Call it before any
+/// thread is started. The parent sees an exit code of 0.
 ///
 /// # Errors
-/// When there is no process to be had.
+/// When no process can be started.
 pub fn detach() -> io::Result<Signals> {
     let deaf = Signals::install(&STOP)?;
     nix::unistd::daemon(true, true)?;
     Ok(deaf)
 }
 
-/// What the guarded process may say.
+/// The messages of the guarded process.
 const RELEASE: u8 = b'.';
 const FREE: u8 = b'F';
 const LEASE: u8 = b'L';
 
-/// A moment, as it is said: nanoseconds since the boot.
+/// A moment as it is sent: nanoseconds since the boot.
 fn nanos(since_boot: Duration) -> u64 {
     u64::try_from(since_boot.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Between the first two looks whether anything is left of a run whose lease is over. It doubles each time: what does not end is
-/// another user's, or hangs in the kernel.
+/// Pause before the second check for remains of a run whose lease has expired. It doubles each time: a process that does
+/// not end belongs to another user, or hangs in the kernel.
 const END_AGAIN: Duration = Duration::from_millis(100);
 
 /// The longest such pause.
 const END_AGAIN_MAX: Duration = Duration::from_secs(5);
 
-/// What the guarded process has said.
+/// The messages received from the guarded process.
 #[derive(Debug, Default)]
 struct Heard {
-    /// The beginning of a word.
+    /// An incomplete message.
     rest: Vec<u8>,
-    /// When the lease of its run is over for good, as time since the boot.
+    /// The final end of its run's lease, as time since the boot.
     lease: Option<Duration>,
     is_released: bool,
 }
@@ -224,10 +233,10 @@ impl Heard {
     }
 }
 
-/// Waits until `process` has ended, or says on `line` that nothing is left to do. Calls `end_run` when a lease is over, until
-/// that says that nothing is left.
+/// Waits until `process` has ended, or reports on `line` that no work is left. Calls `end_run` when a lease has expired,
+/// until that returns that no process is left.
 pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(ProcessId) -> bool) -> Watched {
-    // The number may go to another process before the descriptor is opened.
+    // The number may have been reused before the descriptor is opened.
     let pidfd = pidfd_open(process.pid, PidfdFlags::empty()).ok().filter(|_| process.is_alive());
     let (mut heard, mut again) = (Heard::default(), END_AGAIN);
     loop {
@@ -235,7 +244,7 @@ pub fn watch(process: ProcessId, line: impl AsFd, mut end_run: impl FnMut(Proces
         let has_said = readable::is_readable(&line, left);
         if !has_said && heard.lease.is_some_and(|end| end <= clock::since_boot()) {
             if again == END_AGAIN {
-                log::warn!("the agent does not end its run, whose lease is over: it is ended from outside");
+                log::warn!("the agent does not end its run, whose lease has expired: the guard ends it");
             }
             heard.lease = (!end_run(process)).then(|| clock::since_boot() + again);
             again = (again * 2).min(END_AGAIN_MAX);
@@ -273,7 +282,7 @@ mod tests {
         (child, id)
     }
 
-    /// Watches in a thread, so that a wait without end fails a test instead of holding it.
+    /// Watches in a thread, so that an endless wait fails a test instead of blocking it.
     fn watching(process: ProcessId, line: UnixStream) -> std::sync::mpsc::Receiver<Watched> {
         let (sender, receiver) = std::sync::mpsc::channel();
         std::thread::spawn(move || sender.send(watch(process, line, |_| panic!("there is no lease"))));
@@ -297,7 +306,7 @@ mod tests {
         child.wait().unwrap();
     }
 
-    /// The words may come in pieces, and several at once.
+    /// The messages may arrive in pieces, and several at once.
     #[test]
     fn a_run_is_ended_when_its_lease_is_over_and_not_before() {
         let (mut child, id) = sleeper();

@@ -19,9 +19,10 @@ use std::time::Duration;
 
 use super::clock;
 use super::curve_keys::{self, KeyError};
-use super::endpoint::{Address, Denial, LinkSettings, Outcome, OwnPorts, PortSettings, Requester};
+use super::endpoint::{Address, LinkSettings, Outcome, OwnPorts, PortSettings, Requester};
+use super::port::{Denial, Ports as _, SocketError};
 use super::signals::Signals;
-use super::transport::{self, Ports as _, SocketError};
+use super::transport;
 use crate::config::{Config, CurveServerFiles};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, Security, ServerKeys};

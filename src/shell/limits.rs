@@ -4,17 +4,16 @@ use std::io;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// More would help nobody, and the tools inherit the limit: some programs close every possible descriptor at their start,
-/// which takes minutes where a container sets 2^30.
+/// Upper bound: more is never useful, and the tools inherit the limit. Some programs close every possible descriptor at
+/// their start, which takes minutes where a container sets 2^30.
 const DESCRIPTORS_MAX: u64 = 1 << 20;
 
-/// Raises the soft limit of open descriptors to the hard one, up to 2^20; returns the limit that holds. It
-/// is never lowered.
+/// Raises the soft limit of open descriptors to the hard one, up to 2^20; returns the limit in force. It is never lowered.
 ///
 /// # Errors
-/// What the system says; the old limit holds then.
+/// The error of the system; the old limit stays in force.
 pub fn raise_descriptor_limit() -> io::Result<u64> {
-    // No limit is more than any number.
+    // No limit counts as the largest number.
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
     let (soft, hard) = (current.unwrap_or(u64::MAX), maximum.unwrap_or(u64::MAX));
     let wanted = hard.min(DESCRIPTORS_MAX).max(soft);

@@ -1,7 +1,7 @@
-//! One running service per state folder: a lock that the kernel gives back when its holder dies, however it dies.
+//! At most one running service per state folder: a lock that the kernel releases when its holder dies, however it dies.
 //!
-//! The lock file tells people and `llts down` who holds it. Its text may outlive its writer, so a pid in it counts only while
-//! the file is locked and the process still is the one that wrote it: a reused pid has another start time.
+//! The lock file names the holder for people and `llts down`. The text may outlive its writer, so a pid in it counts only
+//! while the file is locked and the process is still the one that wrote it: a reused pid has another start time.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
@@ -17,17 +17,17 @@ use crate::shell::process::boot_id;
 use crate::shell::readable;
 use crate::types::Mono;
 
-/// How long a holder that was killed may take to die. It holds the lock until the kernel has torn it down.
+/// Time limit for the death of a killed holder, which holds the lock until the kernel has torn it down.
 const DEATH_MAX: Duration = Duration::from_secs(5);
 
-/// How long a holder that shows no sign of its end is waited for: a signal that was sent just now may not have reached it.
+/// How long to wait for a holder that shows no sign of ending: a signal sent just now may not have reached it.
 const SIGNAL_MAX: Duration = Duration::from_millis(100);
 
-/// How often a busy lock without a live holder in its text is looked at again: the holder is about to write its name, or
-/// it is another process that looks, which takes microseconds.
+/// How often a busy lock is checked again if its text names no live holder: the holder is about to write its name, or
+/// another process is checking the lock, which takes microseconds.
 const LOOKS_MAX: usize = 1000;
 
-/// The text is four short lines; more is not ours.
+/// The text is four short lines; a longer file is not ours.
 const TEXT_BYTES_MAX: u64 = 4096;
 
 /// Held as long as this value lives. A program that is started meanwhile does not inherit it (`O_CLOEXEC`).
@@ -43,14 +43,14 @@ impl Drop for StateLock {
     }
 }
 
-/// Who holds a lock.
+/// The holder of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Holder {
-    /// Its process id; `None` if it is not known, because the holder has just begun or lives in another pid namespace.
+    /// Its process id; `None` if it is unknown, because the holder has just started or lives in another pid namespace.
     pub pid: Option<u32>,
 }
 
-/// Why a lock cannot be had.
+/// Why a lock cannot be taken.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
     /// Another process has it.
@@ -60,7 +60,7 @@ pub enum LockError {
         path = std::path::absolute(path).unwrap_or_else(|_| path.clone()).display()
     )]
     Held {
-        /// What the lock is for: `controller`.
+        /// Purpose of the lock: `controller`.
         what: String,
         /// The holder, if it is known.
         pid: Option<u32>,
@@ -72,14 +72,14 @@ pub enum LockError {
     Io {
         /// The lock file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
 }
 
 impl StateLock {
-    /// Takes the lock `<dir>/<what>.lock`; creates `dir` (0700) if it is missing. Waits for a holder that is dying, and for a
-    /// tenth of a second for any other.
+    /// Takes the lock `<dir>/<what>.lock`; creates `dir` (0700) if it is missing. Waits for a dying holder, and a tenth of
+    /// a second for any other.
     ///
     /// # Errors
     /// [`LockError::Held`] when another process, or another `StateLock`, has it.
@@ -112,7 +112,7 @@ impl StateLock {
         Err(LockError::Held { what: what.to_owned(), pid: None, path })
     }
 
-    /// The same, but waits for whoever has it, as long as that takes.
+    /// The same, but waits for the holder as long as that takes.
     ///
     /// # Errors
     /// When the folder or the file cannot be created, opened or written.
@@ -124,13 +124,13 @@ impl StateLock {
         Ok(Self { file })
     }
 
-    /// Who holds the lock; `None` when nobody does, or it cannot be looked at.
+    /// The holder of the lock; `None` if there is none, or the file cannot be checked.
     #[must_use]
     pub fn holder(dir: &Path, what: &str) -> Option<Holder> {
         let path = lock_file(dir, what);
         let file = open(&path, false).ok()?;
         for _ in 0..LOOKS_MAX {
-            // Shared, so that two who look do not see each other.
+            // Shared, so that two checking processes do not see each other.
             if !matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)) {
                 return None;
             }
@@ -147,7 +147,7 @@ fn lock_file(dir: &Path, what: &str) -> PathBuf {
     dir.join(format!("{what}.lock"))
 }
 
-/// The file is never removed: two processes could then hold locks on two files of the same name.
+/// The file is never removed: otherwise two processes could hold locks on two files of the same name.
 fn open(path: &Path, create: bool) -> io::Result<File> {
     let no_link = nix::libc::O_NOFOLLOW;
     File::options().read(true).write(create).create(create).mode(0o600).custom_flags(no_link).open(path)
@@ -161,7 +161,7 @@ fn introduce(file: &mut File) -> io::Result<()> {
     file.write_all(format!("pid {pid}\nstart_ticks {start}\nboot_id {}\nsince {since}\n", boot_id()).as_bytes())
 }
 
-/// The pid in the text, if the process that wrote it still lives.
+/// The pid in the text, if the process that wrote it is still alive.
 fn living_writer(path: &Path) -> Option<u32> {
     let mut text = String::new();
     open(path, false).ok()?.take(TEXT_BYTES_MAX).read_to_string(&mut text).ok()?;
@@ -171,14 +171,14 @@ fn living_writer(path: &Path) -> Option<u32> {
     (word("boot_id")? == boot_id() && start_ticks(pid) == Some(start)).then_some(pid)
 }
 
-/// Whether a holder has ended, after it was waited for. One that has ended may still have to be reaped, or a program that it was
-/// starting may have the lock for a moment: then it is looked at again.
+/// Waits for a holder, and returns whether it has ended. It may still have to be reaped, or a program that it was starting
+/// may have the lock for a moment: then the lock is checked again.
 fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
     if pid == std::process::id() {
         return false;
     }
     let Some(process) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return false };
-    // It was started, or has ended, since its name was read.
+    // The process has ended since its name was read.
     let Ok(pidfd) = pidfd_open(process, PidfdFlags::empty()) else { return true };
     loop {
         let max = if is_dying(pid) { DEATH_MAX } else { patience };
@@ -192,7 +192,7 @@ fn ends_soon(pid: u32, begin: Mono, patience: Duration) -> bool {
     }
 }
 
-/// Whether a process was killed, as far as the kernel shows: it is on its way out, or SIGKILL is on its way to it.
+/// Whether a process was killed, as far as the kernel shows: it is exiting, or a SIGKILL is pending.
 fn is_dying(pid: u32) -> bool {
     const PF_EXITING: u64 = 0x4;
     const SIGKILL: u64 = 1 << 8;

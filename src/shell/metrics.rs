@@ -1,7 +1,7 @@
-//! What the controller measures, in the text format of Prometheus (OpenMetrics 1.0).
+//! The measurements of the controller, in the text format of Prometheus (OpenMetrics 1.0).
 //!
-//! Times of runs come from the changes of tasks, those of the store and of pushes from where they are spent. How many tasks and
-//! agents there are now, a scrape asks the engine.
+//! Times of runs come from the changes of tasks, those of the store and of pushes from the code that spends them. A scrape
+//! asks the engine for the present numbers of tasks and agents.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,12 +13,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
 use crate::protocol::words;
 use crate::types::{Assignment, Outcome, PastRound, TaskRecord, TaskState};
 
 type Labelled<M> = Family<[(&'static str, &'static str); 1], M>;
 
-/// The metrics of one controller. Everything in it may be set from any thread.
+/// The metrics of one controller. All of them may be set from any thread.
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
@@ -40,14 +41,14 @@ pub struct Metrics {
     dropped_pushes: Counter,
 }
 
-/// From 0.1 ms to about half an hour, each twice the one before it.
+/// From 0.1 ms to about half an hour, each bucket twice the one before.
 #[must_use]
 pub fn times() -> Histogram {
     Histogram::new(exponential_buckets(0.000_1, 2.0, 25))
 }
 
 impl Metrics {
-    /// `pushed` is how long pushes have waited, from the change of a task to the hand-over to the connection of its address.
+    /// `pushed` measures pushes, from the change of a task to its hand-over to the connection of its address.
     #[must_use]
     pub fn new(pushed: &Histogram) -> Self {
         let mut metrics = Self {
@@ -66,7 +67,7 @@ impl Metrics {
             dropped_pushes: Counter::default(),
         };
         metrics.store_writable.set(1);
-        // From the start, so that the first of each kind is an increase.
+        // They exist from the start, so that the first event of each kind is an increase.
         for outcome in Outcome::ALL {
             let _ = metrics.finished.get_or_create(&[("outcome", words::outcome(outcome))]);
         }
@@ -88,7 +89,7 @@ impl Metrics {
         registry.register("tasks_finished", "Tasks that have finished since the start", self.finished.clone());
         registry.register("tasks", "Tasks in each phase", self.tasks.clone());
         registry.register("agents", "Agents in each state", self.agents.clone());
-        registry.register("gates", "Gates that are known", self.gates.clone());
+        registry.register("gates", "Known gates", self.gates.clone());
         registry.register("connections", "Open connections of the ports for requests", self.connections.clone());
         let help = "Pushes that could not be delivered since the start";
         registry.register("pushes_dropped", help, self.dropped_pushes.clone());
@@ -98,7 +99,7 @@ impl Metrics {
         registry.register("store_writable", help, self.store_writable.clone());
     }
 
-    /// A task has changed. A run counts when it is over.
+    /// A task has changed. A run counts when it has ended.
     pub fn changed(&self, record: &TaskRecord) {
         match &record.state {
             TaskState::Finished { outcome, run, .. } => {
@@ -118,7 +119,7 @@ impl Metrics {
         }
     }
 
-    /// A run is over, and `past` were the rounds before it.
+    /// A run has ended; `past` are the rounds before it.
     fn ran(&self, record: &TaskRecord, past: &[PastRound], run: &Assignment) {
         let entered = past.last().map_or(record.submitted_at, |before| before.at);
         let eligible = record.policy.start_after.map_or(entered, |after| after.max(entered));
@@ -130,7 +131,7 @@ impl Metrics {
         }
     }
 
-    /// A commit has ended after so long, stored or not.
+    /// A commit has ended after `took`, successfully or not.
     pub fn committed(&self, took: Duration, is_stored: bool) {
         observe(&self.commit, took);
         self.store_writable.set(i64::from(is_stored));
@@ -142,36 +143,36 @@ impl Metrics {
         self.store_writable.get() == 1
     }
 
-    /// So many connections are open, and so many pushes were dropped since the start.
+    /// Updates the number of open connections, and of pushes dropped since the start.
     pub fn measured(&self, connections: usize, dropped_pushes: u64) {
         self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
         self.dropped_pushes.inner().store(dropped_pushes, Ordering::Relaxed);
     }
 
-    /// How things stand at this moment; names and numbers as the engine tells them.
-    pub fn counted(&self, tasks: &[(&'static str, u64)], agents: &[(&'static str, u64)], gates: u64, store_bytes: u64) {
+    /// Updates the present numbers, with the names of the engine.
+    pub fn counted(&self, tasks: TaskCounts, agents: AgentCounts, gates: u64, store_bytes: u64) {
         let number = |count: u64| i64::try_from(count).unwrap_or(i64::MAX);
-        for (phase, count) in tasks {
-            self.tasks.get_or_create(&[("phase", phase)]).set(number(*count));
+        for (phase, count) in tasks.by_phase() {
+            self.tasks.get_or_create(&[("phase", words::phase(phase))]).set(number(count as u64));
         }
-        for (state, count) in agents {
-            self.agents.get_or_create(&[("state", state)]).set(number(*count));
+        for (state, count) in [("free", agents.free), ("busy", agents.busy), ("lost", agents.lost)] {
+            self.agents.get_or_create(&[("state", state)]).set(number(count as u64));
         }
         self.gates.set(number(gates));
         self.store_bytes.set(number(store_bytes));
     }
 
-    /// All of it as text.
+    /// All metrics as text.
     #[must_use]
     pub fn text(&self) -> String {
         let mut out = String::new();
-        // A text takes everything.
+        // Writing to a text cannot fail.
         let _ = text::encode(&mut out, &self.registry);
         out
     }
 }
 
-/// The same in the older text format of Prometheus, which names counters by their samples and has no units and no end.
+/// The same in the older text format of Prometheus, which names counters by their samples and has no units and no end mark.
 #[must_use]
 pub fn classic(text: &str) -> String {
     let counters: Vec<&str> =

@@ -1,4 +1,4 @@
-//! All that touches the world: sockets, processes, files, clocks. Loops without decisions.
+//! All I/O: sockets, processes, files, clocks. Loops without decisions.
 
 pub mod agent;
 pub mod background;
@@ -8,16 +8,17 @@ pub mod controller;
 pub mod curve_keys;
 pub mod door;
 pub mod endpoint;
+pub mod ephemeral;
 mod file_stamp;
 pub mod guard;
 pub mod home;
-pub mod hosted;
 pub mod http;
 pub mod join;
 pub mod limits;
 pub mod lock;
 pub mod logging;
 pub mod metrics;
+pub mod port;
 pub mod port_holder;
 pub mod privacy;
 pub mod process;
@@ -30,8 +31,11 @@ mod readable;
 pub mod removal;
 mod rename;
 pub mod signals;
+pub mod source;
 pub mod store;
+pub mod supervised;
 pub mod supervisor;
+pub mod tdf;
 pub mod tools;
 pub mod transport;
 pub mod trust;

@@ -1,14 +1,15 @@
-//! The files of a service are for its user only; those of its tools have the permissions that the starter of the service chose.
+//! The files of a service are accessible to its user only; those of its tools have the permissions of the service's
+//! starter.
 
 use std::sync::OnceLock;
 
 use rustix::fs::Mode;
 use rustix::process::umask;
 
-/// Nothing for the group and nothing for others.
+/// No permissions for the group and for others.
 const PRIVATE: Mode = Mode::RWXG.union(Mode::RWXO);
 
-/// The umask that this process was started with, once it has another one.
+/// The umask that this process was started with, after it has been replaced.
 static STARTED_WITH: OnceLock<Mode> = OnceLock::new();
 
 /// Makes every file that this process creates from here on private. Call it before any thread is started.
@@ -18,12 +19,12 @@ pub fn keep_files_private() {
     let _ = STARTED_WITH.set(before);
 }
 
-/// The umask for a tool, if it is not that of this process.
+/// The umask for a tool, if it differs from that of this process.
 pub(super) fn umask_of_tools() -> Option<Mode> {
     STARTED_WITH.get().copied()
 }
 
-/// Does something with the umask that this process was started with. For a process with one thread only.
+/// Runs `act` with the umask that this process was started with. For single-threaded processes only.
 pub(super) fn as_started<T>(act: impl FnOnce() -> T) -> T {
     let Some(started_with) = umask_of_tools() else { return act() };
     let before = umask(started_with);

@@ -1,13 +1,14 @@
 //! The process of a prompt master: one thread, one wait, sockets and folders around the engine.
 //!
-//! A turn is one wait, then what is ready goes through the engine, event by event, each followed by its effects: a DONE has the
-//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]); [`link`] is one connection,
-//! [`folders`] the files, [`fails`] what a restart must know of them, [`watch`] the news of `pending/`, [`start`] what comes before, [`hosted`] the master inside a controller.
+//! A turn is one wait; then ready events go through the engine one by one, each followed by its effects: a DONE has the
+//! next prompt on its way before the next message is read. No move waits for the disk ([`sync`]). [`link`] is one
+//! connection, [`folders`] the files, [`fails`] the data for a restart, [`watch`] the events of `pending/`, [`start`] the
+//! start, [`hosted_master`] the master inside a controller.
 
 mod error;
 mod fails;
 mod folders;
-mod hosted;
+mod hosted_master;
 mod link;
 mod start;
 mod sync;
@@ -35,7 +36,7 @@ use crate::types::{Mono, Now, Origin};
 pub use error::PromptError;
 use fails::FailLog;
 use folders::Folders;
-pub use hosted::Hosted;
+pub use hosted_master::HostedMaster;
 use link::{After, Brought, Link};
 use sync::Syncer;
 use watch::{Change, Watch};
@@ -44,7 +45,7 @@ const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
 const WATCH: Token = Token(2);
 const WAKER: Token = Token(3);
-/// Connections are counted from here on; their number is their token.
+/// Number of the first connection; the number of a connection is its token.
 const CONNECTIONS: u64 = 16;
 
 /// Events of one wait.
@@ -53,38 +54,38 @@ const EVENTS: usize = 1024;
 /// Bytes of one read.
 const BUFFER_BYTES: usize = 64 << 10;
 
-/// After which a listener that had no descriptors left tries again.
+/// Pause after which a listener that ran out of descriptors tries again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// A file that has changed so lately is still being written, unless the watch says that it was closed.
+/// A file that has changed within this time is still being written, unless the watch has reported its close.
 const SETTLED: Duration = Duration::from_secs(1);
 
-/// The same of a file whose writer has it open. Only one that was truncated by its name looks like that and is not.
+/// The same for a file that its writer has open. A file truncated by its name also looks like that.
 const ABANDONED: Duration = Duration::from_secs(60);
 
-/// How a master has ended.
+/// The end of a master.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct End {
-    /// What it has done.
+    /// The summary of its work.
     pub totals: Totals,
-    /// Prompts that failed under masters before, none of which has ended with no prompt left, and that are in `failed/` still.
+    /// Prompts that failed under earlier masters, none of which ended with no prompt left, and that are still in `failed/`.
     pub failed_before: u64,
-    /// Whether a second signal has ended it before its connections were closed.
+    /// Whether a second signal ended it before its connections were closed.
     pub forced: bool,
 }
 
-/// What differs between a master of its own and a hosted one.
+/// The differences between a stand-alone master and a hosted one.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The folder with `.tasks`.
     pub root: &'a Path,
     /// The TCP port; 0 takes a free one.
     pub port: u16,
-    /// Whether it stays when no file is left.
+    /// Whether it keeps running when no file is left.
     pub keep_alive: bool,
 }
 
-/// A master that listens and has its folders, and runs with [`PromptMaster::run`].
+/// A master with its port and folders, ready for [`PromptMaster::run`].
 pub struct PromptMaster {
     engine: Master,
     folders: Folders,
@@ -97,29 +98,29 @@ pub struct PromptMaster {
     watch: Option<Watch>,
     syncer: Option<Syncer>,
     waker: Arc<Waker>,
-    /// Connections that had their turn and may have more.
+    /// Connections that had their turn and may have more input.
     unread: BTreeSet<Connection>,
     /// The same for the watch, and for the listener.
     watch_unread: bool,
     accept_unread: bool,
     first_scan: bool,
-    /// When files that were being written may be whole.
+    /// When files that are being written may be complete.
     rescan: Option<Mono>,
-    /// Whether the engine has said that all is done.
+    /// Whether the engine has reported the end.
     over: bool,
     buffer: Vec<u8>,
-    /// Until the process ends or the master is dropped.
+    /// Held until the process ends or the master is dropped.
     _lock: StateLock,
 }
 
 impl PromptMaster {
-    /// The line that says that it is ready, and where.
+    /// The line that announces readiness and the address.
     #[must_use]
     pub fn ready_line(&self) -> String {
         format!("llts prompt master ready: {} root {}", self.address, self.folders.root.display())
     }
 
-    /// Runs until all is worked off, unless it is to stay, or until a signal.
+    /// Runs until all prompts are done, unless it is to keep running, or until a signal.
     ///
     /// # Errors
     /// [`PromptError::System`], when it cannot wait for events.
@@ -166,7 +167,7 @@ impl PromptMaster {
         End { totals, failed_before, forced }
     }
 
-    /// Until when to wait: not at all while something was left unread.
+    /// The time-out of the wait: zero while input is left unread.
     fn timeout(&self, now: Now) -> Option<Duration> {
         if !self.unread.is_empty() || self.watch_unread {
             return Some(Duration::ZERO);
@@ -176,7 +177,7 @@ impl PromptMaster {
         deadlines.map(|at| at.since(now.mono)).chain(pause).min()
     }
 
-    /// What is not bound to one event: new connections, what was left unread, deadlines.
+    /// Work that does not belong to one event: new connections, unread input, deadlines.
     fn go_on(&mut self, now: Now) {
         if self.accept_unread {
             self.accept(now);
@@ -208,7 +209,7 @@ impl PromptMaster {
                     self.accept_unread = false;
                     return;
                 }
-                // It was gone before we looked.
+                // It was gone before it could be accepted.
                 Err(error) if matches!(error.kind(), io::ErrorKind::Interrupted | io::ErrorKind::ConnectionAborted) => {
                 }
                 Err(error) => {
@@ -269,7 +270,7 @@ impl PromptMaster {
 
     fn drop_link(&mut self, connection: Connection) {
         if let Some(mut link) = self.links.remove(&connection) {
-            // Closing it takes it out of the wait, too; this only says so before.
+            // Closing it also removes it from the wait; this only does so earlier.
             let _ = self.poll.registry().deregister(&mut link.stream);
         }
     }
@@ -280,7 +281,7 @@ impl PromptMaster {
         for change in changes.unwrap_or_default() {
             match change {
                 Change::File(file) => {
-                    // One that is gone has been handed out already.
+                    // If it has gone, it has been handed out already.
                     if let Some(metadata) = self.folders.look(&file) {
                         let front = self.folders.peek(&file, &metadata);
                         self.engine.handle_found(now, file, &front);
@@ -292,7 +293,7 @@ impl PromptMaster {
         }
     }
 
-    /// Does what the engine has decided.
+    /// Carries out the engine's decisions.
     fn settle(&mut self, now: Now) {
         while let Some(effect) = self.engine.poll_effect() {
             match effect {
@@ -332,7 +333,7 @@ impl PromptMaster {
     fn move_out(&mut self, file: &FileName, destination: &Destination) -> Moved {
         let fails = matches!(destination, Destination::Failed { .. });
         if fails {
-            // Before the move: a master that is killed in between finds the file in working/, where it has not failed.
+            // Before the move: otherwise a master that is killed in between finds the file in working/ without its failure.
             self.fails.note_failed(file);
         }
         let moved = self.folders.move_out(file, destination);
@@ -350,18 +351,18 @@ impl PromptMaster {
         }
     }
 
-    /// Looks through `pending/` for what the watch has not told.
+    /// Scans `pending/` for files that the watch has not reported.
     fn scan(&mut self, now: Now) {
         let present = match self.folders.waiting() {
             Ok(present) => present,
             Err(error) => return log::error!("cannot look through {}: {error}", self.folders.pending.display()),
         };
         self.rescan = None;
-        // The folder may be another one than before.
+        // The folder may have been replaced.
         if let Some(Err(error)) = self.watch.as_mut().map(|watch| watch.follow(&self.folders.pending)) {
             log::warn!("cannot watch {}: {error}", self.folders.pending.display());
         }
-        // What is there at the start is taken as it is: whoever starts a master has put it there before.
+        // At the start every file is accepted as it is, because it was put there before the master was started.
         let all = std::mem::take(&mut self.first_scan);
         for file in &present {
             if self.engine.is_known(file) {
@@ -380,7 +381,7 @@ impl PromptMaster {
     }
 }
 
-/// Whether the file has not changed for so long. A moment in the future is one of another clock, and says nothing.
+/// Whether the file has not changed for this long. A moment in the future comes from another clock, and proves nothing.
 fn is_settled(metadata: &std::fs::Metadata, now: Now, after: Duration) -> bool {
     let changed = file_stamp::wall(FileStamp::from(metadata).changed);
     changed > now.wall || now.wall.since(changed) >= after

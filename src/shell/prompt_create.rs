@@ -1,7 +1,7 @@
 //! The creator of prompts: one file in `.tasks/pending/` for each line of a target list.
 //!
 //! A master may be waiting for the files. So all of them are written beside its folders first, and then renamed into
-//! `pending/`: it never sees half a prompt, and a disk that fills up leaves none. No file is ever replaced.
+//! `pending/`: it never sees half a prompt, and a full disk leaves none. No file is ever overwritten.
 
 mod targets;
 mod template;
@@ -19,23 +19,23 @@ use crate::shell::rename::rename_new;
 use targets::Target;
 use template::{BadTemplate, Template};
 
-/// Where everything of a master and its workers is, below the root.
+/// The folder of a master and its workers, below the root.
 pub const TASKS: &str = ".tasks";
 
-/// Where prompts wait.
+/// The folder of waiting prompts.
 pub const PENDING: &str = "pending";
 
 /// The four folders of the document.
 pub const FOLDERS: [&str; 4] = [PENDING, "working", "done", "failed"];
 
-/// Bytes of the text of the work and of a template: a message to a worker has at most 16 MiB, and JSON may make six bytes of
-/// one.
+/// Bytes of the text of the work and of a template: a message to a worker has at most 16 MiB, and JSON may turn one byte
+/// into six.
 const PROMPT_BYTES_MAX: u64 = 1 << 20;
 
-/// Bytes of a target list: a million lines of some length.
+/// Bytes of a target list: a million lines of moderate length.
 const LIST_BYTES_MAX: u64 = 64 << 20;
 
-/// What to create.
+/// The parameters of a creation.
 #[derive(Clone, Debug)]
 pub struct Creation {
     /// The file with the text of the work.
@@ -46,11 +46,11 @@ pub struct Creation {
     pub template: Option<PathBuf>,
     /// The folder with `.tasks/`.
     pub root: PathBuf,
-    /// Remove what is in `.tasks/` first, finished prompts included.
+    /// Whether to empty `.tasks/` first, including finished prompts.
     pub clear: bool,
 }
 
-/// What was created.
+/// The created prompts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Created {
     /// `.tasks/pending` below the root.
@@ -59,85 +59,85 @@ pub struct Created {
     pub names: Vec<String>,
 }
 
-/// Why nothing, or not everything, was created.
+/// Why no prompts, or not all of them, were created.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// A file that cannot be read.
-    #[error("cannot read {}: {error}", path.display())]
+    /// A file cannot be read.
+    #[error("cannot read {}: {source}", path.display())]
     Read {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
-        error: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
-    /// A file that is too long to be meant.
+    /// A file is longer than any sensible one.
     #[error("{} is longer than {max} bytes", path.display())]
     TooLong {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// The limit.
+        /// Limit in bytes.
         max: u64,
     },
     /// The text of the work, or a template, is not UTF-8.
     #[error("{} is not UTF-8: line {line} has a byte that no text has", path.display())]
     NotText {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Where, from 1.
+        /// Line with the invalid byte, from 1.
         line: usize,
     },
-    /// There is no work in the file.
+    /// The file has no text.
     #[error("{} is empty: it must say what to do for each target", .0.display())]
     NoPrompt(PathBuf),
-    /// A template that would not do what its writer wants.
+    /// A template that would not have the intended effect.
     #[error("the template {}: {problem}", path.display())]
     Template {
-        /// Which.
+        /// Path of the template.
         path: PathBuf,
-        /// What is wrong, with its line.
+        /// The defect, with its line.
         problem: String,
     },
-    /// A line of the target list of which no prompt can be made.
+    /// A line of the target list that cannot be made a prompt.
     #[error("line {line} of the target list: {problem}")]
     Line {
-        /// Which, from 1.
+        /// Number of the line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The defect.
         problem: String,
     },
     /// No target in the list.
     #[error("the target list has no line with a target")]
     NoTarget,
-    /// The front matter of the work says something that no master takes.
+    /// The front matter of the work is one that no master accepts.
     #[error("the front matter of {}: {problem}", path.display())]
     Front {
-        /// Which file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         problem: String,
     },
-    /// Somebody counts on what would be cleared.
+    /// A running master uses the folder that would be cleared.
     #[error("a master (pid {pid}) runs in {}; stop it before --clear", tasks.display())]
     InUse {
         /// `.tasks/`.
         tasks: PathBuf,
-        /// The master.
+        /// Process id of the master.
         pid: String,
     },
     /// The files cannot be written.
-    #[error("cannot write {}: {error}", path.display())]
+    #[error("cannot write {}: {source}", path.display())]
     Write {
-        /// Which file or folder.
+        /// Path of the file or folder.
         path: PathBuf,
-        /// Why.
-        error: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
 }
 
 /// Creates the prompts. Everything is checked before anything is cleared or written.
 ///
 /// # Errors
-/// [`CreateError`]. Only if the system fails in the middle of the renames are there some files already, and the error names
+/// [`CreateError`]. Some files exist already only if the system fails in the middle of the renames; the error then names
 /// the line at which it stopped.
 pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     let template = match &creation.template {
@@ -147,7 +147,7 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     let text = read_text(&creation.prompt)?;
     let (_, prompt) =
         Front::split(&text).map_err(|problem| CreateError::Front { path: creation.prompt.clone(), problem })?;
-    // It is the master's: whatever the template puts around the work, it comes first.
+    // The front matter is for the master, so it comes first, whatever the template puts around the work.
     let front = text.strip_suffix(prompt).unwrap_or_default();
     let prompt = prompt.trim();
     if prompt.is_empty() {
@@ -160,14 +160,14 @@ pub fn create(creation: &Creation) -> Result<Created, CreateError> {
     }
     for folder in FOLDERS {
         let folder = tasks.join(folder);
-        fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, error })?;
+        fs::create_dir_all(&folder).map_err(|error| CreateError::Write { path: folder, source: error })?;
     }
     refuse_known_names(&tasks, &targets)?;
     let drafts = Drafts::open(&tasks)?;
     for target in &targets {
         let path = drafts.0.join(&target.name);
         let content = format!("{front}{}", template.fill(prompt, &target.text));
-        fs::write(&path, content).map_err(|error| CreateError::Write { path, error })?;
+        fs::write(&path, content).map_err(|error| CreateError::Write { path, source: error })?;
     }
     let pending = tasks.join(PENDING);
     for target in &targets {
@@ -180,7 +180,7 @@ fn read(path: &Path, max: u64) -> Result<Vec<u8>, CreateError> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(max + 1).read_to_end(&mut bytes));
     match read {
-        Err(error) => Err(CreateError::Read { path: path.to_owned(), error }),
+        Err(error) => Err(CreateError::Read { path: path.to_owned(), source: error }),
         Ok(_) if bytes.len() as u64 > max => Err(CreateError::TooLong { path: path.to_owned(), max }),
         Ok(_) => Ok(bytes),
     }
@@ -199,13 +199,13 @@ fn read_template(path: &Path) -> Result<Template, CreateError> {
     Template::parse(&read_text(path)?).map_err(failed)
 }
 
-/// Removes everything but the hidden folders, which belong to workers that may be running.
+/// Removes everything except the hidden folders, which belong to workers that may be running.
 fn clear(tasks: &Path) -> Result<(), CreateError> {
     if let Some(holder) = StateLock::holder(tasks, "master") {
         let pid = holder.pid.map_or_else(|| "unknown".to_owned(), |pid| pid.to_string());
         return Err(CreateError::InUse { tasks: tasks.to_owned(), pid });
     }
-    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), error };
+    let failed = |path: &Path, error| CreateError::Write { path: path.to_owned(), source: error };
     let entries = match fs::read_dir(tasks) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
         entries => entries.map_err(|error| failed(tasks, error))?,
@@ -221,7 +221,7 @@ fn clear(tasks: &Path) -> Result<(), CreateError> {
     Ok(())
 }
 
-/// A prompt of this name, wherever it is, is one that somebody still counts on, or its result.
+/// Refuses names for which a prompt or its result already exists in any folder.
 fn refuse_known_names(tasks: &Path, targets: &[Target]) -> Result<(), CreateError> {
     for target in targets {
         let known = FOLDERS.map(|folder| tasks.join(folder).join(&target.name));
@@ -241,7 +241,7 @@ fn publish(drafts: &Drafts, pending: &Path, target: &Target) -> Result<(), Creat
     })
 }
 
-/// The folder of what is not in place yet. It goes with whatever is left in it.
+/// The folder of files that are not in place yet. It is removed with its remaining contents.
 struct Drafts(PathBuf);
 
 impl Drafts {
@@ -249,7 +249,7 @@ impl Drafts {
         let path = tasks.join(format!(".drafts-{}-{:08x}", std::process::id(), rand::random::<u32>()));
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => Ok(Self(path)),
-            Err(error) => Err(CreateError::Write { path, error }),
+            Err(error) => Err(CreateError::Write { path, source: error }),
         }
     }
 }

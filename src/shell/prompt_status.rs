@@ -1,4 +1,4 @@
-//! How everything stands with a prompt master: its own answer to STATUS, or the count of its folders.
+//! The state of a prompt master: its own answer to STATUS, or the counts of its folders.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,29 +17,29 @@ use crate::shell::readable;
 /// Why a master did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum AskError {
-    /// Nobody is there.
-    #[error("no prompt master answers at {host}:{port}: {error}")]
+    /// No master answers.
+    #[error("no prompt master answers at {host}:{port}: {source}")]
     NoMaster {
-        /// Where it was looked for.
+        /// Host of the master.
         host: String,
         /// Its port.
         port: u16,
-        /// Why.
-        error: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
-    /// It does not want to answer.
+    /// The master refuses to answer.
     #[error("the prompt master at {host}:{port} refuses: {reason}")]
     Refused {
-        /// Where it is.
+        /// Host of the master.
         host: String,
         /// Its port.
         port: u16,
-        /// What it said.
+        /// Its reason.
         reason: String,
     },
 }
 
-/// The files of the four folders, without results.
+/// The numbers of files in the four folders, without results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// In `pending/`.
@@ -52,12 +52,12 @@ pub struct Counts {
     pub failed: u64,
 }
 
-/// Asks the master. `timeout` is for each step, and for the whole answer.
+/// Asks the master. `timeout` applies to each step, and to the whole answer.
 ///
 /// # Errors
 /// [`AskError`].
 pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> Result<Status, AskError> {
-    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, error };
+    let failed = |error| AskError::NoMaster { host: host.to_owned(), port, source: error };
     let mut stream = connect(host, port, timeout).map_err(failed)?;
     stream.write_all(&FromWorker::Status { secret }.encode()).map_err(failed)?;
     let until = clock::now().mono + timeout;
@@ -84,7 +84,7 @@ pub fn ask(host: &str, port: u16, secret: Option<String>, timeout: Duration) -> 
             Ok(0) => return Err(odd("it closes the connection; a master of the document knows no STATUS".to_owned())),
             Ok(length) => splitter.push(bytes.get(..length).unwrap_or_default()),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // What a read time-out is called here says nothing to anybody.
+            // The system's name for a read time-out would not help the reader.
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 return Err(failed(io::ErrorKind::TimedOut.into()));
             }
@@ -107,7 +107,7 @@ fn connect(host: &str, port: u16, timeout: Duration) -> io::Result<TcpStream> {
     Err(last)
 }
 
-/// Counts the prompts below a root, whether a master runs or not.
+/// Counts the prompts below a root, with or without a running master.
 ///
 /// # Errors
 /// When there is no `.tasks/`, or it cannot be read.
@@ -135,7 +135,7 @@ fn list(folder: &Path) -> io::Result<BTreeSet<FileName>> {
     Ok(names)
 }
 
-/// Waits until the descriptor is readable, or the time is over; says which.
+/// Waits until the descriptor is readable, or the time has passed; returns which.
 pub fn wait(fd: &impl AsFd, time: Duration) -> bool {
     readable::is_readable(fd, Some(time))
 }

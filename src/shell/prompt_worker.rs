@@ -1,11 +1,11 @@
 //! The prompt worker's process: one connection to a master, one run of the command at a time, one loop.
 //!
-//! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input is
-//! a file, its output goes to files, its end is a descriptor. Nor does it wait for a disk: results are put in place in the
-//! background. So a check is answered at once, whatever the command does.
+//! The loop waits for the master, the signals and the end of the command, all at once, and never for the command: its input
+//! is a file, its output goes to files, its end is a descriptor. It does not wait for a disk either: results are put in
+//! place in the background. So a check is answered at once, whatever the command does.
 //!
-//! Beside it stands its guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a
-//! prompt that others have by now. A worker whose guard is killed stops.
+//! It has a guard ([`super::guard`]): a worker that is killed leaves no command running, which would work on a prompt that
+//! another worker has by then. A worker whose guard is killed stops.
 
 mod background;
 mod connection;
@@ -23,7 +23,7 @@ use nix::sys::signal::Signal;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::guard::{Guard, GuardError, GuardPlan};
-use crate::engine::worker::{Effect, End, Kept, Settings, Tally, Worker};
+use crate::engine::worker::{Effect, End, ResultFolder, Settings, Tally, Worker};
 use crate::shell::clock;
 use crate::shell::process::{self, Command, CommandError, RecordError};
 use crate::shell::readable;
@@ -32,10 +32,11 @@ use crate::shell::signals::{STOP, Signals};
 use background::Background;
 use connection::{Connection, Dial, start_dial};
 use runner::Runner;
+pub(super) use runs::PromptRun;
 pub use runs::Runs;
 use runs::host;
 
-/// What to work for, and with what.
+/// The parameters of a worker.
 #[derive(Clone, Debug)]
 pub struct Work {
     /// The master's host: a name or an address.
@@ -46,7 +47,7 @@ pub struct Work {
     pub root: PathBuf,
     /// The command, with its arguments.
     pub command: Vec<OsString>,
-    /// What the engine must know.
+    /// Settings of the engine.
     pub settings: Settings,
     /// Whether results are on the disk before they are reported.
     pub durable: bool,
@@ -58,40 +59,41 @@ pub enum PromptWorkerError {
     /// There is no such command.
     #[error(transparent)]
     Command(#[from] CommandError),
-    /// The root is no folder that can be used.
-    #[error("cannot use the root folder {}: {error}", root.display())]
+    /// The root is not a usable folder.
+    #[error("cannot use the root folder {}: {source}", root.display())]
     Root {
-        /// Which.
+        /// Path of the root.
         root: PathBuf,
-        /// Why.
-        error: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
-    /// The run records cannot be kept.
+    /// The run records cannot be written.
     #[error(transparent)]
     Record(#[from] RecordError),
-    /// It would leave its command running when it is killed.
+    /// The guard cannot be started, so the command would survive a kill of the worker.
     #[error(transparent)]
     Guard(#[from] GuardError),
-    /// The system refuses something that every process may have.
+    /// The system refuses a basic resource.
     #[error("cannot start: {0}")]
     System(#[from] io::Error),
 }
 
-/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP; returns why it has ended, and what it has worked off. Call
-/// it before any thread is started.
+/// Works until there is no more master, or until SIGINT, SIGTERM or SIGHUP; returns why it has ended, and the number of
+/// finished prompts. Call it before any thread is started.
 ///
 /// # Errors
-/// [`PromptWorkerError`], before the master is even looked for.
+/// [`PromptWorkerError`], before the first attempt to reach a master.
 pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerError> {
     let command = Command::find(&work.command, std::env::var_os("PATH").as_deref())?;
-    let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), error };
+    let unusable = |error| PromptWorkerError::Root { root: work.root.clone(), source: error };
     let root = work.root.canonicalize().map_err(unusable)?;
     let host = host();
     let runs = Runs::open(&root, &host)?;
-    // The kernel ends everything in a pid namespace whose first process ends. Before the worker adopts what detaches from it.
+    // In a pid namespace, the end of the first process makes the kernel end all others, so that needs no guard. The guard
+    // is started before the worker adopts detached processes.
     let guard = (std::process::id() != 1).then(|| guard.of_prompts(root.clone()).start()).transpose()?;
     process::become_subreaper()?;
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
     let runner = Runner::start(&root, command, runs, work.durable)?;
     let worker = Worker::new(work.settings, clock::now());
@@ -107,24 +109,24 @@ pub fn run(work: Work, guard: GuardPlan) -> Result<(End, Tally), PromptWorkerErr
 struct Loop {
     master: (String, u16),
     host: String,
-    /// How we call ourselves on the present connection, or did on the last.
+    /// Our name on the present connection, or on the last one.
     name: String,
-    /// `None` once it is dead, and for a worker that needs none.
+    /// `None` after its death, and for a worker that needs none.
     guard: Option<Guard>,
     worker: Worker,
     runner: Runner,
     dial: Option<Dial>,
-    /// While the results of a run are put in place.
+    /// Set while the results of a run are being put in place.
     keeping: Option<Background<Result<(), String>>>,
     connection: Option<Connection>,
 }
 
-/// What the loop was woken by.
+/// The events that woke the loop.
 struct Ready {
     signals: bool,
     guard: bool,
     dialled: bool,
-    kept: bool,
+    results_stored: bool,
     readable: bool,
     writable: bool,
 }
@@ -147,7 +149,7 @@ impl Loop {
             if ready.dialled {
                 self.connect();
             }
-            if ready.kept {
+            if ready.results_stored {
                 self.finish_keeping();
             }
             if ready.writable {
@@ -175,7 +177,7 @@ impl Loop {
             let out = if connection.is_behind() { PollFlags::OUT } else { PollFlags::empty() };
             add(connection.as_fd(), PollFlags::IN | out)
         });
-        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+        // EINTR: a signal also arrives through its descriptor, so the next turn handles it.
         let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
         let _ = poll(&mut fds, timeout.and_then(readable::timespec).as_ref());
         let is = |at: Option<usize>, wanted: PollFlags| {
@@ -186,7 +188,7 @@ impl Loop {
             signals: is(Some(0), readable),
             guard: is(guard, readable),
             dialled: is(dial, readable),
-            kept: is(keeping, readable),
+            results_stored: is(keeping, readable),
             readable: is(connection, readable),
             writable: is(connection, PollFlags::OUT),
         }
@@ -211,7 +213,7 @@ impl Loop {
         let now = clock::now();
         match connection {
             Ok(connection) => {
-                // The document's worker calls itself by its port, which is unique on its host only.
+                // The document's worker uses its port as its name, which is unique on its host only.
                 self.name = format!("{}-{}", self.host, connection.port());
                 self.connection = Some(connection);
                 self.worker.handle_connected(now, &self.name);
@@ -220,25 +222,25 @@ impl Loop {
         }
     }
 
-    fn keep(&mut self, kept: Kept) {
-        match self.runner.keep(kept, &self.name) {
+    fn store_results(&mut self, folder: ResultFolder) {
+        match self.runner.store_results(folder, &self.name) {
             Ok(keeping) => self.keeping = Some(keeping),
-            Err(error) => self.kept(Err(error.to_string())),
+            Err(error) => self.results_stored(Err(error.to_string())),
         }
     }
 
     fn finish_keeping(&mut self) {
         let Some(keeping) = self.keeping.take() else { return };
-        self.kept(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
+        self.results_stored(keeping.outcome().unwrap_or_else(|| Err("the thread that keeps them has died".to_owned())));
     }
 
-    fn kept(&mut self, outcome: Result<(), String>) {
+    fn results_stored(&mut self, outcome: Result<(), String>) {
         let outcome = self.runner.finish(outcome);
-        self.worker.handle_kept(outcome);
+        self.worker.handle_results_stored(outcome);
     }
 
     fn receive(&mut self) -> Option<End> {
-        // The end of the connection comes after what was said before it.
+        // The end of the connection comes after the messages before it.
         let received = self.connection.as_mut()?.receive();
         while let Some(connection) = &mut self.connection {
             match connection.next_message() {
@@ -268,7 +270,7 @@ impl Loop {
         }
     }
 
-    /// Does what the engine has decided. `Some` when the worker is done.
+    /// Carries out the engine's decisions. `Some` when the worker has ended.
     fn obey(&mut self) -> Option<End> {
         while let Some(effect) = self.worker.poll_effect() {
             match effect {
@@ -288,7 +290,7 @@ impl Loop {
                 }
                 Effect::Signal(signal) => self.runner.signal(signal),
                 Effect::CheckTree => self.runner.check_tree(&mut self.worker),
-                Effect::Keep(kept) => self.keep(kept),
+                Effect::StoreResults(folder) => self.store_results(folder),
                 Effect::Discard => self.runner.discard(),
                 Effect::Exit(end) => return Some(end),
             }

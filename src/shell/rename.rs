@@ -1,4 +1,4 @@
-//! Moves of files that never replace another one.
+//! Moving files without ever overwriting one.
 
 use std::fs::{self, File};
 use std::io;
@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{AtFlags, CWD, RenameFlags, linkat, renameat_with};
 use rustix::io::Errno;
 
-/// Renames a file. What is at `to` stays, and is an error of the kind `AlreadyExists`.
+/// Renames a file. An existing file at `to` stays, and is an error of the kind `AlreadyExists`.
 ///
 /// # Errors
-/// What the system says. The file is where it was.
+/// The error of the system. The file is still at `from`.
 pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     match renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE) {
         // The file system has no such rename (NFS).
@@ -20,12 +20,12 @@ pub(super) fn rename_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// The same with a second name for the file, which no file system gives to two files. A process that is killed in between leaves
-/// both names: [`is_same_file`] tells.
+/// The same by a second link to the file, which never overwrites. A process that is killed in between leaves both names:
+/// [`is_same_file`] detects that.
 fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     match linkat(CWD, from, CWD, to, AtFlags::empty()) {
         Ok(()) => fs::remove_file(from),
-        // A folder, or a file system without links. A look leaves a moment in which another file may come.
+        // A folder, or a file system without links. Checking first leaves a moment in which another file may appear.
         Err(Errno::PERM | Errno::OPNOTSUPP | Errno::NOSYS | Errno::MLINK) => {
             if to.symlink_metadata().is_ok() {
                 return Err(io::ErrorKind::AlreadyExists.into());
@@ -36,18 +36,18 @@ fn link_new(from: &Path, to: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether both names are there and mean one file.
+/// Whether both names exist and refer to the same file.
 pub(super) fn is_same_file(one: &Path, other: &Path) -> bool {
     use std::os::unix::fs::MetadataExt as _;
     let identity = |path: &Path| path.symlink_metadata().map(|file| (file.dev(), file.ino()));
     matches!((identity(one), identity(other)), (Ok(one), Ok(other)) if one == other)
 }
 
-/// Puts a regular file at `to`, on another file system as well: then it is copied and on the disk before it has its name there,
+/// Puts a regular file at `to`, also on another file system: then it is copied and synced before it gets its name there,
 /// and `from` stays.
 ///
 /// # Errors
-/// As [`rename_new`].
+/// See [`rename_new`].
 pub(super) fn place_new(from: &Path, to: &Path) -> io::Result<()> {
     match rename_new(from, to) {
         Err(error) if error.kind() == io::ErrorKind::CrossesDevices => copy_new(from, to),
@@ -59,7 +59,7 @@ fn copy_new(from: &Path, to: &Path) -> io::Result<()> {
     let draft = to.with_file_name(format!(".draft-{:016x}", rand::random::<u64>()));
     let placed = copy(from, &draft).and_then(|()| rename_new(&draft, to));
     if placed.is_err() {
-        // It was made here, or is not there.
+        // The draft was made here, or does not exist.
         let _ = fs::remove_file(&draft);
     }
     placed
@@ -69,7 +69,7 @@ fn copy(from: &Path, to: &PathBuf) -> io::Result<()> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK;
     let mut source = File::options().read(true).custom_flags(flags).open(from)?;
     if !source.metadata()?.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is no regular file", from.display())));
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{} is not a regular file", from.display())));
     }
     let mut target = File::create_new(to)?;
     io::copy(&mut source, &mut target)?;

@@ -1,7 +1,7 @@
-//! Signals as a readable descriptor, so that the one wait of a shell sees them like any other event.
+//! Signals as a readable descriptor, so that the single wait of a shell handles them like any other event.
 //!
-//! A blocked signal stays blocked in the programs that a process starts, and a tool that never sees SIGTERM cannot end
-//! politely. So every start of a program goes through [`with_clean_mask`].
+//! A blocked signal stays blocked in started programs, and a tool that never sees SIGTERM cannot end cleanly. So every
+//! start of a program goes through [`with_clean_mask`].
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,10 +15,11 @@ use nix::unistd::Pid;
 
 pub use nix::sys::signal::Signal;
 
-/// What asks a process to stop. A closed terminal (SIGHUP) asks too; without it the processes below would go on alone.
+/// Signals that request a stop. A closed terminal (SIGHUP) is included; otherwise the child processes would continue
+/// without it.
 pub const STOP: [Signal; 3] = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP];
 
-/// Signals that came while [`with_clean_mask`] let them through, a bit for each.
+/// Signals that arrived while [`with_clean_mask`] let them through, one bit each.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
 /// Blocked signals and the descriptor that is readable while one is pending.
@@ -31,10 +32,10 @@ impl Signals {
     /// Blocks `signals` in the calling thread. Call it in the main thread before any other is started: threads inherit the
     /// block, and a signal that one thread does not block is not readable here.
     ///
-    /// SIGINT and SIGHUP stay ignored if they are at the start, as `nohup` and background jobs of scripts have it.
+    /// SIGINT and SIGHUP stay ignored if they are ignored at the start, as with `nohup` and background jobs of scripts.
     ///
     /// # Errors
-    /// What the system says.
+    /// The error of the system.
     pub fn install(signals: &[Signal]) -> io::Result<Self> {
         let mut mask = SigSet::empty();
         for signal in signals {
@@ -47,7 +48,7 @@ impl Signals {
         Ok(Self { fd })
     }
 
-    /// The signals that came since the last call; does not wait. Several of one kind may come as one.
+    /// The signals since the last call; does not wait. Several of one kind may be merged.
     pub fn read(&mut self) -> Vec<Signal> {
         let mut signals = Vec::new();
         loop {
@@ -70,13 +71,13 @@ impl AsFd for Signals {
 }
 
 /// Runs `start`, which starts a program, with no signal blocked in this thread, so that the program has none blocked
-/// either. Signals that come meanwhile are sent again afterwards and reach [`Signals`].
+/// either. Signals that arrive meanwhile are sent again afterwards and reach [`Signals`].
 pub fn with_clean_mask<T>(start: impl FnOnce() -> T) -> T {
     let _restore = Restore(SigSet::empty().thread_swap_mask(SigmaskHow::SIG_SETMASK).ok());
     start()
 }
 
-/// Blocks again what was blocked, also when the start panics.
+/// Restores the mask, also if the start panics.
 struct Restore(Option<SigSet>);
 
 impl Drop for Restore {
@@ -91,8 +92,8 @@ impl Drop for Restore {
     }
 }
 
-/// Replaces the default action, which would end the process while [`with_clean_mask`] lets a signal through. `false` if
-/// the signal is to stay ignored.
+/// Replaces the default action, which would end the process while [`with_clean_mask`] lets a signal through. `false` if the
+/// signal is to stay ignored.
 fn listen(signal: Signal) -> io::Result<bool> {
     let action = SigAction::new(SigHandler::Handler(note), SaFlags::SA_RESTART, SigSet::empty());
     #[expect(unsafe_code, reason = "a handler that only sets a bit of an atomic is safe at any moment")]

@@ -1,10 +1,11 @@
 //! The durable store: one SQLite file in `STATE_DIR`, one transaction for each turn of the controller (design, section 8).
 //!
-//! While the controller runs, its memory is the authority; the store is read at the start only. Then [`Writer`] has it, on a
-//! thread of its own.
+//! While the controller runs, its memory is the authority; the store is read at the start only. From then on [`Writer`]
+//! owns it, on a thread of its own.
 //!
-//! A store that is damaged before its end is refused, and never silently shortened: a log that SQLite would stop reading too
-//! early ([`wal`]) as well as a row without its checksum. [`Salvage`] makes a store of what is left of it.
+//! A store that is damaged before its end is refused, and never silently shortened: neither a log that SQLite would stop
+//! reading too early ([`wal`]) nor a row with a wrong checksum is accepted. [`Salvage`] makes a new store from the readable
+//! rest.
 
 mod checkpoint;
 mod error;
@@ -29,13 +30,13 @@ pub use self::writer::{Outcome, Writer};
 use crate::config::Durability;
 use crate::engine::controller::{Record, Stored};
 use crate::protocol::record::{self, Row};
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::types::{Phase, TaskRecord};
 
-/// The file in `STATE_DIR`.
+/// Name of the file in `STATE_DIR`.
 const FILE: &str = "tasks.sqlite";
 
-/// For its user only.
+/// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;
 
 /// Rows after which the log is written back: some MiB of log, so that a start has little to read twice.
@@ -50,7 +51,7 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the store of a folder, or makes it.
+    /// Opens the store of a folder, creating it if it is missing.
     ///
     /// # Errors
     /// When it is damaged, of a newer version, or cannot be written. It is never replaced by an empty one.
@@ -72,20 +73,21 @@ impl Store {
             connection.pragma_update(None, "journal_mode", "wal")?;
             let synchronous = match durability {
                 Durability::Disk => "full",
-                // The log reaches the kernel with each commit, the disk with each checkpoint only.
+                // The log reaches the kernel with each commit, but the disk only with each checkpoint.
                 Durability::Process => "normal",
             };
             connection.pragma_update(None, "synchronous", synchronous)?;
             connection.pragma_update(None, "wal_autocheckpoint", 0)?;
             if torn_at.is_some() {
-                // What is left behind the torn place must not pass for commits when this log grows beyond it.
+                // The bytes after the torn place must not look like commits when this log grows beyond it.
                 connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
             }
             Ok(())
         };
         set_up().map_err(|error| StoreError::of(&path, error))?;
         if schema::migrate(&connection, &path)? {
-            // Into the file itself, before any task is: a log that is lost or cut later must not make it look like a new one.
+            // Written into the file itself before any task: a log that is lost or truncated later must not make it look
+            // like a new one.
             let written = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
             written.map_err(|error| StoreError::of(&path, error))?;
         }
@@ -96,8 +98,9 @@ impl Store {
     /// Stores a turn: all of it or nothing.
     ///
     /// # Errors
-    /// [`CommitError::Later`] when it may succeed later, as with a full disk; nothing of the turn is stored then.
-    /// [`CommitError::Fatal`] when nobody can say what the disk holds.
+    /// [`CommitError::Later`] when it may succeed later, for example after a full disk; no record of the turn is stored
+    /// then.
+    /// [`CommitError::Fatal`] when the contents of the disk are unknown.
     pub fn commit<'a>(&mut self, records: impl IntoIterator<Item = &'a Record>) -> Result<(), CommitError> {
         let mut rows = 0;
         let store = || {
@@ -124,10 +127,10 @@ impl Store {
         Ok(())
     }
 
-    /// Has the log written back when it is long; for the time between two commits.
+    /// Starts writing the log back when it is long; call it between two commits.
     ///
-    /// A log that is written back to its end begins anew at its beginning: its file stops growing, and a commit has no size to
-    /// write down.
+    /// A log that is written back completely starts over at its beginning: its file stops growing, and a commit does not
+    /// change its size.
     pub fn keep_log_short(&mut self) {
         if self.checkpointer.take_end() {
             checkpoint::run(&self.connection);
@@ -138,11 +141,11 @@ impl Store {
         }
     }
 
-    /// All that is stored, the tasks in the order of their ids. Unfinished ones of an earlier version, which did not store what
-    /// was agreed, are stored anew with what the configuration says now: from here on they keep it.
+    /// All stored data, the tasks in the order of their ids. An earlier version did not store the agreed policy; its
+    /// unfinished tasks are stored again with the present configuration, and keep that from then on.
     ///
     /// # Errors
-    /// When a row is not what was written.
+    /// When a row differs from what was written.
     pub fn load(&mut self, rules: &Rules) -> Result<Stored, StoreError> {
         let mut stored = Stored::default();
         let mut without_terms = Vec::new();
@@ -157,7 +160,7 @@ impl Store {
         if !without_terms.is_empty()
             && let Err(error) = self.commit(&without_terms)
         {
-            // Each is stored anew with its next change.
+            // Each is stored again with its next change.
             log::warn!("the policies of {} tasks cannot be stored yet: {error}", without_terms.len());
         }
         Ok(stored)
@@ -165,7 +168,7 @@ impl Store {
 }
 
 /// Reads the store of a folder without changing it, also while a controller runs: each task, in the order of the ids.
-/// First looks through the whole file. Returns how many tasks there are.
+/// Checks the whole file first. Returns the number of tasks.
 ///
 /// # Errors
 /// When there is no store, or it is damaged or of a newer version.
@@ -188,7 +191,7 @@ pub fn inspect(state_dir: &Path, mut each: impl FnMut(TaskRecord)) -> Result<usi
     Ok(count)
 }
 
-/// Finishes a repair that was cut short when nothing was left to do but to put the new store in its place.
+/// Finishes an interrupted repair whose only remaining step is to put the new store in place.
 ///
 /// # Errors
 /// When the disk fails.
@@ -208,17 +211,17 @@ pub fn bytes(state_dir: &Path) -> u64 {
     ["", "-wal", "-shm"].into_iter().map(size).sum()
 }
 
-/// Where the last commit of the log is cut off, if it is.
+/// The offset at which the last commit of the log is truncated, if it is.
 ///
 /// # Errors
-/// When the log is damaged before its end, or there is one without its store: SQLite would read less than was accepted.
+/// When the log is damaged before its end, or its store is missing: SQLite would read less than was accepted.
 fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
     let log = log_of(path);
     let failed = |source| StoreError::Log { path: log.clone(), source };
     let damaged = |what| Err(StoreError::Damaged { path: path.to_owned(), what });
     let end = wal::end_of(&log).map_err(failed)?;
     if end != LogEnd::Whole || log.metadata().is_ok_and(|log| log.len() > 0) {
-        // SQLite removes such a log.
+        // SQLite would remove such a log.
         if !path.try_exists().map_err(failed)? {
             return damaged(format!("the file is not there, but its log {} is", log.display()));
         }
@@ -228,13 +231,13 @@ fn torn_at(path: &Path) -> Result<Option<u64>, StoreError> {
         LogEnd::Torn(offset) => Ok(Some(offset)),
         LogEnd::Damaged(offset) if power_cuts::happened(path).map_err(failed)? => Ok(Some(offset)),
         LogEnd::Damaged(offset) => damaged(format!(
-            "its log {} is not what was written at byte {offset} or in the page behind it, and accepted tasks follow",
+            "its log {} differs from what was written at byte {offset} or in the page after it, and accepted tasks follow",
             log.display()
         )),
     }
 }
 
-/// As [`torn_at`], beside a controller that may write meanwhile: damage is what is found twice.
+/// The same as [`torn_at`], beside a controller that may be writing: only damage that is found twice counts.
 fn torn_at_for_reader(path: &Path) -> Result<(), StoreError> {
     let mut before = None;
     loop {
@@ -250,26 +253,26 @@ fn torn_at_for_reader(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Sees to it that only we may read the store, whose parameters and outputs may be secret. SQLite gives the files beside it the
-/// permissions that it has itself.
+/// Makes the store readable for its user only, because its parameters and outputs may be secret. SQLite gives the files
+/// beside it the same permissions.
 fn keep_private(path: &Path) {
-    // If this fails, SQLite fails as well, and says why.
+    // If this fails, SQLite fails as well, and reports why.
     let _ = File::options().append(true).create(true).mode(PRIVATE_MODE).open(path);
     for end in ["", "-wal", "-shm"] {
         let name = beside(path, end);
         let is_open = fs::metadata(&name).is_ok_and(|found| found.is_file() && found.mode() & 0o077 != 0);
         if let (true, Err(error)) = (is_open, fs::set_permissions(&name, Permissions::from_mode(PRIVATE_MODE))) {
-            log::warn!("others may read {}: {error}", name.display());
+            log::warn!("other users can read {}: {error}", name.display());
         }
     }
 }
 
-/// Where SQLite keeps the log of a file.
+/// The path of SQLite's log of a file.
 fn log_of(path: &Path) -> PathBuf {
     beside(path, "-wal")
 }
 
-/// The file beside another one whose name is that of the other and this end.
+/// A file beside another one, with this suffix added to its name.
 fn beside(path: &Path, end: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(end);
@@ -339,7 +342,7 @@ fn checksum(row: &Row) -> u32 {
     hasher.finalize()
 }
 
-/// With their lengths, so that nothing can move from one to the next unnoticed.
+/// Lengths are included, so that text cannot move from one field to the next unnoticed.
 fn hash_texts<'a>(hasher: &mut crc32fast::Hasher, texts: impl IntoIterator<Item = &'a str>) {
     for text in texts {
         hasher.update(&(text.len() as u64).to_le_bytes());

@@ -1,41 +1,25 @@
-//! What the loops of controller and agent need of the network, whoever provides it.
+//! The configured transport, and the addresses at which controllers are reached.
 //!
-//! | `TRANSPORT` | who |
+//! | `TRANSPORT` | implementation |
 //! |---|---|
 //! | `zmq` | `super::zmq`: libzmq, with threads of its own; only where the cargo feature `libzmq` is on |
 //! | `own` | [`super::endpoint`]: the loop itself reads and writes the sockets |
 //!
-//! A loop has one of these and waits in it. What is sent may be kept back until [`Ports::flush`] or the next wait, so that
-//! many messages share a write. Nothing here waits for a peer.
+//! A loop has a [port](super::port) of one of these and waits in it. Sent messages may be held back until [`Ports::flush`]
+//! or the next wait, so that many messages share a write. No call waits for a peer.
+//!
+//! [`Ports::flush`]: super::port::Ports::flush
 
-use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use super::curve_keys::{self, KeyError, KeyFolder};
-use super::endpoint::{Address, Denial, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
+use super::curve_keys::{self, KeyFolder};
+use super::endpoint::{Address, LinkSettings, OwnLink, OwnPorts, PortSettings, Requester};
+use super::port::{ANSWER_BYTES_MAX, Bound, Connected, Library, SocketError};
 use crate::config::{Config, ConfigError, Exposure, LocalSocket, NetworkSection, Sources, Transport};
 use crate::engine::endpoint::ConnectionLimits;
 use crate::engine::zmtp::{KeyPair, Limits, Security};
-use crate::types::Mono;
-
-/// A page of details is larger than any request.
-pub(super) const ANSWER_BYTES_MAX: usize = 1 << 30;
-
-/// How long [`Ports::close`] goes on delivering, with either transport.
-pub(super) const LINGER: Duration = Duration::from_secs(1);
-
-/// Connections that the kernel keeps for a listener of either transport while the program does something else.
-pub(super) const BACKLOG: i32 = 1024;
-
-/// Seconds of silence after which the kernel asks a peer, between two questions, and how many it asks: a machine that is
-/// gone is noticed after two minutes. A client may be silent for days.
-pub(super) const KEEPALIVE_IDLE_SECONDS: u32 = 60;
-pub(super) const KEEPALIVE_INTERVAL_SECONDS: u32 = 20;
-pub(super) const KEEPALIVE_COUNT: u32 = 3;
 
 /// `TRANSPORT = "zmq"`, if the program was built with it.
 #[cfg(feature = "libzmq")]
@@ -43,147 +27,16 @@ const LIBZMQ: Option<Library> = Some(super::zmq::LIBRARY);
 #[cfg(not(feature = "libzmq"))]
 const LIBZMQ: Option<Library> = None;
 
-/// How to get libzmq into the program.
+/// The hint how to build the program with libzmq.
 const NOT_BUILT_IN: &str =
     "this program was built without libzmq, which `cargo build --release --features libzmq` adds";
 
-/// A transport that may be missing from the program, as functions on the endpoints for requests and for broadcasts.
-#[derive(Clone, Copy, Debug)]
-pub struct Library {
-    /// Binds both; the last is the `watchable` of [`bind`].
-    pub(super) bind: fn(&Config, &str, Option<&str>, String) -> Bound,
-    /// Connects to both, and asks for broadcasts that begin with one of these prefixes.
-    pub(super) connect: fn(&Config, &str, Option<&str>, &[String]) -> Connected,
-}
-
-type Bound = Result<Box<dyn Ports>, SocketError>;
-type Connected = Result<Box<dyn Link>, SocketError>;
-
-/// Something that the network, or the library in front of it, refused.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {what} {endpoint}: {source}")]
-pub struct SocketError {
-    what: &'static str,
-    endpoint: String,
-    source: Box<dyn std::error::Error + Send + Sync>,
-}
-
-impl SocketError {
-    /// What could not be done to which endpoint, and why.
-    pub(super) fn new(
-        what: &'static str,
-        endpoint: &str,
-        source: impl Into<Box<dyn std::error::Error + Send + Sync>>,
-    ) -> Self {
-        Self { what, endpoint: endpoint.to_owned(), source: source.into() }
-    }
-}
-
-impl SocketError {
-    /// Whether a file of keys is not as it should be.
-    #[must_use]
-    pub fn is_about_keys(&self) -> bool {
-        self.source.is::<KeyError>()
-    }
-
-    /// Whether the place of a socket is taken by something else.
-    #[must_use]
-    pub fn is_taken(&self) -> bool {
-        let kind = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
-        matches!(kind, Some(io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists))
-    }
-}
-
-/// Why a message was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unsendable {
-    /// There is no such peer any more.
-    NoPeer,
-    /// The peer does not read; its queue is full.
-    Full,
-}
-
-/// The controller's two ports: requests with their answers, in any order, and broadcasts.
-pub trait Ports {
-    /// Where requests come in, with the port that was taken for 0.
-    fn requests(&self) -> &str;
-
-    /// Where broadcasts go out.
-    fn broadcasts(&self) -> &str;
-
-    /// Waits until a message has come, one of `fds` is readable, or the deadline has come; says of each of `fds` whether it
-    /// is readable.
-    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
-
-    /// The next request, if there is one: first a frame that names the peer, then what it sent.
-    fn receive(&mut self) -> Option<Vec<Vec<u8>>>;
-
-    /// The next peer that has gone: it sends nothing more and takes no answer. Its requests have all been received. A transport
-    /// that cannot tell never says so.
-    fn poll_closed(&mut self) -> Option<Vec<u8>>;
-
-    /// An agent speaks by this connection of a peer: it gives way to no newcomer, however long it is silent.
-    fn keep(&mut self, peer: &[u8]);
-
-    /// Answers: the frames of a request up to its delimiter, then the body. The answer may be held back for `delay_max`, to share
-    /// a write with another message to the same peer.
-    ///
-    /// # Errors
-    /// When the peer is gone or does not read.
-    fn send(&mut self, frames: Vec<Vec<u8>>, delay_max: Duration) -> Result<(), Unsendable>;
-
-    /// Sends to whoever asks for it and reads; it may be lost.
-    fn publish(&mut self, frame: Vec<u8>);
-
-    /// Whether anybody asks for the messages that are made on demand.
-    fn is_watched(&self) -> bool;
-
-    /// Open connections, as far as the transport knows.
-    fn connections(&self) -> usize;
-
-    /// Hands over to the kernel what was sent.
-    fn flush(&mut self);
-
-    /// Delivers what was sent, for a second at the most.
-    fn close(self: Box<Self>);
-}
-
-/// An agent's connection to its controller.
-pub trait Link {
-    /// As [`Ports::wait`].
-    fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool>;
-
-    /// Whether there is a connection for requests. A transport that cannot tell says that there is one.
-    fn is_connected(&self) -> bool;
-
-    /// Whether a connection for requests was made since the last call. A transport that cannot tell never says so: what was lost
-    /// with the one before is said again with the next heartbeats.
-    fn take_connected(&mut self) -> bool;
-
-    /// Sends one request in the envelope that a REQ socket would make. What is lost is said again by the engine.
-    fn send(&mut self, body: Vec<u8>);
-
-    /// The body of the next answer, if there is one.
-    fn receive_answer(&mut self) -> Option<Vec<u8>>;
-
-    /// The next broadcast, if there is one.
-    fn receive_broadcast(&mut self) -> Option<Vec<u8>>;
-
-    /// Why the controller has turned us away, once for each attempt to connect.
-    fn take_denial(&mut self) -> Option<Denial>;
-
-    /// Connects anew: the old connection has been silent for too long.
-    ///
-    /// # Errors
-    /// When descriptors have run out; the old connection stays then.
-    fn reconnect(&mut self) -> Result<(), SocketError>;
-}
-
-/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so;
-/// the process may have so many descriptors.
+/// Binds the controller's ports. Messages that begin with `watchable` are worth making only while
+/// [`is_watched`](super::port::Ports::is_watched) is true; `descriptors` is the number of descriptors that the process may
+/// have.
 ///
 /// # Errors
-/// When an address is in use or is not ours.
+/// When an address is in use or does not belong to this machine.
 pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Bound {
     let (requests, broadcasts) = (config.controller.rep_endpoint(), config.controller.pub_endpoint());
     Ok(match config.network.transport {
@@ -211,7 +64,7 @@ pub fn bind(config: &Config, watchable: String, descriptors: u64) -> Bound {
     })
 }
 
-/// Begins to connect to the controller, and asks for broadcasts that begin like this.
+/// Begins to connect to the controller, and subscribes to broadcasts with these prefixes.
 ///
 /// # Errors
 /// When an endpoint is malformed, or descriptors have run out.
@@ -228,10 +81,10 @@ fn libzmq() -> Result<Library, SocketError> {
     LIBZMQ.ok_or_else(|| SocketError::new("use", "TRANSPORT = \"zmq\"", NOT_BUILT_IN))
 }
 
-/// Refuses a TRANSPORT that the program was built without, before anything is started that needs it.
+/// Refuses a TRANSPORT that the program was built without, before anything that needs it is started.
 ///
 /// # Errors
-/// With the place where it was configured, and how to build with it.
+/// With the place where it was configured, and how to build the program with it.
 pub fn check_built_in(config: &Config, sources: &Sources) -> Result<(), ConfigError> {
     check_built_in_with(LIBZMQ.is_some(), config.network.transport, sources)
 }
@@ -243,7 +96,7 @@ fn check_built_in_with(has_libzmq: bool, transport: Transport, sources: &Sources
     }
 }
 
-/// Where an agent sends its requests.
+/// The endpoint to which an agent sends its requests.
 #[must_use]
 pub fn agent_endpoint(config: &Config) -> String {
     agent_socket(config).map(Address::Ipc).or_else(|| config.controller.requests.map(Address::Tcp)).map_or_else(
@@ -252,16 +105,17 @@ pub fn agent_endpoint(config: &Config) -> String {
     )
 }
 
-/// The socket of an agent's requests, unless they go by TCP.
+/// The socket of an agent's requests, unless they are sent by TCP.
 fn agent_socket(config: &Config) -> Option<PathBuf> {
     match &config.network.local {
-        // Without a port, there is no other way.
+        // Without a port, the socket is the only way.
         LocalSocket::Auto if config.controller.requests.is_some() => None,
         LocalSocket::At(_) | LocalSocket::Auto | LocalSocket::None => controller_socket(config),
     }
 }
 
-/// The socket of a controller. Where it is the only way in, its path holds in every folder, if that is not too long for a socket.
+/// The socket of a controller. Where it is the only endpoint, its path is made absolute, unless that is too long for a
+/// socket.
 fn controller_socket(config: &Config) -> Option<PathBuf> {
     let path = config.network.socket(&config.paths.state_dir)?;
     if config.controller.requests.is_some() {
@@ -272,7 +126,7 @@ fn controller_socket(config: &Config) -> Option<PathBuf> {
     Some(everywhere.filter(fits).unwrap_or(path))
 }
 
-/// What an operator should know of a socket that is the only way in, and whose path holds in this folder alone.
+/// A warning about a socket that is the only endpoint and whose path is valid in this folder only.
 #[must_use]
 pub fn warning(config: &Config) -> Option<String> {
     let path = controller_socket(config).filter(|path| config.controller.requests.is_none() && path.is_relative())?;
@@ -284,18 +138,18 @@ pub fn warning(config: &Config) -> Option<String> {
     ))
 }
 
-/// Where an agent hears broadcasts: on the way that its requests take. `None`: what they say also comes with the answers to its
-/// heartbeats.
+/// The endpoint from which an agent receives broadcasts: on the same way as its requests. `None`: their content also comes
+/// with the answers to its heartbeats.
 fn broadcast_endpoint(config: &Config) -> Option<String> {
     let socket = agent_socket(config).map(|path| Address::Ipc(NetworkSection::broadcast_socket(&path)).to_string());
     socket.or_else(|| config.controller.pub_endpoint())
 }
 
-/// Where a tool finds the controller, which it does from a folder of its own, and may tell others who are elsewhere: `own` is the
-/// address of this machine.
+/// The endpoint at which a tool finds the controller. The tool uses it from a folder of its own, and may pass it on to
+/// other machines: `own` is the address of this machine.
 ///
 /// # Errors
-/// When the present folder is unknown.
+/// When the current folder is unknown.
 pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
     let Some(requests) = config.controller.requests else {
         let socket = agent_socket(config).unwrap_or_default();
@@ -305,7 +159,7 @@ pub fn tool_endpoint(config: &Config, own: IpAddr) -> std::io::Result<String> {
     Ok(Address::Tcp(SocketAddr::new(ip, requests.port())).to_string())
 }
 
-/// Begins to connect a client to the controller there.
+/// Begins to connect a client to the controller at this address.
 ///
 /// # Errors
 /// When the keys cannot be read, or descriptors have run out.
@@ -316,15 +170,17 @@ pub fn client(config: &Config, address: &Address) -> Result<Requester, SocketErr
 
 fn link_settings(config: &Config, endpoint: &str) -> Result<LinkSettings, SocketError> {
     Ok(LinkSettings {
-        // An agent and its controller speak all the time, and a client knows how long it waits: nobody has to be asked.
+        // Pings are not needed: an agent and its controller exchange messages all the time, and a client has a time limit
+        // of its own.
         limits: Limits { message_bytes_max: ANSWER_BYTES_MAX, ping_interval: None, ..limits(config) },
         security: client_security(config, endpoint)?,
         reconnect_interval_max: config.agent.reconnect_interval_max,
     })
 }
 
-/// What a controller proves to receivers of pushes that want CURVE: that it is the one whom its clients know by this key. Without
-/// keys of its own it has a pair for as long as it runs, which says no more than that it is the same one.
+/// The keys with which a controller proves its identity to receivers of pushes that require CURVE: clients know it by this
+/// key. Without configured keys it uses a pair for as long as it runs, which only proves that it is still the same
+/// controller.
 ///
 /// # Errors
 /// When its key cannot be read.
@@ -340,7 +196,7 @@ fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
         if config.exposure() != Exposure::Network || config.controller.allow_insecure {
             return Ok(None);
         }
-        // The keys of a client do not make a server.
+        // The keys of a client are not enough for a server.
         let why =
             "other machines may reach it, and CURVE_SERVER_SECRET_KEY_FILE and CURVE_AUTHORISED_KEYS_DIR are not given";
         return Err(SocketError::new("bind", endpoint, why));
@@ -350,10 +206,10 @@ fn server_keys(config: &Config) -> Result<Option<KeyFolder>, SocketError> {
     Ok(Some(keys))
 }
 
-/// Reads the keys that the configuration names, before anything is started that needs them.
+/// Reads the keys that the configuration names, before anything that needs them is started.
 ///
 /// # Errors
-/// For the first file that is not as it should be.
+/// For the first file that cannot be used.
 pub fn check_keys(config: &Config) -> Result<(), SocketError> {
     let endpoint = agent_endpoint(config);
     if let Some(files) = &config.network.curve_server {
@@ -384,7 +240,7 @@ pub(super) fn limits(config: &Config) -> Limits {
 fn places(config: &Config, descriptors: u64) -> ConnectionLimits {
     let limits = &config.limits;
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);
-    // A system that allows very few of them shares them out.
+    // A low system limit is divided between connections and other uses.
     let free = descriptors.saturating_sub(limits.descriptors_reserved).max(descriptors / 2);
     if free < limits.connections_max {
         log::warn!("the system allows {descriptors} open files: {free} connections instead of CONNECTIONS_MAX");

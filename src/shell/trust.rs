@@ -1,20 +1,21 @@
-//! Which folders of the configuration are used: those that no other user owns or may write, as ssh(1) has it for its keys. Whoever
-//! writes there decides what the agents run, or reads what was submitted.
+//! Checks the folders of the configuration: only those are used that no other user owns or may write to, as ssh(1) requires
+//! for its keys. A user who can write there decides what the agents run, or can read submitted data.
 //!
-//! | the folder, or one above it | |
+//! | the folder, or one above it, | result |
 //! |---|---|
 //! | belongs to our user or to root | used |
 //! | belongs to the owner of the home in which root has started the service | used, with a warning: see below |
 //! | belongs to another user | refused |
-//! | may be written by the group or by others | refused |
-//! | is above it, and may be written by others, but is sticky as `/tmp` is, or by a group that root has let in | used |
+//! | is writable by the group or by others | refused |
+//! | is above it and writable by others, but sticky as `/tmp` is, or writable by a group that root has set | used |
 //!
-//! A group with its owner as the only member is that owner: many systems make one for each user, and folders that it may write.
+//! A group with its owner as the only member counts as that owner: many systems make one for each user, with folders
+//! writable by it.
 //!
-//! Root in the folder of another user is the usual case of a container with a clone mounted in it. The configuration is read from
-//! that folder, and relative paths begin there, so its owner decides already what root runs.
+//! Root in the folder of another user is the usual case of a container with a mounted clone. The configuration is read from
+//! that folder, and relative paths start there, so its owner decides already what root runs.
 //!
-//! What does not exist is made with mode 700 by those who need it; then the folders above it are looked at.
+//! A missing folder is made with mode 700 by the component that needs it; in this case the folders above it are checked.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::MetadataExt as _;
@@ -24,26 +25,27 @@ use nix::unistd::{Gid, Group, Uid, User};
 
 use crate::config::{Config, Exposure, Transport};
 
-/// The permission of others to write, of the group, and the bit that keeps them from touching what is not theirs.
+/// The mode bits for writing by others and by the group, and the sticky bit, which keeps users from renaming or removing
+/// files that are not theirs.
 const OTHERS_WRITE: u32 = 0o002;
 const GROUP_WRITE: u32 = 0o020;
 const STICKY: u32 = 0o1000;
 
-/// A folder that is not used.
+/// A folder that must not be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{key} is {}, and {}: whoever writes there decides what runs here; say {remedy}, or name another folder", .folder.display(), .what)]
+#[error("{key} is {}, and {}: anyone who can write there decides what runs here; run {remedy}, or configure another folder", .folder.display(), .what)]
 pub struct Untrusted {
     key: &'static str,
     folder: PathBuf,
     what: String,
-    /// With the command between backticks.
+    /// Includes the command between backticks.
     remedy: String,
 }
 
-/// A part of the service, by what it uses.
+/// A part of the service, by the folders it uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// It has the store.
+    /// It uses the store.
     Controller,
     /// It runs tools.
     Agent,
@@ -51,20 +53,20 @@ pub enum Part {
     Supervisor,
 }
 
-/// Whose folders are used.
+/// The users whose folders are trusted.
 #[derive(Debug)]
 struct Trust {
     us: Uid,
-    /// The owner of the current folder, which is the home, if root has started us.
+    /// The owner of the current folder, which is the home, if root has started this process.
     host: Option<Uid>,
-    /// Stands for owners outside of a user namespace, root above all.
+    /// The user that stands for owners outside of a user namespace, root among them.
     outside: Option<Uid>,
 }
 
-/// Looks at the folders that a part of the service uses.
+/// Checks the folders that a part of the service uses.
 ///
 /// # Errors
-/// The first one that another user owns or may write.
+/// For the first one that another user owns or may write to.
 pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
     let trust = Trust::of_this_process();
     let paths = &config.paths;
@@ -80,13 +82,13 @@ pub fn check(config: &Config, part: Part) -> Result<(), Untrusted> {
     used.iter().try_for_each(|(key, folder)| folder.map_or(Ok(()), |folder| trust.check(key, folder)))
 }
 
-/// Whether a folder of our own making is still ours alone.
+/// Whether a folder made by llts belongs to its user alone.
 pub(super) fn is_private(metadata: &Metadata) -> bool {
     let trust = Trust::of_this_process();
     trust.is_trusted(metadata) && metadata.mode() & (GROUP_WRITE | OTHERS_WRITE) == 0
 }
 
-/// What an operator should know of a service that runs as this user, each as a sentence.
+/// Warnings about a service that runs as this user, each as a sentence.
 #[must_use]
 pub fn warnings(config: &Config) -> Vec<String> {
     let trust = Trust::of_this_process();
@@ -104,8 +106,8 @@ pub fn warnings(config: &Config) -> Vec<String> {
         let own = (config.network.transport != Transport::Own).then(|| "TRANSPORT = \"own\"".to_owned());
         let off: Vec<String> = own.into_iter().chain(ports.iter().map(|key| format!("{key} = \"off\""))).collect();
         format!(
-            "llts runs as root with an open TCP port ({}): every user who reaches it runs the packed tools as root, or reads all \
-             parameters and results; say {}, which leaves the unix socket, or use keys (`llts keys`), or another user",
+            "llts runs as root with an open TCP port ({}): every user who can reach it can run the packed tools as root and read all \
+             parameters and results; set {}, which leaves the unix socket, or use keys (`llts keys`) or another user",
             ports.join(", "),
             off.join(" and ")
         )
@@ -113,7 +115,7 @@ pub fn warnings(config: &Config) -> Vec<String> {
     let hosted = trust
         .host
         .filter(|host| !host.is_root())
-        .map(|host| format!("llts runs as root in a folder of {}, who decides with it what root runs", name_of(host)));
+        .map(|host| format!("llts runs as root in a folder of {}, who thereby decides what root runs", name_of(host)));
     exposed.into_iter().chain(hosted).collect()
 }
 
@@ -131,11 +133,11 @@ impl Trust {
 
     fn check(&self, key: &'static str, folder: &Path) -> Result<(), Untrusted> {
         let Ok(written) = std::path::absolute(folder) else { return Ok(()) };
-        // As it is written, and as links lead there: a folder with such a link decides, too.
+        // The path as written, and with links resolved: a user who can write to a folder on either path decides, too.
         let real = written.canonicalize().ok().filter(|real| *real != written);
         for path in [Some(written), real].into_iter().flatten() {
             for above in path.ancestors() {
-                // What does not exist, or may not be seen, is made or refused by those who need it.
+                // A folder that does not exist, or may not be seen, is made or refused by the component that needs it.
                 let Ok(metadata) = fs::metadata(above) else { continue };
                 let fault = self.fault(above, &metadata, above == path);
                 if let Some((what, remedy)) = fault {
@@ -146,7 +148,7 @@ impl Trust {
         Ok(())
     }
 
-    /// What is wrong with a folder, and the command that mends it.
+    /// The fault of a folder, and the command that repairs it.
     fn fault(&self, folder: &Path, metadata: &Metadata, is_itself: bool) -> Option<(String, String)> {
         let (owner, mode) = (Uid::from_raw(metadata.uid()), metadata.mode());
         let place = if is_itself { "it".to_owned() } else { folder.display().to_string() };
@@ -162,17 +164,17 @@ impl Trust {
         } else {
             return None;
         };
-        // In a sticky folder others cannot touch ours. But they can put theirs beside it.
+        // In a sticky folder other users cannot touch existing files, but they can add files of their own.
         let remedy = match mode & STICKY {
             0 => format!("`chmod go-w {quoted}`"),
-            _ if is_itself => format!("`mkdir -m 700 {quoted}/llts` and name that"),
+            _ if is_itself => format!("`mkdir -m 700 {quoted}/llts` and configure that"),
             _ => return None,
         };
-        Some((format!("{place} may be written by {by} (mode {:o})", mode & 0o7777), remedy))
+        Some((format!("{place} is writable by {by} (mode {:o})", mode & 0o7777), remedy))
     }
 }
 
-/// Whether the owner is the only member of a group, as far as this system tells.
+/// Whether the owner is the only member of a group, as far as this system can tell.
 fn is_private_group(owner: Uid, group: Gid) -> bool {
     let user = User::from_uid(owner).ok().flatten();
     let found = Group::from_gid(group).ok().flatten();
@@ -182,13 +184,13 @@ fn is_private_group(owner: Uid, group: Gid) -> bool {
     is_of_the_owner && found.is_none_or(|found| found.mem.iter().all(is_owner))
 }
 
-/// An access list shows as the permissions of the group, whoever it lets in.
+/// An access list shows up as the permissions of the group, whatever it contains.
 fn has_access_list(folder: &Path) -> bool {
-    // Only its length is asked for.
+    // Only the length of the attribute is requested.
     rustix::fs::getxattr(folder, c"system.posix_acl_access", &mut [0_u8; 0]).is_ok()
 }
 
-/// The user that stands for all whom a user namespace does not know; `None` outside of one.
+/// The user that stands for all users unknown to a user namespace; `None` outside of one.
 fn outside() -> Option<Uid> {
     let map = fs::read_to_string("/proc/self/uid_map").ok()?;
     let knows_all = map.split_whitespace().eq(["0", "0", "4294967295"]);
@@ -200,7 +202,7 @@ pub(super) fn name_of(uid: Uid) -> String {
     User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| format!("user {}", user.name))
 }
 
-/// A path as a word of a shell.
+/// A path as a word of a shell command.
 pub(super) fn quoted(path: &Path) -> String {
     let text = path.display().to_string();
     let is_plain = text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/._-+,:@%".contains(&byte));
@@ -212,7 +214,7 @@ mod tests {
     use super::*;
     use std::os::unix::fs::{PermissionsExt as _, symlink};
 
-    /// Most likely without an account, and known in most user namespaces.
+    /// A user id that most likely has no account, and is known in most user namespaces.
     const OTHER: Uid = Uid::from_raw(1234);
 
     fn ours() -> Trust {
@@ -241,21 +243,21 @@ mod tests {
             chmod(&folder, mode);
             let path = folder.display();
             let expected = format!(
-                "STATE_DIR is {path}, and it may be written by others (mode {mode:o}): whoever writes there decides what \
-                 runs here; say `chmod go-w {path}`, or name another folder"
+                "STATE_DIR is {path}, and it is writable by others (mode {mode:o}): anyone who can write there decides what \
+                 runs here; run `chmod go-w {path}`, or configure another folder"
             );
             assert_eq!(checked(&folder), Err(expected));
         }
         chmod(&folder, 0o1777);
         let refused = checked(&folder).unwrap_err();
         assert!(
-            refused.contains(&format!("say `mkdir -m 700 {}/llts` and name that, or", folder.display())),
+            refused.contains(&format!("run `mkdir -m 700 {}/llts` and configure that, or", folder.display())),
             "{refused}"
         );
         chmod(&folder, 0o700);
         chmod(above.path(), 0o777);
         let refused = checked(&folder).unwrap_err();
-        assert!(refused.contains(&format!("{} may be written by others", above.path().display())), "{refused}");
+        assert!(refused.contains(&format!("{} is writable by others", above.path().display())), "{refused}");
         assert!(refused.contains(&format!("`chmod go-w {}`, or", above.path().display())), "{refused}");
         assert!(checked(&folder.join("not/yet/made")).is_err());
         chmod(above.path(), 0o1777);
@@ -269,7 +271,7 @@ mod tests {
 
     #[test]
     fn a_group_is_let_in_only_if_it_is_its_owner() {
-        assert!(is_private_group(OTHER, Gid::from_raw(OTHER.as_raw())), "a number that is nobody else's");
+        assert!(is_private_group(OTHER, Gid::from_raw(OTHER.as_raw())), "a number that no other user has");
         assert!(!is_private_group(OTHER, Gid::from_raw(OTHER.as_raw() + 1)));
         let (_above, folder) = nested();
         chmod(&folder, 0o775);

@@ -1,4 +1,5 @@
-//! All of libzmq that the service uses, as [`Ports`] and as [`Link`]: `TRANSPORT = "zmq"`. Pushes and clients always have sockets of
+//! Every use of libzmq in the service, as [`Ports`] and as [`Link`]: `TRANSPORT = "zmq"`. Pushes and clients always use the
+//! sockets of llts itself.
 //! our own.
 
 #![cfg(feature = "libzmq")]
@@ -7,16 +8,15 @@ use std::collections::BTreeSet;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-use super::endpoint::Denial;
-use super::transport::{
-    ANSWER_BYTES_MAX, BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER, Library,
-    Link, Ports, SocketError, Unsendable,
+use super::port::{
+    ANSWER_BYTES_MAX, BACKLOG, Denial, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS, LINGER,
+    Library, Link, Ports, SocketError, Unsendable,
 };
 use crate::config::{Config, LimitsSection};
 use crate::engine::zmtp::PREFIX_BYTES_MAX;
 use crate::types::Mono;
 
-/// What [`super::transport`] knows of this file.
+/// The functions that [`super::transport`] uses.
 pub(super) const LIBRARY: Library = Library {
     bind: |config, requests, broadcasts, watchable| {
         Ok(Box::new(ZmqPorts::bind(config, requests, broadcasts, watchable)?))
@@ -40,7 +40,7 @@ impl Context {
     }
 }
 
-/// What a peer may cost.
+/// The resources that a peer may use.
 #[derive(Clone, Debug)]
 struct Limits {
     message_bytes_max: usize,
@@ -100,7 +100,7 @@ struct ZmqPorts {
 }
 
 impl ZmqPorts {
-    /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so.
+    /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] is true.
     fn bind(
         config: &Config,
         rep_endpoint: &str,
@@ -138,14 +138,15 @@ impl Ports for ZmqPorts {
     }
 
     fn poll_closed(&mut self) -> Option<Vec<u8>> {
-        // libzmq does not say so of a ROUTER. What is parked is forgotten when its time is over.
+        // libzmq does not report disconnects of a ROUTER's peers. The engine drops parked requests when their time has
+        // passed.
         None
     }
 
-    fn keep(&mut self, _: &[u8]) {}
+    fn exempt(&mut self, _: &[u8]) {}
 
     fn send(&mut self, frames: Vec<Vec<u8>>, _: Duration) -> Result<(), Unsendable> {
-        // libzmq decides by itself when it writes.
+        // libzmq decides itself when to write.
         self.requests.send(frames)
     }
 
@@ -158,7 +159,7 @@ impl Ports for ZmqPorts {
     }
 
     fn connections(&self) -> usize {
-        // libzmq does not tell.
+        // libzmq does not report this number.
         0
     }
 
@@ -171,26 +172,26 @@ impl Ports for ZmqPorts {
 struct RepPort {
     socket: zmq::Socket,
     endpoint: String,
-    /// Of a message, with the one that names the peer.
+    /// The maximum number of frames in a message, including the one that identifies the peer.
     frames_max: usize,
 }
 
 impl RepPort {
     fn bind(context: &Context, endpoint: &str, limits: &Limits) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::ROUTER, limits, endpoint)?;
-        // Without it, an answer to a peer that is gone would vanish without a word.
+        // Without it, an answer to a peer that has disconnected would vanish silently.
         socket.set_router_mandatory(true).map_err(|source| SocketError::new("set up", endpoint, source))?;
         let endpoint = bind(&socket, endpoint)?;
         Ok(Self { socket, endpoint, frames_max: limits.frames_max + 1 })
     }
 
-    /// The next message, if there is one. Of one with too many frames only the first is left, and nobody answers that: it is
-    /// not a request with some proxies in between, but an attack (HAZARDS row W6).
+    /// The next message, if there is one. A message with too many frames is reduced to its first frame, which gets no
+    /// answer: it is not a request with some proxies in between, but an attack (HAZARDS row W6).
     fn receive(&self) -> Option<Vec<Vec<u8>>> {
         let mut frames = Vec::with_capacity(3);
         let mut is_too_long = false;
         loop {
-            // Whatever goes wrong here concerns one message of a stranger; the next wait shows what is left.
+            // An error here concerns one message of an untrusted peer; the next wait reports further messages.
             let frame = self.socket.recv_bytes(zmq::DONTWAIT).ok()?;
             is_too_long |= frames.len() >= self.frames_max;
             if is_too_long {
@@ -212,19 +213,19 @@ impl RepPort {
     }
 }
 
-/// The port for broadcasts: an XPUB, which knows what it is asked for.
+/// The port for broadcasts: an XPUB, which reports the subscriptions of its peers.
 struct PubPort {
     socket: zmq::Socket,
     endpoint: String,
-    /// The beginning of the messages that are made only when somebody asks for them.
+    /// The prefix of the messages that are made only while there is a subscriber.
     watchable: String,
     subscriptions: BTreeSet<Vec<u8>>,
-    /// Of all subscribers together.
+    /// The maximum number of subscriptions of all subscribers together.
     subscriptions_max: usize,
     watched: bool,
 }
 
-/// Subscriptions that are looked at in one turn: a peer may send them without end.
+/// The maximum number of subscriptions read in one turn: a peer may send them without end.
 const SUBSCRIPTIONS_PER_TURN: usize = 1024;
 
 impl PubPort {
@@ -235,13 +236,13 @@ impl PubPort {
         limits: &Limits,
     ) -> Result<Self, SocketError> {
         let socket = context.socket(zmq::XPUB, limits, endpoint.unwrap_or_default())?;
-        // A socket that is bound nowhere has no subscribers.
+        // A socket that is not bound has no subscribers.
         let endpoint = endpoint.map_or_else(|| Ok("off".to_owned()), |endpoint| bind(&socket, endpoint))?;
         let subscriptions_max = limits.subscriptions_max;
         Ok(Self { socket, endpoint, watchable, subscriptions: BTreeSet::new(), subscriptions_max, watched: false })
     }
 
-    /// Notes what is asked for.
+    /// Records the changes of subscriptions.
     fn receive(&mut self) {
         for _ in 0..SUBSCRIPTIONS_PER_TURN {
             let Ok(frame) = self.socket.recv_bytes(zmq::DONTWAIT) else { break };
@@ -276,7 +277,7 @@ struct ZmqLink {
     broadcasts: zmq::Socket,
 }
 
-/// Where a link leads, and what it needs to get there.
+/// The endpoint of a link, and the options needed to connect.
 struct Target {
     context: Context,
     requests: String,
@@ -304,7 +305,7 @@ impl Target {
 }
 
 impl ZmqLink {
-    /// Connects; whether a controller is there shows when an answer comes.
+    /// Connects; an answer shows whether there is a controller.
     fn connect(
         config: &Config,
         rep_endpoint: &str,
@@ -329,7 +330,7 @@ impl Link for ZmqLink {
     }
 
     fn is_connected(&self) -> bool {
-        // libzmq does not tell without a monitor, and keeps what is sent.
+        // libzmq does not report this without a monitor, and queues the messages in any case.
         true
     }
 
@@ -357,7 +358,7 @@ impl Link for ZmqLink {
     }
 
     fn take_denial(&mut self) -> Option<Denial> {
-        // It has no keys, and libzmq does not tell what the other side says of that.
+        // It has no keys, and libzmq does not report denials of the other side.
         None
     }
 
@@ -367,15 +368,15 @@ impl Link for ZmqLink {
     }
 }
 
-/// Waits until one of them is readable or the deadline has come; says which are, sockets first.
+/// Waits until one of them is readable or the deadline has passed; returns which are, sockets first.
 fn wait(sockets: &[&zmq::Socket], fds: &[BorrowedFd<'_>], now: Mono, deadline: Option<Mono>) -> Vec<bool> {
     let sockets = sockets.iter().map(|socket| socket.as_poll_item(zmq::POLLIN));
     let fds = fds.iter().map(|fd| zmq::PollItem::from_fd(fd.as_raw_fd(), zmq::POLLIN));
     let mut items: Vec<zmq::PollItem<'_>> = sockets.chain(fds).collect();
-    // Rounded up: a deadline must have come when the wait is over, or the loop would spin.
+    // Rounded up: the deadline must have passed when the wait returns, or the loop would spin.
     let millis =
         deadline.map_or(-1, |at| i64::try_from(at.since(now).as_nanos().div_ceil(1_000_000)).unwrap_or(i64::MAX));
-    // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+    // EINTR: a signal also arrives through its descriptor, so the next turn handles it.
     let _ = zmq::poll(&mut items, millis);
     items.iter().map(|item| item.get_revents().contains(zmq::POLLIN)).collect()
 }

@@ -1,7 +1,7 @@
 //! Reads the text of a push address. Whether its number may be reached is [`AddressPolicy`]'s concern.
 //!
-//! A receiver of libzmq may bind to nearly everything (ipc, inproc, a source address before the target). Only TCP addresses are
-//! pushed to, and only what is read here reaches the resolver or a socket, written anew from the parts.
+//! A receiver of libzmq may bind to nearly anything (ipc, inproc, a source address before the target). Pushes go to TCP
+//! addresses only. The resolver and the sockets get text that is rebuilt from the parsed parts.
 
 mod policy;
 
@@ -11,19 +11,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use super::PublicKey;
 pub use policy::{AddressPolicy, Cidr, CidrError};
 
-/// Bytes of an address at the most: a host name has 253, the rest is scheme and port.
+/// Bytes of an address: a host name has at most 253, the rest is scheme and port.
 const ADDRESS_BYTES_MAX: usize = 300;
 
-/// Characters of a refused value that stand in the error.
+/// Characters of a refused value that the error shows.
 const SHOWN_CHARS_MAX: usize = 60;
 
-/// An address that states are pushed to. Two texts of the same target with the same key compare equal, so that they share one
-/// socket; what has another key, or none, is somebody else.
+/// An address that states are pushed to. Two texts of the same target with the same key compare equal, so that they share
+/// one socket. The same target with another key, or with none, is a different receiver.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PushAddress {
     pub(crate) host: Host,
     pub(crate) port: u16,
-    /// The key of whoever listens there, who is reached with CURVE then, and never without.
+    /// The receiver's CURVE key. With a key, the address is reached with CURVE or not at all.
     pub(crate) key: Option<PublicKey>,
 }
 
@@ -40,9 +40,9 @@ pub(crate) enum Host {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("push address {value} {why}")]
 pub struct AddressError {
-    /// What was given, quoted and shortened.
+    /// The value, quoted and shortened.
     pub value: String,
-    /// What is wrong with it.
+    /// The rule that refuses it.
     pub why: Refusal,
 }
 
@@ -52,7 +52,7 @@ pub enum Refusal {
     /// Longer than any address can be.
     #[error("is longer than {ADDRESS_BYTES_MAX} bytes; use tcp://IP:PORT")]
     TooLong,
-    /// Another transport, or none.
+    /// Another transport, or no transport.
     #[error("is not a tcp address; use tcp://IP:PORT")]
     NotTcp,
     /// The form `tcp://source;target`, which chooses the interface of the controller.
@@ -70,13 +70,13 @@ pub enum Refusal {
     /// `*`, which only a receiver can bind to.
     #[error("is a wildcard; name the IP address that the receiver can be reached at")]
     Wildcard,
-    /// `0.0.0.0` and its like.
+    /// `0.0.0.0` and the like.
     #[error("is the unspecified address; name the IP address that the receiver can be reached at")]
     Unspecified,
     /// Multicast and broadcast.
     #[error("is a multicast or broadcast address; name the IP address of one receiver")]
     Multicast,
-    /// Link-local addresses: where clouds keep the credentials of a machine.
+    /// Link-local addresses, where clouds keep the credentials of a machine.
     #[error("is link-local, which is never allowed; name another IP address of the receiver")]
     LinkLocal,
     /// A port of this controller.
@@ -92,18 +92,18 @@ impl PushAddress {
     ///
     /// # Errors
     ///
-    /// All else, with the value and what to write instead. A name is checked again when it has been resolved.
+    /// Every other text, with the value and the form to use instead. A name is checked again after it has been resolved.
     pub fn parse(text: &str, policy: &AddressPolicy) -> Result<Self, AddressError> {
         read(text, policy).map_err(|why| AddressError { value: shortened(text), why })
     }
 
-    /// The same target, which has to prove that it has the secret to this key.
+    /// The same target, which must prove that it has the secret of this key.
     #[must_use]
     pub fn with_key(self, key: PublicKey) -> Self {
         Self { key: Some(key), ..self }
     }
 
-    /// What the target has to prove.
+    /// The key that the target must prove.
     #[must_use]
     pub const fn key(&self) -> Option<PublicKey> {
         self.key
@@ -120,7 +120,7 @@ impl fmt::Display for PushAddress {
     }
 }
 
-/// Quotes a text for an error, so that it stays on one line and short whatever was sent.
+/// Quotes a text for an error: one line, and short, whatever its content.
 pub(super) fn shortened(text: &str) -> String {
     let shown: String = text.chars().take(SHOWN_CHARS_MAX).collect();
     let rest = if shown.len() < text.len() { "…" } else { "" };
@@ -152,7 +152,7 @@ pub(crate) fn split_tcp(text: &str) -> Result<(Host, u16), Refusal> {
 
 fn split_port(rest: &str) -> Result<(&str, &str), Refusal> {
     match rest.rsplit_once(':') {
-        // The last colon is one of an IPv6 address in brackets.
+        // The last colon belongs to an IPv6 address in brackets.
         Some((_, port)) if port.ends_with(']') => Err(Refusal::NoPort),
         Some((_, "")) | None => Err(Refusal::NoPort),
         Some(parts) => Ok(parts),
@@ -160,7 +160,7 @@ fn split_port(rest: &str) -> Result<(&str, &str), Refusal> {
 }
 
 fn read_port(text: &str) -> Result<u16, Refusal> {
-    // `parse` alone takes "+80".
+    // `parse` alone accepts "+80".
     let digits = text.bytes().all(|byte| byte.is_ascii_digit());
     text.parse().ok().filter(|port| digits && *port > 0).ok_or(Refusal::BadPort)
 }
@@ -217,7 +217,7 @@ mod tests {
         PushAddress::parse(text, policy).expect_err(text).why
     }
 
-    // F3, W10: what the submitter may name.
+    // F3, W10: addresses that a submitter may name.
     #[test]
     fn the_forms_that_are_taken_are_written_anew() {
         let name = format!("tcp://{}.example:9", "a".repeat(63));
@@ -232,7 +232,7 @@ mod tests {
             ("tcp://Example.ORG:80", "tcp://example.org:80"),
             ("tcp://my_service-1:00080", "tcp://my_service-1:80"),
             (&name, &name),
-            // Ours only under another address.
+            // Our own port only under another address.
             ("tcp://10.0.0.6:15556", "tcp://10.0.0.6:15556"),
         ] {
             assert_eq!(PushAddress::parse(text, &policy()).expect(text).to_string(), written, "{text}");

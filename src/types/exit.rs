@@ -2,28 +2,28 @@
 
 use std::fmt;
 
-/// `__EXIT_CODE__` (document, section 2.7): what run.sh returned, the negative number of the signal that ended it, or a
-/// code for a run that never started, or that its agent gave up.
+/// `__EXIT_CODE__` (document, section 2.7): the exit code of run.sh, the negated number of the signal that ended it, or a
+/// code for a run that never started or that its agent gave up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ExitCode(pub i32);
 
 impl ExitCode {
     /// run.sh returned 0.
     pub const SUCCESS: Self = Self(0);
-    /// Killed while the run was being prepared.
+    /// Killed during preparation.
     pub const KILLED_PREPARING: Self = Self(-128);
     /// There is no `<operation>.tar.gz`.
     pub const TOOL_MISSING: Self = Self(-129);
     /// `<operation>.tar.gz` cannot be unpacked.
     pub const UNPACK_FAILED: Self = Self(-130);
-    /// Anything else that went wrong before run.sh started.
+    /// Any other failure before run.sh started.
     pub const PREPARE_FAILED: Self = Self(-131);
-    /// The agent has ended the run because its lease was over: for the task, the agent is lost.
+    /// The agent has ended the run because its lease expired. The task counts this as a loss of the agent.
     pub const LEASE_OVER: Self = Self(-132);
-    /// run.sh cannot do its work yet and asks to be run again later: EX_TEMPFAIL (design, section 5).
+    /// run.sh asks to be run again later: EX_TEMPFAIL (design, section 5).
     pub const DEFERRED: Self = Self(75);
 
-    /// The exit code of a process that a signal ended. Signals are 1 to 64, so that the result never meets -128 to -132.
+    /// The exit code of a process that a signal ended. Signals are 1 to 64, so the result never collides with -128 to -132.
     #[must_use]
     pub const fn from_signal(signal: i32) -> Self {
         Self(-signal)
@@ -36,24 +36,24 @@ impl fmt::Display for ExitCode {
     }
 }
 
-/// What became of a task (design, section 5).
+/// The final outcome of a task (design, section 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Outcome {
-    /// The run did what it should.
+    /// The run succeeded.
     Succeeded,
     /// The last run that its budget allows failed.
     Failed,
     /// The last run that its budget allows took too long.
     TimedOut,
-    /// The time for its whole life was over.
+    /// `__END_BEFORE__` has passed.
     Expired,
-    /// A client, the parent's end or an operator stopped it.
+    /// A client, the end of the parent or an operator ended it.
     Killed,
     /// Its agents were lost more often than the budget allows.
     Lost,
 }
 
 impl Outcome {
-    /// All outcomes.
+    /// All outcomes, in the order of declaration.
     pub const ALL: [Self; 6] = [Self::Succeeded, Self::Failed, Self::TimedOut, Self::Expired, Self::Killed, Self::Lost];
 }

@@ -11,7 +11,7 @@ pub enum Scalar {
     Null,
     /// `true` or `false`
     Bool(bool),
-    /// A number, exactly as it was sent.
+    /// A number with the digits that were sent.
     Number(serde_json::Number),
     /// A text.
     Text(String),
@@ -138,7 +138,7 @@ impl Fields {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| value)
     }
 
-    /// Sets a field: in place if there is one of this name, else at the end.
+    /// Sets a field: in place if the name exists, else at the end.
     pub fn set(&mut self, name: &str, value: impl Into<Scalar>) {
         let value = value.into();
         match self.0.iter_mut().find(|(key, _)| key == name) {
@@ -147,9 +147,9 @@ impl Fields {
         }
     }
 
-    /// Adds a field at the end. There must be none of this name.
+    /// Adds a field at the end. The name must not exist yet.
     pub fn push(&mut self, name: String, value: impl Into<Scalar>) {
-        debug_assert!(self.get(&name).is_none(), "field {name} stands there already");
+        debug_assert!(self.get(&name).is_none(), "field {name} exists already");
         self.0.push((name, value.into()));
     }
 
@@ -166,7 +166,7 @@ impl Fields {
         Some(self.0.remove(at).1)
     }
 
-    /// Keeps the fields for which `keep` is true.
+    /// Keeps the fields for which `keep` returns true.
     pub fn retain(&mut self, mut keep: impl FnMut(&str, &Scalar) -> bool) {
         self.0.retain(|(name, value)| keep(name, value));
     }
@@ -177,7 +177,7 @@ impl Fields {
         self.get(name)?.as_text()
     }
 
-    /// A field that is a whole number from 0.
+    /// A field that is a non-negative whole number.
     #[must_use]
     pub fn count(&self, name: &str) -> Option<u64> {
         self.get(name)?.as_u64()
@@ -189,7 +189,7 @@ impl Fields {
         self.get(name)?.as_f64().and_then(Wall::from_unix_seconds)
     }
 
-    /// Whether a field is `true`.
+    /// Whether a field is the boolean `true`.
     #[must_use]
     pub fn flag(&self, name: &str) -> bool {
         self.get(name).and_then(Scalar::as_bool).unwrap_or_default()
@@ -200,13 +200,13 @@ impl Fields {
         self.0.iter().map(|(name, value)| (name.as_str(), value))
     }
 
-    /// How many fields there are.
+    /// Number of fields.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no fields.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,142 +1,146 @@
-//! The settings of a gate: what limits the starts of all tasks that name it.
+//! The settings of a gate, which limits the starts of all tasks that name it.
 
 use std::time::Duration;
 
 use super::{AgentId, Label, Labels, TaskId, Wall};
 
-/// What a start must meet: part of a policy. Tasks with equal needs wait in one line.
+/// The requirements for a start: part of a policy. Tasks with equal requirements wait in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Needs {
+pub struct Requirements {
     /// The gates that each start must pass: `__GATE__`.
     pub gates: Labels,
-    /// What an agent must have: `__TAGS__`.
+    /// Tags that an agent must have: `__TAGS__`.
     pub tags: Labels,
-    /// Whether an agent must be able to hold a lease, so that no other round runs beside this one: `__EXCLUSIVE__`.
+    /// Whether the agent must be able to hold a lease, so that no other round runs beside this one: `__EXCLUSIVE__`.
     pub exclusive: bool,
 }
 
-/// What an agent offers to tasks, beside its tools.
+/// What an agent offers to tasks besides its tools.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offer {
-    /// What it has: `AGENT_TAGS`.
+    /// The tags of the agent: `AGENT_TAGS`.
     pub tags: Labels,
-    /// Whether it can hold a lease, as it shows by `__BEAT__` in its heartbeats.
+    /// Whether it can hold a lease, which `__BEAT__` in its heartbeats shows.
     pub leases: bool,
 }
 
 impl Offer {
-    /// Whether an agent that offers this can run a task with these needs.
+    /// Whether an agent with this offer can run a task with these requirements.
     #[must_use]
-    pub fn meets(&self, needs: &Needs) -> bool {
+    pub fn meets(&self, needs: &Requirements) -> bool {
         needs.tags.are_within(&self.tags) && (self.leases || !needs.exclusive)
     }
 }
 
-/// How a gate is set. One that was never set lets everything pass.
+/// The settings of a gate. A gate that was never set lets every task pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GateSettings {
-    /// Tasks that may be with agents at once: `__MAX_RUNNING__`.
+    /// Number of tasks that agents may run at once: `__MAX_RUNNING__`.
     pub running_max: Option<u32>,
-    /// How many may start in how long: `__MAX_STARTS__` and `__INTERVAL__`.
+    /// Number of starts per interval: `__MAX_STARTS__` and `__INTERVAL__`.
     pub pace: Option<Pace>,
-    /// Nothing passes before: `__CLOSED_UNTIL__`.
+    /// No start before this moment: `__CLOSED_UNTIL__`.
     pub closed_until: Option<Wall>,
 }
 
-/// So many starts in any stretch of time of this length.
+/// A number of starts in any stretch of time of one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pace {
-    /// At most so many; at least 1.
+    /// Number of starts, at least 1.
     pub starts: u32,
-    /// In so long.
+    /// Length of the stretch.
     pub interval: Duration,
 }
 
 impl Pace {
-    /// The moments of as many starts are remembered.
+    /// Largest number of starts: the moments of that many are remembered.
     pub const STARTS_MAX: u32 = 100_000;
 }
 
-/// How a gate stands, for those who ask.
+/// The moment until which a gate is closed if it must be opened explicitly, in the year 2255: the latest at which a double
+/// still represents microseconds, so that each language reads the same number.
+pub const UNTIL_OPENED: Wall = Wall::from_micros(9_000_000_000_000_000);
+
+/// The state of a gate, for a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GateView {
-    /// Its name.
+    /// Name of the gate.
     pub name: Label,
-    /// How it is set.
+    /// Settings of the gate.
     pub settings: GateSettings,
-    /// Whether one more task may pass, else why not.
+    /// Whether one more task may pass; otherwise the reason.
     pub verdict: GateVerdict,
-    /// Tasks with agents that have passed it.
+    /// Tasks that have passed the gate and are with agents.
     pub running: u32,
-    /// Tasks that wait and must pass it.
+    /// Waiting tasks that must pass the gate.
     pub waiting: usize,
 }
 
 /// Whether one more task may pass a gate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GateVerdict {
-    /// It may.
+    /// One more may pass.
     Open,
-    /// As many as may be are with agents.
+    /// The maximum number of tasks is with agents.
     Full,
-    /// As many as may start in the interval have.
+    /// The maximum number of starts in the interval is reached.
     Paced,
-    /// It is closed until then.
+    /// The gate is closed until this moment.
     Closed(Wall),
 }
 
-/// What holds up a task that waits.
+/// Why a waiting task does not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Holdup {
-    /// Somebody has said so, then.
+    /// A client holds it, since this moment.
     Held(Wall),
-    /// Its time has not come.
+    /// Its start is not allowed before this moment.
     NotBefore(Wall),
-    /// One of its gates.
+    /// One of its gates, and the gate's verdict.
     Gate(Label, GateVerdict),
-    /// The lease of its last run, whose agent is not heard.
+    /// The lease of its last run, whose agent is silent. It ends at this moment.
     Lease(Wall),
-    /// No agent has the tags that it requires.
+    /// No agent has the required tags.
     NoSuchAgent,
-    /// It is exclusive, and no agent that has its tags can hold a lease.
+    /// It is exclusive, and no agent with its tags can hold a lease.
     NoLease,
-    /// No agent has its tool; the next one that is free looks for it anew.
+    /// No agent has its tool; the next free agent looks for it again.
     NoTool,
-    /// No agent is known to have its tool, and this one, maybe with others, has not answered yet whether it has.
+    /// No agent is known to have its tool. At least this agent has not answered yet whether it has.
     Look(AgentId),
-    /// An agent has its tool, but none that may take it.
+    /// An agent has its tool, but may not run the task.
     ToolElsewhere,
     /// All agents that could run it are busy.
     Agents {
-        /// So many tasks with the same needs come before it.
+        /// Number of tasks with the same requirements before it.
         before: usize,
         /// Which agents these are.
         servers: Servers,
-        /// Whether one of them has no task, and does not ask for one.
+        /// Whether one of them has no task and does not ask for one.
         is_one_idle: bool,
-        /// One of them that has no other reason to be busy than this.
-        kept: Option<Box<Kept>>,
+        /// One of them that is busy only because of what its last task left behind.
+        blocked: Option<Box<BlockedAgent>>,
     },
 }
 
-/// Which agents have the tool of a task.
+/// The agents that have the tool of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Servers {
-    /// All.
+    /// All agents.
     All,
-    /// Those that have told of it.
+    /// The agents that have reported the tool.
     Told,
-    /// Those that have told of it, and those that do not tell.
+    /// The agents that have reported the tool, and those that report no tools.
     Untold,
 }
 
-/// An agent that takes no task, because of what is left of the last one.
+/// An agent that takes no task because its last task left something behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Kept {
-    /// Which one.
+pub struct BlockedAgent {
+    /// Id of the agent.
     pub agent: AgentId,
     /// Its last task.
     pub task: TaskId,
-    /// What is left of it.
+    /// The unmet condition, as one sentence.
     pub reason: String,
 }

@@ -5,11 +5,12 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use super::Wall;
+use super::checked::checked_text;
 
 /// The id of a task: `TASK_<unix seconds with six decimals>_<five letters>` (document, section 3.2).
 ///
-/// Kept as two numbers instead of text: 16 bytes, `Copy`, and the order of ids is the order of submission, because the
-/// controller never hands out the same microsecond twice.
+/// Two numbers instead of text: 16 bytes, `Copy`, and the order of ids is the order of submission, because the controller
+/// never hands out the same microsecond twice.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
     micros: u64,
@@ -17,23 +18,23 @@ pub struct TaskId {
 }
 
 impl TaskId {
-    /// How many random letters end an id (document, section 3.2).
+    /// Number of random letters at the end of an id (document, section 3.2).
     pub const SUFFIX_LEN: usize = 5;
 
-    /// Before every id that is handed out.
+    /// Smaller than every id that is handed out.
     pub const MIN: Self = Self { micros: 0, suffix: [0; Self::SUFFIX_LEN] };
 
-    /// After every id that is handed out.
+    /// Larger than every id that is handed out.
     pub const MAX: Self = Self { micros: u64::MAX, suffix: [u8::MAX; Self::SUFFIX_LEN] };
 
-    /// Makes an id from the moment of submission and random numbers, of which one letter each is made.
+    /// Makes an id from the moment of submission and random numbers, one for each letter.
     #[must_use]
     pub fn new(submitted: Wall, random: [u32; Self::SUFFIX_LEN]) -> Self {
         const LETTERS: &[u8; 52] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
         Self { micros: submitted.micros(), suffix: random.map(|n| LETTERS[n as usize % LETTERS.len()]) }
     }
 
-    /// The moment in the id.
+    /// The moment of submission in the id.
     #[must_use]
     pub const fn wall(self) -> Wall {
         Wall::from_micros(self.micros)
@@ -53,7 +54,7 @@ impl fmt::Debug for TaskId {
     }
 }
 
-/// A text that is not an id that a controller hands out.
+/// A text that does not have the form of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not of the form TASK_<seconds>.<six digits>_<five letters>")]
 pub struct InvalidTaskId;
@@ -81,23 +82,23 @@ impl TaskId {
     }
 }
 
-/// The id of an agent: any printable text of up to [`AgentId::BYTES_MAX`] bytes that the agent chose.
+/// The id of an agent: a text that the agent chose, of up to [`AgentId::BYTES_MAX`] bytes of a small set of characters.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AgentId(Arc<str>);
 
-/// A text that cannot name an agent.
+/// A text that is not a valid agent id.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("agent id {0:?} must be 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -, and neither . nor __ first", max = AgentId::BYTES_MAX)]
 pub struct InvalidAgentId(String);
 
 impl AgentId {
-    /// An id names log files and work folders, and a file name has at most 255 bytes.
+    /// Longest id. It is part of file names of logs and work folders, and a file name has at most 255 bytes.
     pub const BYTES_MAX: usize = 128;
 
-    /// Checks and takes an id.
+    /// Checks a text and makes it an id.
     ///
     /// # Errors
-    /// When the text is empty, too long, or holds a character that could not stand in a file name or a log line.
+    /// When the text is empty, too long, or contains a character that is unfit for a file name or a log line.
     pub fn new(text: &str) -> Result<Self, InvalidAgentId> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
         // Names that begin with two underscores are keys of the service, and a list of agents has a key for each agent.
@@ -107,38 +108,23 @@ impl AgentId {
         }
         Err(InvalidAgentId(text.chars().take(Self::BYTES_MAX).collect()))
     }
-
-    /// The text of the id.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for AgentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(AgentId);
 
-impl fmt::Debug for AgentId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// One life of one agent process; 0 is an agent that does not name its session.
+/// One lifetime of one agent process; 0 is an agent that does not name its session.
 ///
-/// Two processes that use the same agent id are told apart by it.
+/// It distinguishes two processes that use the same agent id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Session(pub u64);
 
-/// How many runs of a task came before this one: the first round is 0. It is the fence: what an older round says is refused.
+/// The number of runs of a task before this one: the first round is 0. It is the fence: messages about an older round are
+/// refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Round(pub u32);
 
 impl Round {
-    /// The round after this one.
+    /// The next round.
     #[must_use]
     pub const fn next(self) -> Self {
         Self(self.0.saturating_add(1))

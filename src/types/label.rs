@@ -3,14 +3,16 @@
 use std::fmt;
 use std::sync::Arc;
 
+use super::checked::checked_text;
+
 /// The name of a gate or a tag.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Label(Arc<str>);
 
-/// A text that cannot be a label, or a list with too many of them.
+/// A text that is not a label, or a list with too many labels.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidLabel {
-    /// Not a name.
+    /// Not a valid name.
     #[error("{0:?} is not a name: use 1 to {max} characters of A-Z a-z 0-9 . _ : @ + -, and not __ first", max = Label::BYTES_MAX)]
     Name(String),
     /// Too many names.
@@ -19,54 +21,38 @@ pub enum InvalidLabel {
 }
 
 impl Label {
-    /// Longer than any sensible name.
+    /// Longest label.
     pub const BYTES_MAX: usize = 64;
 
-    /// Checks and takes a name.
+    /// Checks a text and makes it a label.
     ///
     /// # Errors
     /// When the text is empty, too long, begins with two underscores, or holds a character outside the allowed set.
     pub fn new(text: &str) -> Result<Self, InvalidLabel> {
         let allowed = |b: u8| b.is_ascii_alphanumeric() || b"._:@+-".contains(&b);
-        // Names that begin so are keys of the service, and a list of gates has a key for each gate.
+        // Names with this prefix are keys of the service, and a list of gates has a key for each gate.
         let ours = text.starts_with("__");
         if (1..=Self::BYTES_MAX).contains(&text.len()) && !ours && text.bytes().all(allowed) {
             return Ok(Self(text.into()));
         }
         Err(InvalidLabel::Name(text.chars().take(Self::BYTES_MAX).collect()))
     }
-
-    /// The text of the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
-impl fmt::Display for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(Label);
 
-impl fmt::Debug for Label {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-/// Some labels, sorted, each once. On the wire and in files: separated by commas.
+/// A sorted set of labels. On the wire and in files they are separated by commas.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Labels(Vec<Label>);
 
 impl Labels {
-    /// More than any sensible task or agent needs.
+    /// Largest number of labels: more than any sensible task or agent needs.
     pub const COUNT_MAX: usize = 16;
 
-    /// Reads names that are separated by commas; spaces around them do not matter. The empty text is the empty list.
+    /// Reads names separated by commas; spaces around them are ignored. The empty text is the empty list.
     ///
     /// # Errors
-    /// When one of them is no label, or there are more than [`Self::COUNT_MAX`].
+    /// When one of them is not a label, or there are more than [`Self::COUNT_MAX`].
     pub fn parse(text: &str) -> Result<Self, InvalidLabel> {
         if text.trim().is_empty() {
             return Ok(Self::default());
@@ -74,7 +60,7 @@ impl Labels {
         Self::new(text.split(',').map(|name| Label::new(name.trim())).collect::<Result<_, _>>()?)
     }
 
-    /// Takes names in any order.
+    /// Sorts the names and removes duplicates.
     ///
     /// # Errors
     /// When there are more than [`Self::COUNT_MAX`].
@@ -89,19 +75,19 @@ impl Labels {
         self.0.iter()
     }
 
-    /// How many there are.
+    /// Number of labels.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no labels.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether all of these are among `others`.
+    /// Whether all of these labels are among `others`.
     #[must_use]
     pub fn are_within(&self, others: &Self) -> bool {
         self.0.iter().all(|label| others.0.binary_search(label).is_ok())

@@ -3,6 +3,7 @@
 //! Nothing here reads a clock, draws a random number or knows a word of the wire.
 
 mod address;
+mod checked;
 mod exit;
 mod fields;
 mod gate;
@@ -12,7 +13,9 @@ pub mod lease;
 mod origin;
 mod policy;
 mod public_key;
+mod run;
 mod task;
+pub mod tdf;
 mod time;
 mod tool;
 mod tool_set;
@@ -25,7 +28,9 @@ pub use address::{AddressError, AddressPolicy, Cidr, CidrError, PushAddress};
 pub(crate) use address::{Host, split_tcp};
 pub use exit::{ExitCode, Outcome};
 pub use fields::{Fields, Scalar};
-pub use gate::{GateSettings, GateVerdict, GateView, Holdup, Kept, Needs, Offer, Pace, Servers};
+pub use gate::{
+    BlockedAgent, GateSettings, GateVerdict, GateView, Holdup, Offer, Pace, Requirements, Servers, UNTIL_OPENED,
+};
 pub use id::{AgentId, InvalidAgentId, InvalidTaskId, Round, Session, TaskId};
 pub use label::{InvalidLabel, Label, Labels};
 pub use lease::Lease;
@@ -33,10 +38,8 @@ pub use origin::{Neighbourhood, Origin};
 pub use policy::{Counts, Policy, PolicyField, PolicySlot};
 pub(crate) use public_key::z85_key;
 pub use public_key::{BadKey, PublicKey};
-pub use task::{
-    Acknowledgement, Assignment, Defer, Kill, KillCause, OutputBytes, PastRound, Phase, PhaseTimes, RoundEnd,
-    RunResult, TaskRecord, TaskState,
-};
+pub use run::{Defer, OutputBytes, Phase, PhaseTimes, RunResult};
+pub use task::{Acknowledgement, Assignment, Kill, KillCause, PastRound, RoundEnd, TaskRecord, TaskState};
 pub use time::{Mono, Now, SECONDS_MAX, Wall};
 pub use tool::{InvalidToolName, ToolName};
 pub use tool_set::ToolSet;

@@ -1,4 +1,4 @@
-//! Where a connection comes from.
+//! The origin of a connection.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -7,18 +7,18 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin(SocketAddr);
 
-/// The addresses that one person has all together.
+/// The addresses that one person typically owns together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Neighbourhood(IpAddr);
 
 impl Origin {
-    /// An address as the system tells it.
+    /// An address as reported by the system.
     #[must_use]
     pub const fn new(address: SocketAddr) -> Self {
         Self(address)
     }
 
-    /// That of its address.
+    /// The neighbourhood of its address.
     #[must_use]
     pub fn neighbourhood(self) -> Neighbourhood {
         Neighbourhood::of(self.0.ip())

@@ -1,28 +1,26 @@
-//! A public key of CURVE as text: Z85 (RFC 32). What is done with it is [`crate::engine::zmtp`]'s concern.
+//! A public key of CURVE as text: Z85 (RFC 32). Its use is [`crate::engine::zmtp`]'s concern.
 
 use std::fmt;
 
-/// Letters of a key in Z85.
+/// Characters of a key in Z85.
 const Z85_LETTERS: usize = 40;
 
-/// A public key. It names its owner.
+/// A public key. It identifies its owner.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PublicKey([u8; 32]);
 
-/// A text that is no key.
+/// A text that is not a usable key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum BadKey {
-    /// It is not the text of any key.
-    #[error("a CURVE key is 40 letters of Z85")]
+    /// Not the text of any key.
+    #[error("a CURVE key is 40 characters of Z85")]
     NotZ85,
-    /// A point of low order: what is sealed for it can be opened without a secret.
-    #[error(
-        "this is a public key for which anybody knows the secret, such as 40 zeros; make a pair with `llts keys new`"
-    )]
+    /// A point of low order: a box sealed for it can be opened without a secret.
+    #[error("this public key has a publicly known secret, such as 40 zeros; make a pair with `llts keys new`")]
     LowOrder,
 }
 
-/// The points of low order on Curve25519, in every form that is read as one of them; the last bit is not looked at.
+/// The points of low order on Curve25519, in every form that is read as one of them; the last bit is ignored.
 const LOW_ORDER: [[u8; 32]; 7] = {
     let mut below_p = [0xFF; 32];
     (below_p[0], below_p[31]) = (0xEC, 0x7F);
@@ -42,10 +40,10 @@ const LOW_ORDER: [[u8; 32]; 7] = {
 };
 
 impl PublicKey {
-    /// Reads the 40 letters.
+    /// Reads the 40 characters.
     ///
     /// # Errors
-    /// When they are not 40, or not all of Z85; or when anybody knows the secret.
+    /// When they are not 40 characters of Z85, or when the key has a publicly known secret.
     pub fn parse(text: &str) -> Result<Self, BadKey> {
         let key = Self(z85_key(text)?);
         if key.is_of_low_order() { Err(BadKey::LowOrder) } else { Ok(key) }
@@ -88,7 +86,7 @@ pub(crate) fn z85_key(text: &str) -> Result<[u8; 32], BadKey> {
 mod tests {
     use super::*;
 
-    /// What makes them weak: whatever the secret, the box between it and such a key is the same.
+    /// Why these keys are weak: the box between any secret and such a key is the same.
     #[test]
     fn keys_without_a_secret_are_refused() {
         let mut weak: Vec<[u8; 32]> = LOW_ORDER.to_vec();

@@ -1,10 +1,10 @@
-//! Two kinds of time that must never be mixed: [`Mono`] decides when something is due, [`Wall`] is what people read.
+//! Two kinds of time that must never be mixed: [`Mono`] for deadlines, [`Wall`] for people.
 
 use std::fmt;
 use std::ops::Add;
 use std::time::Duration;
 
-/// Ten years, the most that anybody may ask for: longer than any task lives, and every sum of it stays inside the clocks.
+/// Ten years, the longest duration that may be requested: longer than any task lives, and all sums stay within the clocks.
 pub const SECONDS_MAX: f64 = 315_360_000.0;
 
 /// A point on the monotonic clock, in nanoseconds since an arbitrary start. Never stored, never sent.
@@ -18,13 +18,13 @@ impl Mono {
         Self(nanos)
     }
 
-    /// The point so long before this one; the start of the clock when that was later.
+    /// The point that lies `duration` before this one, or the start of the clock if that is later.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to this point, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -56,19 +56,19 @@ impl Wall {
         self.0
     }
 
-    /// So long before this; the Unix epoch when that is later.
+    /// The point that lies `duration` before this one, or the Unix epoch if that is later.
     #[must_use]
     pub fn before(self, duration: Duration) -> Self {
         Self(self.0.saturating_sub(u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)))
     }
 
-    /// The time from `earlier` to here; zero when `earlier` is later.
+    /// The time from `earlier` to this point, or zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
 
-    /// Reads Unix seconds with decimals; `None` for what is not a moment since the epoch.
+    /// Reads Unix seconds with decimals; `None` if they are not a moment since the epoch.
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -76,12 +76,12 @@ impl Wall {
         reason = "the range check keeps the value inside u64"
     )]
     pub fn from_unix_seconds(seconds: f64) -> Option<Self> {
-        // 2^53 microseconds are 285 years: beyond that a double no longer holds single microseconds.
+        // 2^53 microseconds are 285 years. Beyond that a double cannot represent single microseconds.
         let micros = seconds * 1e6;
         (0.0..9.007_199_254_740_992e15).contains(&micros).then(|| Self(micros.round() as u64))
     }
 
-    /// Unix seconds with decimals, as the wire wants them.
+    /// Unix seconds with decimals, as on the wire.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "exact below 2^53 microseconds, 285 years")]
     pub fn unix_seconds(self) -> f64 {

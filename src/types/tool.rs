@@ -1,13 +1,14 @@
 //! The name of a tool: `__OPERATION__` (document, section 3.1).
 
-use std::fmt;
 use std::sync::Arc;
 
-/// A checked tool name. It becomes a file name, so nothing that could leave the tools folder passes.
+use super::checked::checked_text;
+
+/// A checked tool name. It becomes a file name, so a name that could leave the tools folder is refused.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ToolName(Arc<str>);
 
-/// A text that cannot name a tool.
+/// A text that is not a tool name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "{0:?} is not a tool name: use 1 to {max} characters of A-Z a-z 0-9 . _ + - and do not begin with . or -",
@@ -16,10 +17,10 @@ pub struct ToolName(Arc<str>);
 pub struct InvalidToolName(String);
 
 impl ToolName {
-    /// Longer than any sensible name, and a file name with `.tar.gz` behind it still fits every file system.
+    /// Longest name: more than any sensible one, and short enough for every file system with `.tar.gz` appended.
     pub const BYTES_MAX: usize = 128;
 
-    /// Checks and takes a name.
+    /// Checks a text and makes it a tool name.
     ///
     /// # Errors
     /// When the text is empty, too long, begins with `.` or `-`, or holds a character outside the allowed set.
@@ -32,12 +33,6 @@ impl ToolName {
         Err(InvalidToolName(text.chars().take(Self::BYTES_MAX).collect()))
     }
 
-    /// The text of the name.
-    #[must_use]
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-
     /// The name of the tool's archive.
     #[must_use]
     pub fn archive_name(&self) -> String {
@@ -45,23 +40,13 @@ impl ToolName {
     }
 }
 
-impl fmt::Display for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl fmt::Debug for ToolName {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
+checked_text!(ToolName);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// HAZARDS row F1: nothing that is not a plain file name becomes a tool name.
+    /// HAZARDS row F1: only a plain file name becomes a tool name.
     #[test]
     fn a_name_that_could_leave_the_folder_is_refused() {
         let long = "x".repeat(5_000);

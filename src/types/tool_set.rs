@@ -1,6 +1,6 @@
-//! Which tools an agent has: what it says at a heartbeat, and what the controller has learned since.
+//! The tools of an agent: those that it reports in a heartbeat, and those that the controller has learned of since.
 //!
-//! In text, on the wire as well as for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
+//! As text, on the wire and for people: names separated by commas; `*` for every tool; `*,-a,-b` for every tool but two.
 
 use std::fmt;
 
@@ -11,11 +11,11 @@ use super::{InvalidToolName, ToolName};
 pub enum ToolSet {
     /// These tools and no others.
     Only(Vec<ToolName>),
-    /// Every tool except these: an agent that does not tell has every one until it lacks one.
+    /// Every tool except these: an agent that reports no tools is assumed to have each one until it lacks it.
     AllBut(Vec<ToolName>),
 }
 
-/// What stands for every tool; no tool is called so.
+/// The text for every tool; it is not a valid tool name.
 const EVERY: &str = "*";
 
 impl ToolSet {
@@ -25,7 +25,7 @@ impl ToolSet {
         Self::AllBut(Vec::new())
     }
 
-    /// These tools, in any order.
+    /// Exactly these tools, given in any order.
     #[must_use]
     pub fn only(mut names: Vec<ToolName>) -> Self {
         names.sort_unstable();
@@ -56,7 +56,7 @@ impl ToolSet {
         }
     }
 
-    /// The set with `tool` in it, or without.
+    /// The set with `tool` added or removed.
     #[must_use]
     pub fn changed(&self, tool: &ToolName, has: bool) -> Self {
         let (mut names, named) = match self {
@@ -74,7 +74,7 @@ impl ToolSet {
         }
     }
 
-    /// The names that the set is described by: what is in it, or what is missing.
+    /// The names in the text of the set: its members, or the missing ones.
     #[must_use]
     pub fn names(&self) -> &[ToolName] {
         match self {

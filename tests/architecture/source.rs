@@ -1,4 +1,4 @@
-//! Rust text as the rules see it: without comments and without test code, strings apart, paths written out.
+//! Rust text as the rules see it: code without test code, strings and comments apart, paths written out.
 
 use std::ops::Range;
 
@@ -14,11 +14,15 @@ pub(crate) struct Source {
     pub(crate) paths: Vec<(usize, Vec<String>)>,
     /// Each string literal outside tests.
     pub(crate) strings: Vec<(usize, String)>,
+    /// Each comment outside tests, as its lines without the slashes. Adjacent lines with the same slashes are one comment.
+    pub(crate) comments: Vec<Vec<(usize, String)>>,
+    /// The code without comments, test code and the insides of literals, line by line as in the file.
+    pub(crate) code: String,
 }
 
 impl Source {
     pub(crate) fn new(path: &str, text: &str) -> Self {
-        let Stripped { code, strings } = strip(text);
+        let Stripped { code, strings, comments } = strip(text);
         let tests = test_ranges(&code);
         let outside = |at: &usize| !tests.iter().any(|range| range.contains(at));
         let ends: Vec<usize> = (0..code.len()).filter(|at| code[*at] == '\n').collect();
@@ -26,6 +30,7 @@ impl Source {
         let tokens = tokens(&code).into_iter().filter(|(at, _)| outside(at));
         let tokens: Vec<_> = tokens.map(|(at, word)| (line_of(at), word)).collect();
         let strings = strings.into_iter().filter(|(at, _)| outside(at));
+        let comments = comments.into_iter().filter(|(at, _)| outside(at));
         let test_lines: usize = tests.iter().map(|range| line_of(range.end) - line_of(range.start) + 1).sum();
         Self {
             path: path.to_owned(),
@@ -33,27 +38,53 @@ impl Source {
             lines: text.lines().count().saturating_sub(test_lines),
             paths: paths(&tokens),
             strings: strings.map(|(at, text)| (line_of(at), text)).collect(),
+            comments: joined(comments.map(|(at, text)| (line_of(at), text))),
+            code: code.iter().enumerate().map(|(at, letter)| if outside(&at) { *letter } else { ' ' }).collect(),
         }
     }
+}
+
+/// Joins the line comments that follow each other.
+fn joined(lines: impl Iterator<Item = (usize, String)>) -> Vec<Vec<(usize, String)>> {
+    let mut comments: Vec<Vec<(usize, String)>> = Vec::new();
+    let mut last_marker = String::new();
+    for (line, text) in lines {
+        let words = text.trim_start_matches(['/', '!', '*']);
+        let marker = text[..text.len() - words.len()].to_owned();
+        let last = comments
+            .last_mut()
+            .filter(|last| last_marker == marker && last.last().is_some_and(|(last, _)| last + 1 == line));
+        match last {
+            Some(comment) => comment.push((line, words.to_owned())),
+            None => comments.push(vec![(line, words.to_owned())]),
+        }
+        last_marker = marker;
+    }
+    comments
 }
 
 /// Code in which comments and the insides of literals are blank, so that every position keeps its line.
 struct Stripped {
     code: Vec<char>,
     strings: Vec<(usize, String)>,
+    comments: Vec<(usize, String)>,
 }
 
 fn strip(text: &str) -> Stripped {
     let letters: Vec<char> = text.chars().collect();
-    let mut out = Stripped { code: letters.clone(), strings: Vec::new() };
+    let mut out = Stripped { code: letters.clone(), strings: Vec::new(), comments: Vec::new() };
     let mut at = 0;
     while at < letters.len() {
         let rest = &letters[at..];
         let after_word = at > 0 && is_word(letters[at - 1]);
         let length = if rest.starts_with(&['/', '/']) {
-            rest.iter().position(|letter| *letter == '\n').unwrap_or(rest.len())
+            let length = rest.iter().position(|letter| *letter == '\n').unwrap_or(rest.len());
+            out.comments.push((at, rest[..length].iter().collect()));
+            length
         } else if rest.starts_with(&['/', '*']) {
-            block_comment(rest)
+            let length = block_comment(rest);
+            out.comments.push((at, rest[..length].iter().collect()));
+            length
         } else if let Some(hashes) = raw_string(rest).filter(|_| !after_word) {
             let length = raw_string_length(rest, hashes);
             out.strings.push((at, rest[..length].iter().collect()));

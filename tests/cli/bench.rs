@@ -5,7 +5,7 @@ use std::process::Command;
 
 use rustix::process::Signal;
 
-use crate::place::{Place, Said, eventually, signal};
+use crate::sandbox::{Said, Sandbox, eventually, signal};
 
 /// Each case, as the help names it.
 const CASES: [&str; 15] = [
@@ -26,20 +26,20 @@ const CASES: [&str; 15] = [
     "clients",
 ];
 
-fn command(place: &Place, line: &str) -> Command {
-    let mut command = place.program(env!("CARGO_BIN_EXE_llts-bench"));
+fn command(sandbox: &Sandbox, line: &str) -> Command {
+    let mut command = sandbox.program(env!("CARGO_BIN_EXE_llts-bench"));
     command.args(line.split_whitespace());
     command
 }
 
-fn bench(place: &Place, line: &str) -> Said {
-    place.said(place.spawn(&mut command(place, line)))
+fn bench(sandbox: &Sandbox, line: &str) -> Said {
+    sandbox.said(sandbox.spawn(&mut command(sandbox, line)))
 }
 
 #[test]
 fn every_case_gives_rows() {
-    let place = Place::new();
-    let said = bench(&place, "--quick --json - --transport own");
+    let sandbox = Sandbox::new();
+    let said = bench(&sandbox, "--quick --json - --transport own");
     assert_eq!(said.code, Some(0), "{said:?}");
     let found = said.json();
     let rows = found["rows"].as_array().expect("rows");
@@ -52,41 +52,41 @@ fn every_case_gives_rows() {
         assert_eq!(row["goal"].is_string(), row["met"].is_boolean(), "{row}");
     }
     assert!(found["machine"]["cores"].as_u64().is_some_and(|cores| cores > 0), "{found}");
-    place.is_clean();
+    sandbox.is_clean();
 }
 
 #[test]
 fn both_transports_stand_in_one_table() {
-    let place = Place::new();
-    let said = bench(&place, "query path --quick --json found.json");
+    let sandbox = Sandbox::new();
+    let said = bench(&sandbox, "query path --quick --json found.json");
     let titles =
         ["TASK/QUERY by one REQ client (own)", "TASK/QUERY by one REQ client (zmq)", "messages only, p99 (own)"];
     for expected in titles.into_iter().chain(["the same over libzmq"]) {
         assert!(said.out.contains(expected), "{expected}: {said:?}");
     }
-    let text = std::fs::read_to_string(place.path("found.json")).expect("written");
+    let text = std::fs::read_to_string(sandbox.path("found.json")).expect("written");
     let found: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(found["rows"].as_array().map(Vec::len), Some(2 + 8), "{found}");
 }
 
 #[test]
 fn what_is_no_case_is_refused() {
-    let place = Place::new();
-    let said = bench(&place, "speed");
+    let sandbox = Sandbox::new();
+    let said = bench(&sandbox, "speed");
     assert!(said.code == Some(2) && said.err.contains("throughput"), "{said:?}");
-    assert_eq!(bench(&place, "--rounds 0").code, Some(2));
+    assert_eq!(bench(&sandbox, "--rounds 0").code, Some(2));
 }
 
 #[test]
 fn a_signal_ends_the_measurement_and_all_that_it_started() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     // It would take a minute.
-    let child = place.spawn(&mut command(&place, "agents --rounds 10 --transport own"));
+    let child = sandbox.spawn(&mut command(&sandbox, "agents --rounds 10 --transport own"));
     let is_simulated = |(_, line): &(i32, String)| line.contains("serve-agents");
-    eventually("the service is up and measured", || place.processes().iter().any(is_simulated));
+    eventually("the service is up and measured", || sandbox.processes().iter().any(is_simulated));
     signal(i32::try_from(child.id()).expect("a pid"), Signal::INT);
-    let said = place.said(child);
+    let said = sandbox.said(child);
     assert_eq!(said.code, Some(130), "{said:?}");
-    eventually("nothing is left", || place.processes().is_empty());
-    place.is_clean();
+    eventually("nothing is left", || sandbox.processes().is_empty());
+    sandbox.is_clean();
 }

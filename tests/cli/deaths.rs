@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::place::{Place, Said, eventually, names, signal};
+use crate::sandbox::{Said, Sandbox, eventually, names, signal};
 
 /// Leaves a process in its own group, one in a session of its own, and one that nothing of its environment gives away either.
 const CLINGING: &str = "\
@@ -21,25 +21,25 @@ const WAYS: [&str; 2] = ["AGENT_CGROUP = \"auto\"", "AGENT_CGROUP = \"off\""];
 
 /// A place where the clinging tool can be run.
 struct Clinging {
-    place: Place,
+    sandbox: Sandbox,
     /// The folder of the cgroups of its agents, once they are there and have any.
     cgroups: Option<PathBuf>,
 }
 
 impl Clinging {
     fn new(setting: &str) -> Self {
-        let place = Place::new();
-        let config = fs::read_to_string(place.path("config.toml")).expect("written");
-        fs::write(place.path("config.toml"), format!("{config}{setting}\n")).expect("written");
-        place.tool("clinging", CLINGING);
-        Self { place, cgroups: None }
+        let sandbox = Sandbox::new();
+        let config = fs::read_to_string(sandbox.path("config.toml")).expect("written");
+        fs::write(sandbox.path("config.toml"), format!("{config}{setting}\n")).expect("written");
+        sandbox.tool("clinging", CLINGING);
+        Self { sandbox, cgroups: None }
     }
 
     /// Two agents, one of which runs the tool.
     fn up(setting: &str) -> Self {
         let mut this = Self::new(setting);
-        this.place.ok("up 2");
-        this.place.ok("submit clinging");
+        this.sandbox.ok("up 2");
+        this.sandbox.ok("submit clinging");
         this.stands();
         this
     }
@@ -47,29 +47,29 @@ impl Clinging {
     /// Waits until the tool has started all of its processes.
     fn stands(&mut self) {
         eventually("the tool stands", || self.pids().len() >= 3);
-        self.cgroups = cgroups(self.place.process("agent --name agent-1"));
+        self.cgroups = cgroups(self.sandbox.process("agent --name agent-1"));
     }
 
     fn pids(&self) -> Vec<i32> {
-        let text = fs::read_to_string(self.place.path("pids")).unwrap_or_default();
+        let text = fs::read_to_string(self.sandbox.path("pids")).unwrap_or_default();
         // A line is whole when it has its end.
         text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n')?.parse().ok()).collect()
     }
 
     /// Kills all processes whose command line ends so, the supervisor first: it would bring the others back.
     fn kill(&self, parts: &[&str]) {
-        let pids: Vec<i32> = parts.iter().map(|part| self.place.process(part)).collect();
+        let pids: Vec<i32> = parts.iter().map(|part| self.sandbox.process(part)).collect();
         pids.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     }
 
     /// Whether nothing that was started here lives, known by its environment or not, and no cgroup is left.
     #[track_caller]
     fn is_gone(&self, when: &str) {
-        assert_eq!(self.place.processes(), [], "{when}");
+        assert_eq!(self.sandbox.processes(), [], "{when}");
         let alive: Vec<i32> = self.pids().into_iter().filter(|pid| is_alive(*pid)).collect();
         assert_eq!(alive, [0; 0], "{when}: of {:?}", self.pids());
         assert!(self.cgroups.iter().all(|folder| !folder.exists()), "{when}: {:?}", self.cgroups);
-        assert_eq!(names(&self.place.path("state/runs")), [""; 0], "{when}");
+        assert_eq!(names(&self.sandbox.path("state/runs")), [""; 0], "{when}");
     }
 }
 
@@ -117,9 +117,9 @@ fn down_ends_what_was_left_by_any_that_were_killed() {
             let clinging = Clinging::up(way);
             let killed: Vec<&str> = all.into_iter().filter(|part| Some(*part) != *survivor).collect();
             clinging.kill(&killed);
-            ended(&clinging.place.ok("down"));
+            ended(&clinging.sandbox.ok("down"));
             clinging.is_gone(&format!("{way}, all were killed but {survivor:?}"));
-            let again = clinging.place.ok("down");
+            let again = clinging.sandbox.ok("down");
             assert!(again.out.is_empty() && again.err.contains("no service runs"), "{again:?}");
         }
     }
@@ -128,13 +128,13 @@ fn down_ends_what_was_left_by_any_that_were_killed() {
 #[test]
 fn down_ends_what_a_supervisor_leaves_that_is_killed_meanwhile() {
     let clinging = Clinging::up(WAYS[0]);
-    let supervisor = clinging.place.process(SUPERVISOR);
-    let down = clinging.place.start("down");
+    let supervisor = clinging.sandbox.process(SUPERVISOR);
+    let down = clinging.sandbox.start("down");
     // The tool is deaf to SIGTERM, so that its agent cannot have ended yet.
-    let log = clinging.place.path("log/supervisor.log");
+    let log = clinging.sandbox.path("log/supervisor.log");
     eventually("it is stopping", || fs::read_to_string(&log).is_ok_and(|text| text.contains("SIGTERM: stopping")));
     signal(supervisor, Signal::KILL);
-    let said = clinging.place.said(down);
+    let said = clinging.sandbox.said(down);
     ended(&said);
     assert!(said.out.contains(&format!("(process {supervisor})")), "{said:?}");
     clinging.is_gone("the supervisor was killed during `down`");
@@ -143,8 +143,8 @@ fn down_ends_what_a_supervisor_leaves_that_is_killed_meanwhile() {
 #[test]
 fn down_wakes_a_supervisor_that_was_stopped() {
     let clinging = Clinging::up(WAYS[0]);
-    signal(clinging.place.process(SUPERVISOR), Signal::STOP);
-    clinging.place.ok("down");
+    signal(clinging.sandbox.process(SUPERVISOR), Signal::STOP);
+    clinging.sandbox.ok("down");
     clinging.is_gone("the supervisor had been stopped");
 }
 
@@ -153,7 +153,7 @@ fn down_wakes_a_supervisor_that_was_stopped() {
 fn two_may_say_down_at_once() {
     let clinging = Clinging::up(WAYS[0]);
     clinging.kill(&[SUPERVISOR, CONTROLLER]);
-    let both = [clinging.place.start("down"), clinging.place.start("down")].map(|down| clinging.place.said(down));
+    let both = [clinging.sandbox.start("down"), clinging.sandbox.start("down")].map(|down| clinging.sandbox.said(down));
     assert!(both.iter().all(|said| said.code == Some(0)), "{both:?}");
     assert_eq!(both.iter().filter(|said| said.out.contains("ended")).count(), 1, "{both:?}");
     clinging.is_gone("both have said so");
@@ -162,18 +162,18 @@ fn two_may_say_down_at_once() {
 #[test]
 fn down_of_another_user_does_not_say_that_nothing_runs() {
     use std::os::unix::process::CommandExt as _;
-    let place = Place::new();
-    place.ok("up 1");
-    let mut down = place.command("down");
+    let sandbox = Sandbox::new();
+    sandbox.ok("up 1");
+    let mut down = sandbox.command("down");
     if rustix::process::geteuid().is_root() {
         // It must be able to read the configuration.
         let open = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        fs::set_permissions(place.path(""), open).unwrap();
+        fs::set_permissions(sandbox.path(""), open).unwrap();
         down.uid(65534).gid(65534);
-        let said = place.said(place.spawn(&mut down));
+        let said = sandbox.said(sandbox.spawn(&mut down));
         assert!(said.code == Some(1) && said.err.contains("service") && said.out.is_empty(), "{said:?}");
     }
-    place.ok("agents");
+    sandbox.ok("agents");
 }
 
 /// Promise 4: what even supervisors and guards miss is ended by the next start.
@@ -183,9 +183,9 @@ fn the_next_start_ends_what_was_left_when_all_were_killed() {
         let clinging = Clinging::up(way);
         let before = clinging.pids();
         clinging.kill(&[SUPERVISOR, CONTROLLER, AGENTS[0], AGENTS[1]]);
-        clinging.place.ok("up 2");
+        clinging.sandbox.ok("up 2");
         assert_eq!(before.iter().filter(|pid| is_alive(**pid)).count(), 0, "{way}: {before:?}");
-        clinging.place.ok("down");
+        clinging.sandbox.ok("down");
         clinging.is_gone(way);
     }
 }
@@ -195,16 +195,16 @@ fn the_next_start_ends_what_was_left_when_all_were_killed() {
 fn what_a_hosted_service_leaves_is_ended_by_its_guard_when_all_else_was_killed() {
     for way in WAYS {
         let mut clinging = Clinging::new(way);
-        clinging.place.ok("tool pack tools/clinging");
-        let mut run = clinging.place.start("run clinging");
+        clinging.sandbox.ok("tool pack tools/clinging");
+        let mut run = clinging.sandbox.start("run clinging");
         clinging.stands();
-        let own = clinging.place.processes();
+        let own = clinging.sandbox.processes();
         let parts = own.iter().filter(|(_, line)| line.contains("llts ") && !line.contains(" guard "));
         parts.for_each(|(pid, _)| signal(*pid, Signal::KILL));
         run.wait().unwrap();
-        eventually("the guard has ended", || clinging.place.processes().is_empty());
+        eventually("the guard has ended", || clinging.sandbox.processes().is_empty());
         clinging.is_gone(way);
-        assert_eq!(names(&clinging.place.path("tmp")), [""; 0], "{way}");
+        assert_eq!(names(&clinging.sandbox.path("tmp")), [""; 0], "{way}");
     }
 }
 
@@ -219,12 +219,12 @@ struct Hosted {
 impl Hosted {
     fn new(setting: &str) -> Self {
         let mut clinging = Clinging::new(setting);
-        clinging.place.tool("true", "exit 0");
-        clinging.place.ok("tool pack tools/clinging");
-        clinging.place.ok("tool pack tools/true");
-        let run = clinging.place.start("run clinging");
+        clinging.sandbox.tool("true", "exit 0");
+        clinging.sandbox.ok("tool pack tools/clinging");
+        clinging.sandbox.ok("tool pack tools/true");
+        let run = clinging.sandbox.start("run clinging");
         clinging.stands();
-        let processes = clinging.place.processes();
+        let processes = clinging.sandbox.processes();
         let found = |word: &str| processes.iter().find(|(_, line)| line.contains(word)).expect("a part of it").0;
         let (guard, supervisor) = (found(" guard "), found(" supervise "));
         Self { clinging, run, guard, supervisor }
@@ -236,9 +236,9 @@ impl Hosted {
         self.run.kill().expect("it runs");
         self.run.wait().expect("its end");
         let is_keeper = |line: &str| [" guard ", " supervise ", " run "].into_iter().any(|word| line.contains(word));
-        let place = &self.clinging.place;
-        eventually("they are gone", || !place.processes().iter().any(|(_, line)| is_keeper(line)));
-        let left = place.processes();
+        let sandbox = &self.clinging.sandbox;
+        eventually("they are gone", || !sandbox.processes().iter().any(|(_, line)| is_keeper(line)));
+        let left = sandbox.processes();
         assert!(
             [CONTROLLER, AGENTS[0]].iter().all(|part| left.iter().any(|(_, line)| line.trim_end().ends_with(part)))
         );
@@ -253,7 +253,7 @@ impl Hosted {
     }
 
     fn folders(&self) -> Vec<String> {
-        names(&self.clinging.place.path("tmp"))
+        names(&self.clinging.sandbox.path("tmp"))
     }
 
     #[track_caller]
@@ -266,7 +266,7 @@ impl Hosted {
 impl Drop for Hosted {
     /// Where the test has failed, no other process ends them.
     fn drop(&mut self) {
-        for (pid, _) in self.clinging.place.processes() {
+        for (pid, _) in self.clinging.sandbox.processes() {
             let _ = kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
         }
     }
@@ -278,12 +278,15 @@ fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_
     for (way, line) in [(WAYS[0], "down"), (WAYS[1], "down"), (WAYS[0], "up 1"), (WAYS[1], "run true")] {
         let mut hosted = Hosted::new(way);
         hosted.kill_all_keepers();
-        let folder = hosted.clinging.place.path("tmp").join(&hosted.folders()[0]);
-        let said = hosted.clinging.place.ok(line);
+        let folder = hosted.clinging.sandbox.path("tmp").join(&hosted.folders()[0]);
+        let said = hosted.clinging.sandbox.ok(line);
         let sentence = if line == "down" { &said.out } else { &said.err };
-        assert!(sentence.contains("a hosted service") && sentence.contains(&folder.display().to_string()), "{said:?}");
+        assert!(
+            sentence.contains("an ephemeral service") && sentence.contains(&folder.display().to_string()),
+            "{said:?}"
+        );
         if line == "up 1" {
-            hosted.clinging.place.ok("down");
+            hosted.clinging.sandbox.ok("down");
         }
         hosted.is_gone(&format!("{way}, {line}"));
     }
@@ -293,17 +296,17 @@ fn what_a_hosted_service_leaves_is_ended_by_the_next_command_when_its_guard_was_
 fn down_fails_when_a_hosted_service_cannot_be_ended_and_says_why() {
     let mut hosted = Hosted::new(WAYS[0]);
     hosted.kill_all_keepers();
-    let work = hosted.clinging.place.path("tmp").join(&hosted.folders()[0]).join("work");
-    let away = hosted.clinging.place.path("away");
+    let work = hosted.clinging.sandbox.path("tmp").join(&hosted.folders()[0]).join("work");
+    let away = hosted.clinging.sandbox.path("away");
     fs::rename(&work, &away).unwrap();
     std::os::unix::fs::symlink(&away, &work).unwrap();
-    let said = hosted.clinging.place.llts("down --output json");
+    let said = hosted.clinging.sandbox.llts("down --output json");
     assert!(said.code == Some(1) && said.err.contains(&format!("cannot use {}: ", work.display())), "{said:?}");
     assert_eq!(said.json()["abandoned"][0]["ended"], serde_json::Value::Null, "{said:?}");
     hosted.stands();
     fs::remove_file(&work).unwrap();
     fs::rename(&away, &work).unwrap();
-    hosted.clinging.place.ok("down");
+    hosted.clinging.sandbox.ok("down");
     hosted.is_gone("its folder is as it was");
 }
 
@@ -313,8 +316,8 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     let mut hosted = Hosted::new(WAYS[0]);
     let commands = |hosted: &Hosted| {
         for line in ["down", "up 1", "down", "run true"] {
-            let said = hosted.clinging.place.ok(line);
-            assert!(!format!("{said:?}").contains("a hosted service"), "{line}: {said:?}");
+            let said = hosted.clinging.sandbox.ok(line);
+            assert!(!format!("{said:?}").contains("an ephemeral service"), "{line}: {said:?}");
             hosted.stands();
         }
     };
@@ -335,24 +338,24 @@ fn a_hosted_run_with_a_keeper_is_left_alone() {
     commands(&hosted);
     hosted.run.kill().unwrap();
     hosted.run.wait().unwrap();
-    hosted.clinging.place.ok("down");
+    hosted.clinging.sandbox.ok("down");
     hosted.is_gone("the command was killed last");
 }
 
 /// Its guard would do so, if it lived.
 #[test]
 fn a_hosted_run_that_has_lost_its_other_keepers_ends_its_service_itself() {
-    let place = Place::new();
-    place.tool("waiting", "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done; echo done");
-    let run = place.start("run waiting");
-    eventually("the tool runs", || place.path("started").exists());
-    let processes = place.processes();
+    let sandbox = Sandbox::new();
+    sandbox.tool("waiting", "touch $PLACE/started; until [ -e $PLACE/go ]; do sleep 0.05; done; echo done");
+    let run = sandbox.start("run waiting");
+    eventually("the tool runs", || sandbox.path("started").exists());
+    let processes = sandbox.processes();
     let keepers = processes.iter().filter(|(_, line)| line.contains(" guard ") || line.contains(" supervise "));
     keepers.for_each(|(pid, _)| signal(*pid, Signal::KILL));
-    fs::write(place.path("go"), "").unwrap();
-    let said = place.said(run);
-    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("a hosted service"), "{said:?}");
-    place.is_clean();
+    fs::write(sandbox.path("go"), "").unwrap();
+    let said = sandbox.said(run);
+    assert!(said.code == Some(0) && said.out == "done\n" && said.err.contains("an ephemeral service"), "{said:?}");
+    sandbox.is_clean();
 }
 
 /// The agents as well: what is left has no process of ours above it.
@@ -361,10 +364,10 @@ fn what_the_tools_of_a_hosted_service_leave_is_ended_when_all_of_it_was_killed()
     for way in WAYS {
         let mut hosted = Hosted::new(way);
         hosted.kill_all_keepers();
-        let processes = hosted.clinging.place.processes();
+        let processes = hosted.clinging.sandbox.processes();
         let is_killed = |line: &str| line.trim_end().ends_with(CONTROLLER) || line.contains(" agent --name ");
         processes.iter().filter(|(_, line)| is_killed(line)).for_each(|(pid, _)| signal(*pid, Signal::KILL));
-        let said = hosted.clinging.place.ok("down --output json").json();
+        let said = hosted.clinging.sandbox.ok("down --output json").json();
         assert_eq!(said["abandoned"][0]["error"], serde_json::Value::Null, "{said}");
         assert!(said["abandoned"][0]["ended"].as_u64() > Some(0), "{said}");
         hosted.is_gone(way);
@@ -377,12 +380,12 @@ fn what_sheds_every_mark_is_ended_by_its_cgroup_where_there_is_one() {
     let mut clinging = Clinging::new(WAYS[0]);
     let shed =
         "(env -i PLACE=$PLACE setsid bash -c 'ulimit -R 1000000; echo $$ >> $PLACE/pids; exec env -i sleep 1000' &)";
-    clinging.place.tool("shedding", &format!("{shed}\n{shed}\n{shed}\nsleep 1000"));
-    clinging.place.ok("up 2");
-    clinging.place.ok("submit shedding");
+    clinging.sandbox.tool("shedding", &format!("{shed}\n{shed}\n{shed}\nsleep 1000"));
+    clinging.sandbox.ok("up 2");
+    clinging.sandbox.ok("submit shedding");
     clinging.stands();
     clinging.kill(&[SUPERVISOR, CONTROLLER, AGENTS[0], AGENTS[1]]);
-    ended(&clinging.place.ok("down"));
+    ended(&clinging.sandbox.ok("down"));
     if clinging.cgroups.is_some() {
         clinging.is_gone("all were killed");
     } else {
@@ -398,18 +401,18 @@ fn what_sheds_every_mark_is_ended_by_its_cgroup_where_there_is_one() {
 #[test]
 fn a_service_that_ends_in_peace_leaves_no_cgroup() {
     let clinging = Clinging::up(WAYS[0]);
-    let place = &clinging.place;
+    let sandbox = &clinging.sandbox;
     // Each agent has one of its own, and the supervisor none.
     let own = |pid: i32| fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
-    let [first, second] = AGENTS.map(|agent| own(place.process(agent)));
+    let [first, second] = AGENTS.map(|agent| own(sandbox.process(agent)));
     if clinging.cgroups.is_some() {
         assert_ne!(first, second);
-        assert!(!own(place.process(SUPERVISOR)).contains("/llts-") && own(clinging.pids()[2]).contains("/llts-"));
+        assert!(!own(sandbox.process(SUPERVISOR)).contains("/llts-") && own(clinging.pids()[2]).contains("/llts-"));
     }
-    let victim = place.process(AGENTS[0]);
+    let victim = sandbox.process(AGENTS[0]);
     signal(victim, Signal::KILL);
     let is_another = |(pid, line): &(i32, String)| *pid != victim && line.trim_end().ends_with(AGENTS[0]);
-    eventually("another agent", || place.processes().iter().any(is_another));
-    place.ok("down");
+    eventually("another agent", || sandbox.processes().iter().any(is_another));
+    sandbox.ok("down");
     clinging.is_gone("down");
 }

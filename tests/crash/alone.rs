@@ -7,7 +7,7 @@ use llts::shell::process::{RunRecord, RunRecords};
 use rustix::process::Signal;
 
 use crate::client::Client;
-use crate::place::{eventually, names, signal};
+use crate::sandbox::{eventually, names, signal};
 use crate::service::{Service, kill};
 
 /// The first run leaves a process that no group holds, that init has for a parent, and that never ends, and one that nothing of
@@ -38,20 +38,20 @@ const BY_MARKS: &str = "AGENT_CGROUP = \"off\"";
 impl Alone {
     fn with_a_run(way: &str) -> Self {
         let service = Service::new();
-        let config = fs::read_to_string(service.place.path("config.toml")).expect("written");
-        fs::write(service.place.path("config.toml"), format!("{way}\n{config}")).expect("written");
-        service.place.tool("stubborn", STUBBORN);
-        service.place.ok("tool pack tools/stubborn");
-        let controller = service.place.start("controller");
-        let agent = service.place.start("agent --name alone");
+        let config = fs::read_to_string(service.sandbox.path("config.toml")).expect("written");
+        fs::write(service.sandbox.path("config.toml"), format!("{way}\n{config}")).expect("written");
+        service.sandbox.tool("stubborn", STUBBORN);
+        service.sandbox.ok("tool pack tools/stubborn");
+        let controller = service.sandbox.start("controller");
+        let agent = service.sandbox.start("agent --name alone");
         let mut client = service.client();
         let task = client.submit("stubborn");
-        let pid = |name: &str| fs::read_to_string(service.place.path(name)).ok()?.strip_suffix('\n')?.parse().ok();
+        let pid = |name: &str| fs::read_to_string(service.sandbox.path(name)).ok()?.strip_suffix('\n')?.parse().ok();
         eventually("the tool runs", || pid("escaped").is_some() && pid("cleared").is_some_and(sleeps));
         let cleared = pid("cleared").expect("it was waited for");
         eventually("its agent says so", || client.status(&task) == "RUNNING");
         let tree: Vec<i32> = service.tool_processes().iter().map(|(pid, _)| *pid).collect();
-        assert!(tree.len() >= 2 && names(&service.place.path("work")).contains(&task), "{tree:?}");
+        assert!(tree.len() >= 2 && names(&service.sandbox.path("work")).contains(&task), "{tree:?}");
         Self { service, controller, agent, client, task, tree, cleared }
     }
 
@@ -69,13 +69,13 @@ impl Alone {
 
     /// The runs that agents of this host are known to have.
     fn records(&self) -> Vec<RunRecord> {
-        RunRecords::open(self.service.place.path("state/runs")).and_then(|records| records.list()).expect("ours")
+        RunRecords::open(self.service.sandbox.path("state/runs")).and_then(|records| records.list()).expect("ours")
     }
 
     /// Another agent of the name runs the task again, and nothing is left of the first run.
     fn runs_again(mut self, losses: Option<u64>) {
         let Self { service, client, task, tree, cleared, .. } = &mut self;
-        let mut next = service.place.start("agent --name alone");
+        let mut next = service.sandbox.start("agent --name alone");
         eventually("the task is finished", || client.status(task) == "FINISHED");
         let left = service.tool_processes();
         assert!(tree.iter().all(|pid| left.iter().all(|(other, _)| pid != other)), "{tree:?}: {left:?}");
@@ -107,7 +107,7 @@ fn sleeps(pid: i32) -> bool {
 
 /// The guards that were started in the place of a service.
 fn guards(service: &Service) -> Vec<i32> {
-    let processes = service.place.processes();
+    let processes = service.sandbox.processes();
     processes.iter().filter(|(_, line)| line.contains(" guard --pid ")).map(|(pid, _)| *pid).collect()
 }
 
@@ -137,7 +137,7 @@ fn the_guard_of_a_killed_agent_ends_its_tree() {
         alone.is_swept();
         eventually("the record is gone", || alone.records().is_empty());
         eventually("the guard has ended", || guards(&alone.service).is_empty());
-        assert!(bystander.try_wait().unwrap().is_none(), "somebody else's process was ended");
+        assert!(bystander.try_wait().unwrap().is_none(), "an unrelated process was ended");
         bystander.kill().unwrap();
         bystander.wait().unwrap();
         alone.runs_again(Some(1));
@@ -148,7 +148,7 @@ fn the_guard_of_a_killed_agent_ends_its_tree() {
 #[test]
 fn a_guard_is_not_of_the_group_of_its_agent() {
     let service = Service::new();
-    let mut agent = service.place.start("agent --name alone");
+    let mut agent = service.sandbox.start("agent --name alone");
     let guard = guard(&service);
     for polite in [Signal::TERM, Signal::INT, Signal::HUP] {
         signal(guard, polite);
@@ -189,14 +189,14 @@ fn a_guard_that_is_killed_is_replaced() {
     eventually("it has left the cgroup of its agent", || !own(successor).contains("/llts-"));
 
     for name in ["escaped", "cleared"] {
-        fs::remove_file(alone.service.place.path(name)).unwrap();
+        fs::remove_file(alone.service.sandbox.path(name)).unwrap();
     }
     let task = alone.client.submit("stubborn");
-    eventually("the tool runs again", || names(&alone.service.place.path("")).contains(&"escaped".to_owned()));
+    eventually("the tool runs again", || names(&alone.service.sandbox.path("")).contains(&"escaped".to_owned()));
     alone.kill_agent();
     alone.is_swept();
     eventually("the guard has ended", || guards(&alone.service).is_empty());
-    assert!(names(&alone.service.place.path("state/runs")).is_empty());
+    assert!(names(&alone.service.sandbox.path("state/runs")).is_empty());
     alone.task = task;
     alone.runs_again(Some(1));
 }

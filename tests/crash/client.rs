@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::place::eventually;
+use crate::sandbox::eventually;
 
 const RECEIVE_TIMEOUT_MS: i32 = 1000;
 
@@ -19,7 +19,7 @@ impl Client {
         Self { context, endpoint: endpoint.to_owned(), socket }
     }
 
-    /// The answer, if it comes. Without one nobody knows whether the request was heard.
+    /// The answer, if it comes. Without one it is unknown whether the request was received.
     pub(crate) fn ask(&mut self, request: &Value) -> Option<Value> {
         let sent = self.socket.send(request.to_string().as_bytes(), 0);
         let received = sent.and_then(|()| self.socket.recv_bytes(0));

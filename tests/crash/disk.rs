@@ -7,7 +7,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use crate::client::{Client, UNFINISHED, id_of};
-use crate::place::{eventually, signal};
+use crate::sandbox::{eventually, signal};
 use crate::service::Service;
 
 /// Bytes of a file that the controller may write: room for the log of some hundred submits.
@@ -24,10 +24,10 @@ fn stop(mut controller: Child) {
 /// `llts controller` under a limit of the size of files. The default of SIGXFSZ would end it before it sees an error.
 fn start_limited(service: &Service) -> Child {
     let blocks = FILE_BYTES_MAX / 512;
-    let ours = service.place.command("controller");
+    let ours = service.sandbox.command("controller");
     let script = format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" controller");
     let mut command = Command::new("sh");
-    command.arg("-c").arg(script).arg(ours.get_program()).current_dir(service.place.path("."));
+    command.arg("-c").arg(script).arg(ours.get_program()).current_dir(service.sandbox.path("."));
     for (name, value) in ours.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -69,7 +69,7 @@ fn a_full_disk_refuses_submits_and_loses_nothing() {
 
     limited.kill().unwrap();
     limited.wait().unwrap();
-    let controller = service.place.start("controller");
+    let controller = service.sandbox.start("controller");
     assert_eq!(client.count(&UNFINISHED), accepted.len() as u64);
     for id in &accepted {
         assert_eq!(client.status(id), "WAITING");
@@ -81,13 +81,13 @@ fn a_full_disk_refuses_submits_and_loses_nothing() {
 #[test]
 fn a_damaged_store_is_refused_and_left_as_it_is() {
     let service = Service::new();
-    let controller = service.place.start("controller");
+    let controller = service.sandbox.start("controller");
     let mut client = service.client();
     let accepted: Vec<String> = (0..100).map(|_| client.submit("nothing")).collect();
     stop(controller);
-    let store = service.place.path("state/tasks.sqlite");
+    let store = service.sandbox.path("state/tasks.sqlite");
     let whole = fs::read(&store).unwrap();
-    // Not just any byte: the page in the middle may have room that nobody uses.
+    // Not just any byte: the page in the middle may have unused space.
     let middle = accepted[50].as_bytes();
     let at = whole.windows(middle.len()).position(|bytes| bytes == middle).expect("the row of a task");
 
@@ -99,7 +99,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     for damaged in [flipped, headless, cut] {
         fs::write(&store, &damaged).unwrap();
         for _ in 0..2 {
-            let said = service.place.llts("controller");
+            let said = service.sandbox.llts("controller");
             assert!(said.code.is_some_and(|code| code != 0) && said.out.is_empty(), "{said:?}");
             assert!(said.err.contains("tasks.sqlite") && said.err.contains("damaged"), "{said:?}");
             assert!(said.err.starts_with("llts: ") && said.err.lines().count() == 1, "{said:?}");
@@ -108,7 +108,7 @@ fn a_damaged_store_is_refused_and_left_as_it_is() {
     }
 
     fs::write(&store, &whole).unwrap();
-    let controller = service.place.start("controller");
+    let controller = service.sandbox.start("controller");
     eventually("all tasks are there again", || client.count(&["WAITING"]) == accepted.len() as u64);
     stop(controller);
 }

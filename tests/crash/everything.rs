@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use crate::client::UNFINISHED;
-use crate::place::eventually;
 use crate::runs::Runs;
+use crate::sandbox::eventually;
 use crate::service::{Service, kill};
 
 const TOOL: &str = "\
@@ -16,8 +16,8 @@ printf 'end %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"";
 #[test]
 fn a_service_that_was_killed_as_a_whole_finishes_what_it_had_accepted() {
     let service = Service::new();
-    service.place.tool("append", TOOL);
-    service.place.ok("up 4");
+    service.sandbox.tool("append", TOOL);
+    service.sandbox.ok("up 4");
     let mut client = service.client();
     let accepted: Vec<String> = (0..40).map(|_| client.submit("append")).collect();
     eventually("some tasks are over, and some are not", || client.count(&["FINISHED"]) >= 4);
@@ -28,13 +28,13 @@ fn a_service_that_was_killed_as_a_whole_finishes_what_it_had_accepted() {
     own.iter().for_each(|pid| kill(*pid));
     eventually("all of them are gone", || service.own_processes().is_empty());
 
-    service.place.ok("up 4");
+    service.sandbox.ok("up 4");
     eventually("every task is finished", || client.count(&UNFINISHED) == 0);
     let tasks: Vec<Value> = accepted.iter().map(|id| client.query(id)).collect();
     service.is_swept();
-    service.place.ok("down");
-    service.place.is_clean();
-    let runs = Runs::read(&service.place.path("runs"));
+    service.sandbox.ok("down");
+    service.sandbox.is_clean();
+    let runs = Runs::read(&service.sandbox.path("runs"));
     for task in tasks {
         let round = task["__ROUND__"].as_u64().unwrap();
         assert_eq!(task["__OUTCOME__"], "SUCCEEDED", "{task}");

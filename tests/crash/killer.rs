@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::load::Progress;
-use crate::place::eventually;
+use crate::sandbox::eventually;
 use crate::service::{Service, kill};
 
 pub(crate) const AGENTS: u32 = 4;
@@ -59,7 +59,7 @@ fn kill_and_see_another(service: &Service, end: &str) -> i32 {
 
 /// How often an agent of this name has found its controller.
 fn times_ready(service: &Service, name: &str) -> usize {
-    let log = fs::read(service.place.path("log").join(format!("agent.log.{name}"))).unwrap_or_default();
+    let log = fs::read(service.sandbox.path("log").join(format!("agent.log.{name}"))).unwrap_or_default();
     let end = format!("agent {name} ready");
     String::from_utf8_lossy(&log).lines().filter(|line| line.ends_with(&end)).count()
 }

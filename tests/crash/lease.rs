@@ -11,7 +11,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::client::{Client, id_of};
-use crate::place::{eventually, names, signal};
+use crate::sandbox::{eventually, names, signal};
 use crate::service::{Service, kill};
 
 /// The first round has effects without end, also of a process that has detached, and ignores SIGTERM; the next ones end well.
@@ -33,15 +33,15 @@ struct Trial {
 impl Trial {
     fn new() -> Self {
         let service = Service::new();
-        fs::create_dir(service.place.path("effects")).expect("a new folder");
-        service.place.tool("writer", WRITER);
-        service.place.ok("tool pack tools/writer");
+        fs::create_dir(service.sandbox.path("effects")).expect("a new folder");
+        service.sandbox.tool("writer", WRITER);
+        service.sandbox.ok("tool pack tools/writer");
         let client = service.client();
         Self { service, client, children: Vec::new() }
     }
 
     fn start(&mut self, line: &str) {
-        self.children.push(self.service.place.start(line));
+        self.children.push(self.service.sandbox.start(line));
     }
 
     /// Submits the writer and waits until its agent has said that it runs.
@@ -52,7 +52,7 @@ impl Trial {
         }
         let answer = self.client.answer(&submit);
         let task = id_of(&answer).unwrap_or_else(|| panic!("{answer}"));
-        let effects = self.service.place.path("effects/0");
+        let effects = self.service.sandbox.path("effects/0");
         eventually("the tool runs", || fs::read_to_string(&effects).is_ok_and(|text| text.lines().count() > 3));
         eventually("its agent says so", || self.client.status(&task) == "RUNNING");
         task
@@ -72,7 +72,7 @@ impl Trial {
     /// The last effect of each round comes before the first one of the next.
     #[track_caller]
     fn no_round_overlaps(&self) {
-        let rounds = names(&self.service.place.path("effects"));
+        let rounds = names(&self.service.sandbox.path("effects"));
         let moments: Vec<Vec<u128>> = rounds.iter().map(|round| self.moments(round)).collect();
         assert!(moments.len() >= 2, "{rounds:?}");
         for (number, pair) in moments.windows(2).enumerate() {
@@ -82,7 +82,7 @@ impl Trial {
     }
 
     fn moments(&self, round: &str) -> Vec<u128> {
-        let text = fs::read_to_string(self.service.place.path("effects").join(round)).expect("its effects");
+        let text = fs::read_to_string(self.service.sandbox.path("effects").join(round)).expect("its effects");
         // A process that is killed may leave half a line.
         text.lines().filter_map(|line| line.parse().ok()).filter(|moment| *moment > 1_000_000_000_000_000_000).collect()
     }
@@ -126,7 +126,7 @@ fn the_guard_of_a_stopped_agent_ends_its_exclusive_run() {
 #[test]
 fn a_supervisor_ends_a_stopped_agent_with_its_exclusive_run() {
     let mut trial = Trial::new();
-    trial.service.place.ok("up 2");
+    trial.service.sandbox.ok("up 2");
     let task = trial.runs(&json!({"__EXCLUSIVE__": true}));
     let agent = trial.agent_of(&task);
     signal(agent, Signal::STOP);
@@ -154,7 +154,7 @@ fn a_kill_is_finished_when_the_run_is_over_or_says_that_nobody_knows() {
         signal(agent, Signal::CONT);
         trial.service.is_swept();
         trial.has_free_agents(1);
-        fs::remove_file(trial.service.place.path("effects/0")).expect("it was there");
+        fs::remove_file(trial.service.sandbox.path("effects/0")).expect("it was there");
     }
 }
 
@@ -164,9 +164,9 @@ fn an_agent_that_is_cut_off_ends_its_exclusive_run() {
     trial.start("controller");
     let port = trial.service.endpoint.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).expect("a port");
     let link = CuttableLink::to(port);
-    let mut command = trial.service.place.command("agent --name far");
+    let mut command = trial.service.sandbox.command("agent --name far");
     command.env("LLTS_CONTROLLER_REP_PORT", link.port.to_string()).env("LLTS_CONTROLLER_IPC_FILE", "");
-    trial.children.push(trial.service.place.spawn(&mut command));
+    trial.children.push(trial.service.sandbox.spawn(&mut command));
     trial.has_free_agents(1);
     let task = trial.runs(&json!({"__EXCLUSIVE__": true}));
     trial.start("agent --name near");
@@ -180,7 +180,7 @@ fn an_agent_that_is_cut_off_ends_its_exclusive_run() {
     assert_eq!(trial.client.query(&task), end);
 }
 
-/// A way to a port of this machine that can be cut: whoever is on it is neither heard nor told.
+/// A proxy to a port of this machine that can be cut: its connections then carry nothing in either direction.
 struct CuttableLink {
     port: u16,
     is_cut: Arc<AtomicBool>,

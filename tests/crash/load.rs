@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use serde_json::json;
 
 use crate::client::{Client, id_of};
-use crate::place::eventually;
+use crate::sandbox::eventually;
 
 /// A run tells the file outside of its folder when it starts and when it ends; a stray child outlives run.sh and ignores
 /// SIGTERM. One `printf` is one write, which O_APPEND keeps whole.
@@ -23,7 +23,7 @@ printf 'end %s %s\\n' \"$__TASK_ID__\" \"$__ROUND__\" >> \"$PLACE/runs\"";
 /// One task in so many leaves a child behind.
 const STRAY_EVERY: usize = 7;
 
-/// How far the storm has come. The clients keep pace with the kills, so that there is work whenever somebody dies.
+/// The progress of the storm. The clients keep pace with the kills, so that there is work whenever a process dies.
 #[derive(Debug)]
 pub(crate) struct Progress {
     pub(crate) kills: AtomicUsize,
@@ -49,7 +49,7 @@ impl Progress {
     }
 }
 
-/// Submits until the load is over: the number of each task that was accepted, with its id. A submit without an answer is not
+/// Submits until the load has ended: the number of each accepted task, with its id. A submit without an answer is not
 /// tried again: its task may exist or not, but not twice.
 pub(crate) fn submit(endpoint: &str, progress: &Progress, push_to: &str, seed: u64) -> BTreeMap<usize, String> {
     let mut random = StdRng::seed_from_u64(seed);

@@ -1,4 +1,4 @@
-//! Crash tests: the real binary under kill -9, a full disk and a damaged store. What was accepted must be kept.
+//! Crash tests: the real binary under kill -9, a full disk and a damaged store. Accepted tasks must be kept.
 //!
 //! | variable | what | default |
 //! |---|---|---|
@@ -8,16 +8,16 @@
 
 mod alone;
 mod client;
+mod dir_pool;
 mod disk;
 mod everything;
 mod killer;
 mod lease;
 mod load;
-#[expect(dead_code, reason = "the tests of the command line use more of it")]
-#[path = "../cli/place.rs"]
-mod place;
 mod runs;
+#[expect(dead_code, reason = "the tests of the command line use more of it")]
+#[path = "../cli/sandbox.rs"]
+mod sandbox;
 mod service;
-mod spares;
 mod storm;
 mod verdict;

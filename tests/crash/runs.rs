@@ -1,4 +1,4 @@
-//! What the runs of the tool say of themselves: a file that no folder of a task holds.
+//! The log that the runs of the tool write about themselves: a file outside of every task folder.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

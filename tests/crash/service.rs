@@ -7,18 +7,18 @@ use std::net::TcpListener;
 use rustix::process::{Pid, Signal};
 
 use crate::client::Client;
-use crate::place::{Place, eventually, names};
+use crate::sandbox::{Sandbox, eventually, names};
 
 /// A service, or parts of one. Dropping it ends every process that was started in its folder.
 pub(crate) struct Service {
-    pub(crate) place: Place,
+    pub(crate) sandbox: Sandbox,
     pub(crate) endpoint: String,
 }
 
 impl Service {
     /// A place with a configuration in which a killed agent is noticed soon and no number of losses ends a task.
     pub(crate) fn new() -> Self {
-        let place = Place::new();
+        let sandbox = Sandbox::new();
         let (requests, broadcasts) = (free_port(), free_port());
         let config = format!(
             "\
@@ -33,8 +33,8 @@ LOG_DIR = \"log\"
 MAX_LOSSES = 1000
 "
         );
-        fs::write(place.path("config.toml"), config).expect("written");
-        Self { place, endpoint: format!("tcp://127.0.0.1:{requests}") }
+        fs::write(sandbox.path("config.toml"), config).expect("written");
+        Self { sandbox, endpoint: format!("tcp://127.0.0.1:{requests}") }
     }
 
     pub(crate) fn client(&self) -> Client {
@@ -43,20 +43,20 @@ MAX_LOSSES = 1000
 
     /// The process of a part of the service, by the end of its command line.
     pub(crate) fn pid(&self, end: &str) -> Option<i32> {
-        let processes = self.place.processes();
+        let processes = self.sandbox.processes();
         processes.iter().find(|(_, line)| line.trim_end().ends_with(end)).map(|(pid, _)| *pid)
     }
 
     /// The processes of tools: those with the cookie of a task.
     pub(crate) fn tool_processes(&self) -> Vec<(i32, String)> {
-        let mut processes = self.place.processes();
+        let mut processes = self.sandbox.processes();
         processes.retain(|(pid, _)| is_of_a_tool(*pid));
         processes
     }
 
-    /// What is neither a tool nor started by one: supervisor, controller, agents.
+    /// The processes that are neither a tool nor started by one: supervisor, controller, agents.
     pub(crate) fn own_processes(&self) -> Vec<i32> {
-        let processes = self.place.processes();
+        let processes = self.sandbox.processes();
         processes.iter().map(|(pid, _)| *pid).filter(|pid| !is_of_a_tool(*pid)).collect()
     }
 
@@ -65,9 +65,9 @@ MAX_LOSSES = 1000
     pub(crate) fn is_swept(&self) {
         eventually("no process of a tool is left", || self.tool_processes().is_empty());
         let is_empty = || {
-            let work = names(&self.place.path("work"));
+            let work = names(&self.sandbox.path("work"));
             work.iter().all(|name| [".trash", ".spare"].contains(&name.as_str()))
-                && names(&self.place.path("work/.trash")).is_empty()
+                && names(&self.sandbox.path("work/.trash")).is_empty()
         };
         eventually("no folder of a task is left", is_empty);
     }
@@ -76,19 +76,19 @@ MAX_LOSSES = 1000
 impl Drop for Service {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            for name in names(&self.place.path("log")) {
-                let text = fs::read_to_string(self.place.path("log").join(&name)).unwrap_or_default();
+            for name in names(&self.sandbox.path("log")) {
+                let text = fs::read_to_string(self.sandbox.path("log").join(&name)).unwrap_or_default();
                 let lines: Vec<_> = text.lines().collect();
                 let end = lines[lines.len().saturating_sub(40)..].join("\n");
                 let _ = writeln!(std::io::stderr(), "end of {name}:\n{end}\n");
             }
-            let left = [names(&self.place.path("work")), names(&self.place.path("state/runs"))];
-            let _ = writeln!(std::io::stderr(), "work and runs: {left:?}\n{:?}", self.place.processes());
+            let left = [names(&self.sandbox.path("work")), names(&self.sandbox.path("state/runs"))];
+            let _ = writeln!(std::io::stderr(), "work and runs: {left:?}\n{:?}", self.sandbox.processes());
         }
-        // Supervisors first, so that nobody starts anew what is killed here; a tool may fork meanwhile.
-        self.place.llts("down");
+        // Supervisors first, so that no killed process is started again; a tool may fork meanwhile.
+        self.sandbox.llts("down");
         for _ in 0..100 {
-            let left = self.place.processes();
+            let left = self.sandbox.processes();
             left.iter().for_each(|(pid, _)| kill(*pid));
             if left.is_empty() {
                 return;
@@ -107,7 +107,7 @@ pub(crate) fn kill(pid: i32) {
     let _ = rustix::process::kill_process(Pid::from_raw(pid).expect("a pid"), Signal::KILL);
 }
 
-/// A port below those that the kernel gives to clients: while the controller is away, no connection of anybody takes it.
+/// A port below those that the kernel assigns to clients: while the controller is down, no client's connection takes it.
 fn free_port() -> u16 {
     loop {
         let port = rand::random_range(20_000..32_000);

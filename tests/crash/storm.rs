@@ -30,8 +30,8 @@ fn whoever_is_killed_what_was_accepted_is_done() {
     .unwrap();
 
     let service = Service::new();
-    service.place.tool("append", TOOL);
-    service.place.ok(&format!("up {AGENTS}"));
+    service.sandbox.tool("append", TOOL);
+    service.sandbox.ok(&format!("up {AGENTS}"));
     let pushes = zmq::Context::new().socket(zmq::DEALER).unwrap();
     pushes.set_rcvhwm(0).unwrap();
     pushes.bind("tcp://127.0.0.1:*").unwrap();
@@ -52,8 +52,8 @@ fn whoever_is_killed_what_was_accepted_is_done() {
     let mut client = service.client();
     check_answers(service, &mut client, &accepted);
     check_pushes(&pushes, &mut client);
-    service.place.ok("down");
-    service.place.is_clean();
-    check_store(&service.place.path("state/tasks.sqlite"), &Runs::read(&service.place.path("runs")), &accepted);
+    service.sandbox.ok("down");
+    service.sandbox.is_clean();
+    check_store(&service.sandbox.path("state/tasks.sqlite"), &Runs::read(&service.sandbox.path("runs")), &accepted);
     assert!(2 * accepted.len() > tasks, "too few submits were accepted for the test to mean something");
 }

@@ -1,4 +1,4 @@
-//! What must hold after the storm.
+//! The conditions that must hold after the storm.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use crate::client::{Client, UNFINISHED};
 use crate::killer::AGENTS;
-use crate::place::eventually;
 use crate::runs::Runs;
+use crate::sandbox::eventually;
 use crate::service::Service;
 
 /// Waits until nothing is left to do, then asks for each task that was accepted.
@@ -80,7 +80,7 @@ fn read(store: &Path) -> BTreeMap<String, Stored> {
     rows.expect("rows").map(|row| row.expect("a row")).collect()
 }
 
-/// What was pushed of the end of a task never contradicts itself, and is what the store holds.
+/// The pushes about the end of a task never contradict each other, and match the store.
 pub(crate) fn check_pushes(pushes: &zmq::Socket, client: &mut Client) {
     while let Ok(frame) = pushes.recv_bytes(zmq::DONTWAIT) {
         let pushed: Value = serde_json::from_slice(&frame).expect("a push in JSON");

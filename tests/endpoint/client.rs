@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use llts::engine::zmtp::{ClientKeys, KeyPair, Security, ServerKeys};
 use llts::shell::clock;
-use llts::shell::endpoint::{Denial, LinkSettings, Outcome, PortSettings, Requester};
+use llts::shell::endpoint::{LinkSettings, Outcome, PortSettings, Requester};
+use llts::shell::port::Denial;
 
 use crate::echo::{Echo, PATIENCE, settings};
 
@@ -17,7 +18,7 @@ fn client(seed: u8, server: u8) -> Security {
     Security::CurveClient(Arc::new(ClientKeys { pair: pair(seed), server: pair(server).public() }))
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 fn ask(echo: &Echo, security: Security) -> Outcome {
     let settings =
         LinkSettings { limits: settings().limits, security, reconnect_interval_max: Duration::from_millis(100) };

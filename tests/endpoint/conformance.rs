@@ -86,7 +86,7 @@ fn clients_come_back_after_a_restart(transport: &str) {
     for round in 0..3 {
         echo = echo.restarted(transport);
         let text = format!("after {round}");
-        // What is sent while the old connection breaks may leave on it, and is lost.
+        // Messages sent while the old connection breaks may go out on it, and are lost.
         wait_until("an answer", || {
             client.send(&text, 0).unwrap();
             client.recv_string(0).is_ok_and(|answer| answer.unwrap() == text)
@@ -185,7 +185,7 @@ fn a_unix_socket_is_as_good() {
     let folder = tempfile::tempdir().unwrap();
     let endpoint = |name: &str| format!("ipc://{}/{name}", folder.path().display());
     let context = ::zmq::Context::new();
-    // What a killed process leaves.
+    // The remains of a killed process.
     drop(std::os::unix::net::UnixListener::bind(folder.path().join("requests")).unwrap());
     for _ in 0..2 {
         let echo = Echo::start_at(&endpoint("requests"), &endpoint("broadcasts"), &settings());

@@ -11,7 +11,8 @@ use std::time::Duration;
 use llts::config::Config;
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
-use llts::shell::transport::{self, Ports};
+use llts::shell::port::Ports;
+use llts::shell::transport;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
 use crate::loopback::own_ip;
@@ -21,13 +22,13 @@ use crate::ports;
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const PATIENCE_MILLIS: i32 = 60_000;
 
-/// What the messages that are made on demand begin with.
+/// The prefix of the messages that are made on demand.
 pub(crate) const WATCHABLE: &str = "watch";
 
-/// What gets no answer, as if it was parked.
+/// A request that gets no answer, as if it was parked.
 pub(crate) const WAIT: &[u8] = b"wait";
 
-/// What only an agent says.
+/// A message that only an agent sends.
 pub(crate) const AGENT: &[u8] = b"agent";
 
 pub(crate) fn settings() -> PortSettings {
@@ -46,7 +47,7 @@ pub(crate) fn configured(transport: &str, ip: Ipv4Addr, [requests, broadcasts]: 
 
 enum Order {
     Publish(Vec<u8>),
-    /// Says whether somebody watches.
+    /// Reports whether there is a subscriber.
     Watched(Sender<bool>),
 }
 
@@ -132,7 +133,7 @@ fn serve(mut ports: Box<dyn Ports>, orders: &mpsc::Receiver<Order>, wake: &Event
             let Some(frames) = ports.receive() else { break };
             match frames.last().map(Vec::as_slice) {
                 Some(WAIT) => continue,
-                Some(AGENT) => ports.keep(&frames[0]),
+                Some(AGENT) => ports.exempt(&frames[0]),
                 _ => {}
             }
             let _ = ports.send(frames, Duration::ZERO);

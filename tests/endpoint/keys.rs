@@ -11,8 +11,8 @@ use llts::config::CurveServerFiles;
 use llts::engine::zmtp::{ClientKeys, Connection, KeyPair, Kind, Security, Settings};
 use llts::shell::clock;
 use llts::shell::curve_keys::KeyFolder;
-use llts::shell::endpoint::{Denial, LinkSettings, OwnLink, OwnPorts, PortSettings};
-use llts::shell::transport::{Link, Ports};
+use llts::shell::endpoint::{LinkSettings, OwnLink, OwnPorts, PortSettings};
+use llts::shell::port::{Denial, Link, Ports};
 
 use crate::echo::{PATIENCE, WATCHABLE, settings};
 
@@ -103,7 +103,7 @@ fn a_key_that_is_put_there_opens_and_one_that_is_taken_away_closes() {
     assert!(is_answered(&mut ports, &mut host, PATIENCE), "its key has never gone");
 }
 
-/// Waits until a connection has ended and is refused when it comes again. Until then nobody comes in.
+/// Waits until a connection has ended and is refused when it comes again. Until then no peer is admitted.
 fn is_out(ports: &mut OwnPorts, link: &mut OwnLink) {
     let end = clock::now().mono + PATIENCE;
     while !matches!(link.take_denial(), Some(Denial::KeyRefused(_))) {
@@ -126,7 +126,7 @@ fn a_key_that_is_overwritten_closes_and_the_new_one_opens() {
     assert!(is_answered(&mut ports, &mut new, PATIENCE));
 }
 
-/// What is not there cannot let anybody in; and it may come back.
+/// A missing folder admits no peer; and it may come back.
 #[test]
 fn no_key_outlives_its_folder() {
     let place = folder();

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use llts::shell::clock;
-use llts::shell::transport::{self, Link};
+use llts::shell::port::Link;
+use llts::shell::transport;
 
 use crate::echo::{Echo, PATIENCE, PATIENCE_MILLIS, configured};
 use crate::loopback::own_ip;
@@ -99,7 +100,7 @@ fn it_comes_back_after_a_restart_and_by_order(transport: &str) {
             assert_eq!(until(link, |link| link.receive_answer()), [round]);
             if round % 2 == 0 {
                 echo = echo.restarted(ports);
-                // What is sent into a connection that is just breaking is lost, and the engine says it again.
+                // A message sent into a connection that is just breaking is lost, and the engine repeats it.
                 retry(link, |link| link.send(b"again".to_vec()), |link| link.receive_answer());
                 link.send(b"end".to_vec());
                 until(link, |link| std::iter::from_fn(|| link.receive_answer()).find(|answer| answer == b"end"));

@@ -20,11 +20,11 @@ mod echo;
 mod floods;
 mod keys;
 mod link;
-#[path = "../ground/loopback.rs"]
+#[path = "../support/loopback.rs"]
 mod loopback;
 mod peers;
 mod places;
-#[path = "../ground/ports.rs"]
+#[path = "../support/ports.rs"]
 mod ports;
 mod raw;
 mod strangers;

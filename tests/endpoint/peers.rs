@@ -154,7 +154,7 @@ fn fetch(peer: &str, manager: &Command) -> Option<()> {
     None
 }
 
-#[expect(clippy::print_stderr, reason = "somebody must see that less was tested")]
+#[expect(clippy::print_stderr, reason = "the reader must see that less was tested")]
 fn skip(peer: &str, why: &str) {
     eprintln!("\n*** SKIPPED: nothing was tested with {peer}: {why} ***\n");
 }
@@ -274,8 +274,8 @@ fn known_keys_talk_and_others_do_not(peer: &mut Peer) {
     a_subscriber_hears_what_it_asks_for(peer, &settings, Some(&known));
 }
 
-/// What is sent while the old connection breaks may leave on it, and is lost: a client that outlives a controller asks again, and
-/// passes over the answers to what it asked before.
+/// Messages sent while the old connection breaks may go out on it, and are lost: a client that outlives a controller asks again,
+/// and skips the answers to its earlier requests.
 fn ask_until_answered(peer: &mut Peer, name: &str, body: &[u8]) {
     let wanted = format!("got {} {}", encode(b""), encode(body));
     wait_until("an answer", || {

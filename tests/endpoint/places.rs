@@ -1,4 +1,4 @@
-//! Who is let in when there are more than places (HAZARDS row W7).
+//! The rules of admission when there are more connections than places (HAZARDS row W7).
 
 use std::io::Write;
 use std::time::Duration;
@@ -96,7 +96,7 @@ fn who_is_silent_the_longest_gives_way_to_a_newcomer() {
     }
 }
 
-/// The last places are for the unix socket, and for addresses that have none so far.
+/// The last places are for the unix socket, and for addresses without a connection.
 #[test]
 fn a_crowd_does_not_keep_the_operator_out() {
     let folder = tempfile::tempdir().unwrap();
@@ -118,7 +118,8 @@ fn a_crowd_does_not_keep_the_operator_out() {
     crowd.iter_mut().for_each(Raw::is_answered);
 }
 
-/// Half messages, each well within its limit: those that came first go first, and whoever completes his is not among them.
+/// Half messages, each well within its limit: the oldest are dropped first, and a peer that completes its message is not
+/// among them.
 #[test]
 fn half_messages_of_many_do_not_add_up() {
     let mut settings = settings();

@@ -5,7 +5,7 @@ use std::net::TcpStream;
 
 use crate::echo::{PATIENCE, WAIT};
 
-/// What a peer of this type sends up to the end of the handshake.
+/// The bytes that a peer of this type sends up to the end of the handshake.
 pub(crate) fn opening(kind: &str) -> Vec<u8> {
     let mut bytes = vec![0xFF, 0, 0, 0, 0, 0, 0, 0, 1, 0x7F, 3, 1];
     bytes.extend(b"NULL");
@@ -53,7 +53,7 @@ impl Raw {
         raw
     }
 
-    /// One that is owed an answer: it gives way to nobody.
+    /// A connection with an unanswered request: it is not closed in favour of another.
     pub(crate) fn waiting(address: &str) -> Self {
         let mut raw = Self::dealer(address);
         raw.0.write_all(&message(&[b"", WAIT])).unwrap();

@@ -1,4 +1,5 @@
-//! What strangers send (HAZARDS rows W5, W6, W8, W9): they are closed or passed over, and everybody else is served.
+//! Messages of strangers (HAZARDS rows W5, W6, W8, W9): the connection is closed or the message skipped, and all other
+//! peers are served.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -30,7 +31,7 @@ impl Witness {
     }
 }
 
-/// Row W5. What has no envelope comes to the owner as it is, and nobody loses the connection.
+/// Row W5. A message without an envelope reaches the owner unchanged, and no connection is closed.
 #[test]
 fn odd_envelopes_arrive_as_they_are() {
     let echo = Echo::start(&settings());
@@ -109,7 +110,7 @@ fn a_client_may_close_its_half_and_read_on() {
 fn what_does_not_end_is_cut() {
     let echo = Echo::start(&settings());
     let witness = Witness::of(&echo);
-    // What the kernel holds of a connection on both sides, at the most.
+    // The maximum that the kernel buffers of a connection on both sides.
     let kernel = 16 << 20;
     let sent = Raw::dealer(echo.address()).flood(&[1, 0].repeat(1000));
     assert!(sent < kernel, "{sent} bytes of endless parts");
@@ -203,7 +204,7 @@ fn who_reads_no_answers_is_not_listened_to_then_cut() {
 #[test]
 fn who_falls_silent_is_asked_then_cut() {
     let mut settings = settings();
-    // Whoever is to live has twice as long for an answer.
+    // A peer that is to survive has twice as long for an answer.
     settings.limits.ping_interval = Some(Duration::from_secs(2));
     let echo = Echo::start(&settings);
     let witness = Witness::of(&echo);

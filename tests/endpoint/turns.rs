@@ -40,7 +40,7 @@ fn a_flood_of_subscriptions_is_taken_turn_by_turn() {
     assert!(turns >= FLOOD / EVENTS_OF_A_TURN_MAX, "{turns}");
 }
 
-/// Whether messages are made on demand follows from all subscribers, whoever comes and goes.
+/// Whether messages are made on demand follows from all subscribers, whichever of them come and go.
 #[test]
 fn watchers_are_counted() {
     let echo = Echo::start(&settings());
@@ -61,7 +61,7 @@ fn watchers_are_counted() {
     first.set_unsubscribe(b"watch it").unwrap();
     second.set_unsubscribe(b"").unwrap();
     others.set_unsubscribe(b"wat?").unwrap();
-    // What is published arrives in order behind the subscriptions.
+    // Publications arrive in order, after the subscriptions.
     first.set_subscribe(b"done").unwrap();
     first.set_rcvtimeo(10).unwrap();
     wait_until("the subscriptions have changed", || {

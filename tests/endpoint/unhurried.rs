@@ -1,10 +1,10 @@
-//! An answer that nobody waits for shares the way of the next one.
+//! An answer that no peer waits for shares the write of the next one.
 
 use std::time::Duration;
 
 use llts::shell::clock;
 use llts::shell::endpoint::OwnPorts;
-use llts::shell::transport::Ports;
+use llts::shell::port::Ports;
 
 use crate::conformance::socket;
 use crate::echo::{PATIENCE, PATIENCE_MILLIS, WATCHABLE, settings};
@@ -45,7 +45,7 @@ fn an_answer_that_can_wait_goes_with_the_next_one_or_after_its_time() {
     let end = clock::now().mono + PATIENCE;
     while peer.poll(zmq::POLLIN, 0).unwrap() == 0 {
         let now = clock::now().mono;
-        assert!(now < end, "nobody waits for more than its time");
+        assert!(now < end, "no answer waits for more than its time");
         ports.wait(now, Some(now + Duration::from_millis(10)), &[]);
         ports.flush();
     }

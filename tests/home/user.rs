@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-#[path = "../ground/folder.rs"]
+#[path = "../support/folder.rs"]
 mod folder;
-#[path = "../ground/waiting.rs"]
+#[path = "../support/waiting.rs"]
 mod waiting;
 
 pub(crate) use folder::{names, signal};

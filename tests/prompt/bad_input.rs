@@ -1,15 +1,15 @@
-//! What broken and hostile peers send. Beside each of them a good worker works on, and nothing is lost.
+//! Messages of broken and hostile peers. Beside each of them a good worker works on, and nothing is lost.
 
 use std::time::Duration;
 
 use serde_json::json;
 
 use crate::peer::Peer;
-use crate::place::{Place, Running, eventually};
+use crate::sandbox::{Running, Sandbox, eventually};
 
 /// A master with a good worker that has a prompt.
 struct Scene {
-    place: Place,
+    sandbox: Sandbox,
     master: Running,
     good: Peer,
     done: usize,
@@ -17,19 +17,19 @@ struct Scene {
 
 impl Scene {
     fn new(keys: &[(&str, &str)]) -> Self {
-        let place = Place::new(&[]);
-        let master = place.master(keys);
+        let sandbox = Sandbox::new(&[]);
+        let master = sandbox.master(keys);
         let mut good = master.join("good");
-        place.write("good-0", b"good");
+        sandbox.write("good-0", b"good");
         good.take();
-        Self { place, master, good, done: 0 }
+        Self { sandbox, master, good, done: 0 }
     }
 
     /// The good worker gets on.
     #[track_caller]
     fn is_well(&mut self) {
         self.done += 1;
-        self.place.write(&format!("good-{}", self.done), b"good");
+        self.sandbox.write(&format!("good-{}", self.done), b"good");
         self.good.done();
         assert!(self.good.take() == "good", "it gets another prompt");
     }
@@ -37,14 +37,14 @@ impl Scene {
     /// A worker that has a prompt.
     fn busy(&self, file: &str) -> Peer {
         let mut peer = self.master.join("bad");
-        self.place.write(file, b"bad");
+        self.sandbox.write(file, b"bad");
         assert_eq!(peer.take(), "bad");
         peer
     }
 
     fn waits_again(&mut self, file: &str) {
-        eventually("it waits again", || self.place.names("pending") == [file]);
-        std::fs::remove_file(self.place.path("pending").join(file)).unwrap();
+        eventually("it waits again", || self.sandbox.names("pending") == [file]);
+        std::fs::remove_file(self.sandbox.path("pending").join(file)).unwrap();
     }
 }
 
@@ -94,15 +94,15 @@ fn messages_without_a_meaning_are_passed_over() {
     ] {
         peer.say(&message);
     }
-    scene.place.write("a", b"still welcome");
+    scene.sandbox.write("a", b"still welcome");
     let request = peer.request();
     // Done before it is acknowledged: that is the DONE of another prompt.
     peer.done();
     peer.acknowledge(&request);
     peer.acknowledge(&request);
-    assert_eq!(scene.place.names("done"), [""; 0]);
+    assert_eq!(scene.sandbox.names("done"), [""; 0]);
     peer.done();
-    eventually("it is done", || scene.place.names("done") == ["a"]);
+    eventually("it is done", || scene.sandbox.names("done") == ["a"]);
     peer.leave();
     scene.is_well();
 }
@@ -115,7 +115,7 @@ fn a_second_join_and_an_id_that_is_taken_harm_nobody() {
     let mut twin = scene.master.join("good");
     twin.leave();
     peer.done();
-    eventually("it is done", || scene.place.names("done") == ["a"]);
+    eventually("it is done", || scene.sandbox.names("done") == ["a"]);
     peer.leave();
     scene.is_well();
 }
@@ -148,7 +148,7 @@ fn a_worker_that_sends_a_byte_at_a_time_is_cut_by_its_check() {
     scene.is_well();
     scene.good.leave();
     assert_eq!(slow.until_closed().unwrap()["type"], "CHECK");
-    eventually("both wait again", || scene.place.names("pending") == ["good-1", "slow"]);
+    eventually("both wait again", || scene.sandbox.names("pending") == ["good-1", "slow"]);
 }
 
 #[test]
@@ -159,8 +159,8 @@ fn a_worker_that_never_reads_stops_nobody() {
     let status = b"{\"type\":\"STATUS\"}".repeat(100);
     // More than the system holds of a connection.
     let large = vec![b'x'; 12 << 20];
-    scene.place.write("large", &large);
-    eventually("it has the prompt", || scene.place.path("working/large").exists());
+    scene.sandbox.write("large", &large);
+    eventually("it has the prompt", || scene.sandbox.path("working/large").exists());
     scene.is_well();
     // It asks and asks, and reads no answer.
     for _ in 0..1000 {
@@ -171,19 +171,20 @@ fn a_worker_that_never_reads_stops_nobody() {
     let mut other = scene.master.join("other");
     assert_eq!(other.take().len(), large.len());
     other.done();
-    eventually("it is done", || scene.place.names("done").contains(&"large".to_owned()));
+    eventually("it is done", || scene.sandbox.names("done").contains(&"large".to_owned()));
     scene.is_well();
 }
 
 #[test]
 fn guesses_of_a_secret_keep_no_worker_of_their_address_out() {
-    let place = Place::new(&["a"]);
+    let sandbox = Sandbox::new(&["a"]);
     let hour = "3600000";
-    let master = place.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
+    let master =
+        sandbox.master(&[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", hour), ("WORKERS_MAX", "10")]);
     a_worker_gets_in_beside_guessers(&master);
 }
 
-/// A right secret is taken beside more guesses than there are places for; none of those is answered.
+/// A right secret is taken beside more guesses than there are sandboxs for; none of those is answered.
 fn a_worker_gets_in_beside_guessers(master: &Running) {
     let join = |secret: &str| {
         let mut peer = master.connect();
@@ -202,12 +203,12 @@ fn a_worker_gets_in_beside_guessers(master: &Running) {
 
 #[test]
 fn guesses_keep_no_worker_out_of_a_master_that_may_open_few_files() {
-    let place = Place::new(&["a"]);
-    let llts = place
+    let sandbox = Sandbox::new(&["a"]);
+    let llts = sandbox
         .command(&["prompt", "master", "0"], &[("SECRET", "a long and secret word"), ("REFUSAL_PAUSE", "3600000")]);
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -n 100 && exec \"$0\" \"$@\""]).arg(llts.get_program()).args(llts.get_args());
-    command.current_dir(place.root()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    command.current_dir(sandbox.root()).stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
     for (name, value) in llts.get_envs() {
         match value {
             Some(value) => command.env(name, value),
@@ -226,6 +227,6 @@ fn a_crowd_of_strangers_is_bounded_and_passes() {
     for mut stranger in strangers {
         stranger.until_closed();
     }
-    scene.place.write("last", b"last");
+    scene.sandbox.write("last", b"last");
     assert_eq!(scene.master.join("late").take(), "last");
 }

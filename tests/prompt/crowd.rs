@@ -13,7 +13,7 @@ use llts::shell::clock;
 use llts::types::Mono;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use crate::place::{Place, eventually};
+use crate::sandbox::{Sandbox, eventually};
 
 const WORKERS: usize = 1000;
 const PROMPTS: usize = 10_000;
@@ -70,12 +70,12 @@ fn resident_kib(pid: u32) -> String {
 #[ignore = "a measurement"]
 fn measure_a_thousand_workers() {
     llts::shell::limits::raise_descriptor_limit().unwrap();
-    let place = Place::new(&[]);
+    let sandbox = Sandbox::new(&[]);
     for number in 0..PROMPTS {
-        place.write(&format!("task_{number:05}.txt"), "Summarise this document, please.\n".repeat(60).as_bytes());
+        sandbox.write(&format!("task_{number:05}.txt"), "Summarise this document, please.\n".repeat(60).as_bytes());
     }
     let started = clock::now().mono;
-    let master = place.master(&[]);
+    let master = sandbox.master(&[]);
     println!("start with {PROMPTS} files: {:?}", clock::now().mono.since(started));
     let mut workers: Vec<Worker> = (0..WORKERS)
         .map(|number| {
@@ -115,7 +115,7 @@ fn measure_a_thousand_workers() {
             done += 1;
         }
     }
-    eventually("all is done", || place.names("done").len() == PROMPTS);
+    eventually("all is done", || sandbox.names("done").len() == PROMPTS);
     waits.sort_unstable();
     let at = |part: usize| waits[(waits.len() * part / 1000).min(waits.len() - 1)];
     println!("{} hand-outs, one at a time: median {:?}, p99 {:?}, max {:?}", waits.len(), at(500), at(990), at(1000));

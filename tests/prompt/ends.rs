@@ -5,13 +5,13 @@ use std::fs;
 use nix::sys::signal::Signal;
 use serde_json::json;
 
-use crate::place::{Place, Running, eventually};
+use crate::sandbox::{Running, Sandbox, eventually};
 
 #[test]
 fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
-    let place = Place::new(&["a", "b", "c"]);
+    let sandbox = Sandbox::new(&["a", "b", "c"]);
     // An hour until its TIMER: it ends with the last result.
-    let master = place.master(&[("KEEP_ALIVE", "false")]);
+    let master = sandbox.master(&[("KEEP_ALIVE", "false")]);
     let mut peer = master.join("1");
     for number in 0..3 {
         peer.take();
@@ -26,15 +26,15 @@ fn a_master_ends_when_all_is_worked_off_and_tells_what_was() {
 
 #[test]
 fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
-    let place = Place::new(&["a", "b", "c"]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a", "b", "c"]);
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
     peer.take();
     master.kill();
     // Nor has one that was stopped with prompts left told of all of them.
-    let master = place.master(&[]);
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
@@ -45,7 +45,7 @@ fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
     let (code, text) = master.end();
     assert_eq!(code, Some(1), "{text}");
     let last = |before: &str, code| {
-        let master = place.master(&[("KEEP_ALIVE", "false")]);
+        let master = sandbox.master(&[("KEEP_ALIVE", "false")]);
         let mut peer = master.join("1");
         peer.take();
         peer.done();
@@ -55,17 +55,17 @@ fn a_master_that_was_restarted_has_not_forgotten_what_has_failed() {
         assert!(exit == Some(code) && text.ends_with(&format!("1 succeeded, 0 failed, 0 left{before}\n")), "{text}");
     };
     last("; 2 failed under a master before", 1);
-    // What was told at the end of all work is no concern of the next.
-    place.write("d", b"d");
+    // Messages at the end of all work do not concern the next run.
+    sandbox.write("d", b"d");
     last("", 0);
 }
 
 #[test]
 fn a_master_whose_prompts_are_all_done_has_succeeded() {
-    let place = Place::new(&["a"]);
-    fs::create_dir_all(place.path("failed")).unwrap();
-    fs::write(place.path("failed/before"), "of an earlier master").unwrap();
-    let master = place.master(&[("KEEP_ALIVE", "false")]);
+    let sandbox = Sandbox::new(&["a"]);
+    fs::create_dir_all(sandbox.path("failed")).unwrap();
+    fs::write(sandbox.path("failed/before"), "of an earlier master").unwrap();
+    let master = sandbox.master(&[("KEEP_ALIVE", "false")]);
     let mut peer = master.join("1");
     peer.take();
     peer.done();
@@ -76,9 +76,9 @@ fn a_master_whose_prompts_are_all_done_has_succeeded() {
 
 #[test]
 fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
-    let place = Place::new(&["a", "b", "c"]);
-    let mut command = place.command(&["prompt", "master", "0"], &[("KEEP_ALIVE", "false"), ("SECRET", "open")]);
-    let log = place.path("log");
+    let sandbox = Sandbox::new(&["a", "b", "c"]);
+    let mut command = sandbox.command(&["prompt", "master", "0"], &[("KEEP_ALIVE", "false"), ("SECRET", "open")]);
+    let log = sandbox.path("log");
     command.env("LLTS_LOG_LEVEL", "info").stderr(fs::File::create(&log).unwrap());
     let master = Running::start(command);
     let mut stranger = master.connect();
@@ -120,8 +120,8 @@ fn the_log_names_every_prompt_with_its_worker_and_its_fate() {
 #[test]
 fn a_signal_gives_prompts_back_and_closes_connections() {
     for signal in [Signal::SIGINT, Signal::SIGTERM] {
-        let place = Place::new(&["a", "b", "c"]);
-        let master = place.master(&[]);
+        let sandbox = Sandbox::new(&["a", "b", "c"]);
+        let master = sandbox.master(&[]);
         let (mut working, mut idle) = (master.join("1"), master.join("2"));
         working.take();
         idle.request();
@@ -130,15 +130,15 @@ fn a_signal_gives_prompts_back_and_closes_connections() {
         idle.until_closed();
         drop((working, idle));
         let (code, text) = master.end();
-        assert_eq!((code, place.counts()), (Some(0), [3, 0, 0, 0]));
+        assert_eq!((code, sandbox.counts()), (Some(0), [3, 0, 0, 0]));
         assert!(text.contains("3 left"), "{text}");
     }
 }
 
 #[test]
 fn a_peer_that_never_closes_does_not_keep_a_master() {
-    let place = Place::new(&[]);
-    let master = place.master(&[("SHUTDOWN_TIMEOUT", "200")]);
+    let sandbox = Sandbox::new(&[]);
+    let master = sandbox.master(&[("SHUTDOWN_TIMEOUT", "200")]);
     let peer = master.join("1");
     master.signal(Signal::SIGINT);
     assert_eq!(master.end().0, Some(0));
@@ -147,8 +147,8 @@ fn a_peer_that_never_closes_does_not_keep_a_master() {
 
 #[test]
 fn a_second_signal_ends_a_master_at_once() {
-    let place = Place::new(&["a"]);
-    let mut master = place.master(&[("SHUTDOWN_TIMEOUT", "3600000")]);
+    let sandbox = Sandbox::new(&["a"]);
+    let mut master = sandbox.master(&[("SHUTDOWN_TIMEOUT", "3600000")]);
     let mut peer = master.join("1");
     peer.take();
     master.signal(Signal::SIGINT);
@@ -156,28 +156,28 @@ fn a_second_signal_ends_a_master_at_once() {
     assert!(master.is_running(), "it waits for its peer to close");
     master.signal(Signal::SIGINT);
     let (code, text) = master.end();
-    assert_eq!((code, place.counts()), (Some(130), [1, 0, 0, 0]));
+    assert_eq!((code, sandbox.counts()), (Some(130), [1, 0, 0, 0]));
     assert!(text.contains("1 left"), "{text}");
 }
 
 #[test]
 fn a_root_has_one_master_and_a_port_one_listener() {
-    let place = Place::new(&[]);
-    let master = place.master(&[]);
-    let (code, error) = place.refused(&["prompt", "master", "0"], &[]);
+    let sandbox = Sandbox::new(&[]);
+    let master = sandbox.master(&[]);
+    let (code, error) = sandbox.refused(&["prompt", "master", "0"], &[]);
     let pid = format!("process {}", master.pid());
     assert!(code == Some(1) && error.contains("already has") && error.contains(&pid), "{error}");
-    let other = Place::new(&[]);
+    let other = Sandbox::new(&[]);
     let (code, error) = other.refused(&["prompt", "master", &master.port.to_string()], &[]);
     assert!(code == Some(1) && error.contains(&format!("127.0.0.1:{}", master.port)), "{error}");
-    let (code, error) = place.refused(&["prompt", "master", "0", "--root-dir", "missing"], &[]);
+    let (code, error) = sandbox.refused(&["prompt", "master", "0", "--root-dir", "missing"], &[]);
     assert!(code == Some(1) && error.contains("missing"), "{error}");
 }
 
 #[test]
 fn the_root_is_the_folder_that_is_named_or_the_present_one() {
-    let (place, elsewhere) = (Place::new(&["a"]), Place::new(&[]));
-    let root = place.root();
+    let (sandbox, elsewhere) = (Sandbox::new(&["a"]), Sandbox::new(&[]));
+    let root = sandbox.root();
     let named = elsewhere.command(&["prompt", "master", "0", "--root-dir", root.to_str().unwrap()], &[]);
     let master = Running::start(named);
     assert!(master.ready.trim_end().ends_with(root.canonicalize().unwrap().to_str().unwrap()), "{}", master.ready);
@@ -186,11 +186,11 @@ fn the_root_is_the_folder_that_is_named_or_the_present_one() {
 
 #[test]
 fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
-    let place = Place::new(&["a"]);
-    let (code, error) = place.refused(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")]);
+    let sandbox = Sandbox::new(&["a"]);
+    let (code, error) = sandbox.refused(&["prompt", "master", "0"], &[("BIND", "0.0.0.0")]);
     assert!(code == Some(2) && error.contains("prompt.SECRET"), "{error}");
     let keys = [("BIND", "0.0.0.0"), ("SECRET", "open sesame"), ("REFUSAL_PAUSE", "10")];
-    let master = place.master(&keys);
+    let master = sandbox.master(&keys);
     for join in [json!({ "type": "JOIN", "msg": "1" }), json!({ "type": "JOIN", "msg": "1", "secret": "guess" })] {
         let mut peer = master.connect();
         peer.say(&join);
@@ -205,10 +205,10 @@ fn other_machines_are_let_in_only_with_a_secret_or_an_explicit_word() {
 
 #[test]
 fn totals_are_one_json_value_for_programs() {
-    let place = Place::new(&["a"]);
-    let mut command = place.command(&["prompt", "master", "0", "--output", "json"], &[("KEEP_ALIVE", "false")]);
+    let sandbox = Sandbox::new(&["a"]);
+    let mut command = sandbox.command(&["prompt", "master", "0", "--output", "json"], &[("KEEP_ALIVE", "false")]);
     command.env("LLTS_PROMPT_TIMER_INTERVAL", "50").env("LLTS_PROMPT_PORT", "0");
-    std::fs::remove_file(place.path("pending/a")).unwrap();
+    std::fs::remove_file(sandbox.path("pending/a")).unwrap();
     let output = command.output().unwrap();
     let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&value["all"], &value["left"]), (&json!(0), &json!(0)));
@@ -217,7 +217,7 @@ fn totals_are_one_json_value_for_programs() {
 
 #[test]
 fn a_controller_hosts_a_master_that_stays_until_it_stops() {
-    let place = Place::new(&["a"]);
+    let sandbox = Sandbox::new(&["a"]);
     let keys = [
         ("HOSTED", "true"),
         ("PORT", "0"),
@@ -226,19 +226,19 @@ fn a_controller_hosts_a_master_that_stays_until_it_stops() {
         ("SHUTDOWN_TIMEOUT", "3600000"),
         ("DISCONNECT_TIMEOUT", "3600000"),
     ];
-    let mut command = place.command(&["controller"], &keys);
+    let mut command = sandbox.command(&["controller"], &keys);
     command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
     let master = Running::start(command);
     let mut peer = master.join("1");
     peer.take();
     peer.done();
-    eventually("it is done", || place.counts() == [0, 0, 1, 0]);
-    place.write("b", b"later");
+    eventually("it is done", || sandbox.counts() == [0, 0, 1, 0]);
+    sandbox.write("b", b"later");
     assert_eq!(peer.take(), "later");
     master.signal(Signal::SIGTERM);
     peer.until_closed();
     // Its worker stays connected, which does not keep the controller.
     assert_eq!(master.end().0, Some(0));
-    assert_eq!(place.counts(), [1, 0, 1, 0]);
+    assert_eq!(sandbox.counts(), [1, 0, 1, 0]);
     drop(peer);
 }

@@ -8,13 +8,13 @@ use rand::{RngExt as _, SeedableRng as _};
 use serde_json::{Value, json};
 
 use crate::peer::Peer;
-use crate::place::{Place, eventually};
+use crate::sandbox::{Sandbox, eventually};
 
 const PROMPTS: usize = 400;
 const WORKERS: usize = 8;
 const KILLS: usize = 25;
 
-/// What the workers know of the master.
+/// The workers' knowledge of the master.
 #[derive(Default)]
 struct Shared {
     port: AtomicU16,
@@ -22,7 +22,8 @@ struct Shared {
     over: AtomicBool,
 }
 
-/// Works for whatever master is there, until all is over. Every fifth prompt fails; now and then it goes without a word.
+/// Works for whatever master is there, until all prompts are done. Every fifth prompt fails; now and then the worker ends
+/// silently.
 fn work(shared: &Shared, seed: u64) {
     let mut dice = Xoshiro256PlusPlus::seed_from_u64(seed);
     while !shared.over.load(Ordering::Relaxed) {
@@ -56,9 +57,9 @@ fn work(shared: &Shared, seed: u64) {
 fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
     let names: Vec<String> = (0..PROMPTS).map(|number| format!("task_{number:03}.txt")).collect();
     let prompts: Vec<&str> = names.iter().map(String::as_str).collect();
-    let place = Place::new(&[]);
+    let sandbox = Sandbox::new(&[]);
     for name in &prompts {
-        place.write(name, name.trim_end_matches(".txt").as_bytes());
+        sandbox.write(name, name.trim_end_matches(".txt").as_bytes());
     }
     let shared = Arc::new(Shared::default());
     let seed = rand::random();
@@ -68,7 +69,7 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
     for round in 0..=KILLS {
         let last = round == KILLS;
         let keys: &[(&str, &str)] = if last { &[("KEEP_ALIVE", "false"), ("TIMER_INTERVAL", "100")] } else { &[] };
-        let master = place.master(keys);
+        let master = sandbox.master(keys);
         shared.port.store(master.port, Ordering::Relaxed);
         if workers.is_empty() {
             workers = (0..WORKERS)
@@ -83,13 +84,13 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
             // Whichever of the masters it was that saw them fail.
             assert_eq!(code, Some(1), "{text}");
         } else {
-            let left = PROMPTS - place.counts()[2..].iter().sum::<usize>();
+            let left = PROMPTS - sandbox.counts()[2..].iter().sum::<usize>();
             let until = reports + dice.random_range(0..=(left / 4).min(30));
             eventually("reports", || shared.reports.load(Ordering::Relaxed) >= until);
             master.kill();
             reports = shared.reports.load(Ordering::Relaxed);
         }
-        let found = place.whereabouts();
+        let found = sandbox.whereabouts();
         assert_eq!(found.keys().map(String::as_str).collect::<Vec<_>>(), prompts, "seed {seed} round {round}");
         let twice: Vec<_> = found.iter().filter(|(_, folders)| folders.len() != 1).collect();
         assert!(twice.is_empty(), "seed {seed} round {round}: {twice:?}");
@@ -98,5 +99,5 @@ fn no_kill_loses_a_prompt_or_leaves_it_in_two_folders() {
     for worker in workers {
         worker.join().unwrap();
     }
-    assert_eq!(place.counts(), [0, 0, PROMPTS * 4 / 5, PROMPTS / 5], "seed {seed}");
+    assert_eq!(sandbox.counts(), [0, 0, PROMPTS * 4 / 5, PROMPTS / 5], "seed {seed}");
 }

@@ -8,5 +8,5 @@ mod ends;
 mod files;
 mod kills;
 mod peer;
-mod place;
 mod rules;
+mod sandbox;

@@ -5,7 +5,7 @@ use std::net::{Shutdown, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::place::PATIENCE;
+use crate::sandbox::PATIENCE;
 
 pub(crate) struct Peer {
     stream: TcpStream,

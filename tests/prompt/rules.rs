@@ -2,29 +2,29 @@
 
 use serde_json::json;
 
-use crate::place::{Place, eventually};
+use crate::sandbox::{Sandbox, eventually};
 
 #[test]
 fn prompts_are_handed_out_one_at_a_time_and_end_in_their_folders() {
-    let place = Place::new(&["a.txt", "b.txt", "c.txt"]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a.txt", "b.txt", "c.txt"]);
+    let master = sandbox.master(&[]);
     let (mut first, mut second) = (master.join("1"), master.join("2"));
     assert_eq!((first.take(), second.take()), ("do a.txt".to_owned(), "do b.txt".to_owned()));
-    assert_eq!(place.counts(), [1, 2, 0, 0]);
+    assert_eq!(sandbox.counts(), [1, 2, 0, 0]);
     first.done();
     assert_eq!(first.take(), "do c.txt");
     second.failed();
     first.done();
-    eventually("all is worked off", || place.counts() == [0, 0, 2, 1]);
-    assert_eq!(place.names("failed"), ["b.txt"]);
-    assert_eq!(std::fs::read_to_string(place.path("done/a.txt")).unwrap(), "do a.txt");
+    eventually("all is worked off", || sandbox.counts() == [0, 0, 2, 1]);
+    assert_eq!(sandbox.names("failed"), ["b.txt"]);
+    assert_eq!(std::fs::read_to_string(sandbox.path("done/a.txt")).unwrap(), "do a.txt");
 }
 
 #[test]
 fn a_request_holds_what_the_document_says_and_the_name_of_the_file() {
-    let place = Place::new(&[]);
-    place.write("a.txt", "いろは\n\"}{\\\t\u{1}".as_bytes());
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&[]);
+    sandbox.write("a.txt", "いろは\n\"}{\\\t\u{1}".as_bytes());
+    let master = sandbox.master(&[]);
     let request = master.join("1").request();
     assert_eq!((&request["msg"], &request["file"]), (&json!("いろは\n\"}{\\\t\u{1}"), &json!("a.txt")));
     assert!(request["req_id"].as_str().unwrap().len() >= 32, "{request}");
@@ -32,8 +32,8 @@ fn a_request_holds_what_the_document_says_and_the_name_of_the_file() {
 
 #[test]
 fn messages_may_come_in_any_pieces() {
-    let place = Place::new(&["a", "b"]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a", "b"]);
+    let master = sandbox.master(&[]);
     let mut peer = master.connect();
     for byte in b"\n {\"type\":\"JOIN\",\"msg\":\"w\"}" {
         peer.raw(&[*byte]);
@@ -43,53 +43,53 @@ fn messages_may_come_in_any_pieces() {
     // No newline between them, and none behind.
     peer.raw(format!("{{\"type\":\"REQUEST_ACK\",\"req_id\":{}}}{{\"type\":\"DONE\"}}", request["req_id"]).as_bytes());
     assert_eq!(peer.take(), "do b");
-    assert_eq!(place.names("done"), ["a"]);
+    assert_eq!(sandbox.names("done"), ["a"]);
 }
 
 #[test]
 fn a_new_file_is_noticed_at_once_when_it_is_whole() {
     use std::io::Write as _;
-    let place = Place::new(&[]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&[]);
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
-    let mut slow = std::fs::File::create(place.path("pending/slow")).unwrap();
+    let mut slow = std::fs::File::create(sandbox.path("pending/slow")).unwrap();
     slow.write_all(b"half of ").unwrap();
-    std::fs::write(place.path("moved.txt"), "moved").unwrap();
-    std::fs::rename(place.path("moved.txt"), place.path("pending/moved.txt")).unwrap();
+    std::fs::write(sandbox.path("moved.txt"), "moved").unwrap();
+    std::fs::rename(sandbox.path("moved.txt"), sandbox.path("pending/moved.txt")).unwrap();
     assert_eq!(peer.take(), "moved");
     peer.done();
-    place.write("a.tmp", b"no prompt");
-    place.write(".hidden", b"no prompt");
+    sandbox.write("a.tmp", b"no prompt");
+    sandbox.write(".hidden", b"no prompt");
     slow.write_all(b"it").unwrap();
     drop(slow);
     assert_eq!(peer.take(), "half of it");
-    place.write("next", b"next");
+    sandbox.write("next", b"next");
     peer.done();
     assert_eq!(peer.take(), "next");
 }
 
 #[test]
 fn what_the_watch_does_not_tell_the_timer_finds() {
-    let place = Place::new(&[]);
-    let master = place.master(&[("TIMER_INTERVAL", "100")]);
+    let sandbox = Sandbox::new(&[]);
+    let master = sandbox.master(&[("TIMER_INTERVAL", "100")]);
     let mut peer = master.join("1");
     // A link to a file is neither written nor moved.
-    std::fs::write(place.path("origin"), "linked").unwrap();
-    std::fs::hard_link(place.path("origin"), place.path("pending/linked")).unwrap();
+    std::fs::write(sandbox.path("origin"), "linked").unwrap();
+    std::fs::hard_link(sandbox.path("origin"), sandbox.path("pending/linked")).unwrap();
     assert_eq!(peer.take(), "linked");
 }
 
 #[test]
 fn the_timer_does_not_take_a_file_that_is_still_open_for_writing() {
     use std::io::Write as _;
-    let place = Place::new(&[]);
-    let master = place.master(&[("TIMER_INTERVAL", "100")]);
+    let sandbox = Sandbox::new(&[]);
+    let master = sandbox.master(&[("TIMER_INTERVAL", "100")]);
     let mut peer = master.join("1");
-    let mut slow = std::fs::File::create(place.path("pending/a")).unwrap();
+    let mut slow = std::fs::File::create(sandbox.path("pending/a")).unwrap();
     slow.write_all(b"half of ").unwrap();
     // Found by the timer only, which takes what has not changed for a second: this one after the other, if it took that.
-    std::fs::write(place.path("origin"), "linked").unwrap();
-    std::fs::hard_link(place.path("origin"), place.path("pending/b")).unwrap();
+    std::fs::write(sandbox.path("origin"), "linked").unwrap();
+    std::fs::hard_link(sandbox.path("origin"), sandbox.path("pending/b")).unwrap();
     assert_eq!(peer.take(), "linked");
     slow.write_all(b"it").unwrap();
     drop(slow);
@@ -99,11 +99,11 @@ fn the_timer_does_not_take_a_file_that_is_still_open_for_writing() {
 
 #[test]
 fn front_matter_says_order_time_and_repetition() {
-    let place = Place::new(&["a"]);
-    place.write("b", b"---\npriority: 5\nmax_fails: 1\n---\nurgent\n");
-    place.write("c", b"+++\npriority = -1\ntimeout = 0.05\n+++\nshort\n");
-    place.write("d", b"---\nNo front matter.\n---\n");
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a"]);
+    sandbox.write("b", b"---\npriority: 5\nmax_fails: 1\n---\nurgent\n");
+    sandbox.write("c", b"+++\npriority = -1\ntimeout = 0.05\n+++\nshort\n");
+    sandbox.write("d", b"---\nNo front matter.\n---\n");
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     for text in ["urgent\n", "urgent\n", "do a", "---\nNo front matter.\n---\n"] {
         assert_eq!(peer.take(), text);
@@ -113,34 +113,34 @@ fn front_matter_says_order_time_and_repetition() {
     assert_eq!((&request["msg"], &request["timeout"]), (&json!("short\n"), &json!(0.05)));
     peer.acknowledge(&request);
     assert_eq!(peer.until_closed(), None);
-    eventually("it has failed", || place.names("failed") == ["a", "b", "c", "d"]);
-    assert!(std::fs::read_to_string(place.path("failed/c.reason")).unwrap().contains("0.05 s"));
+    eventually("it has failed", || sandbox.names("failed") == ["a", "b", "c", "d"]);
+    assert!(std::fs::read_to_string(sandbox.path("failed/c.reason")).unwrap().contains("0.05 s"));
 }
 
 #[test]
 fn failures_are_counted_on_by_the_next_master() {
-    let place = Place::new(&[]);
-    place.write("a", b"---\nmax_fails: 1\n---\na");
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&[]);
+    sandbox.write("a", b"---\nmax_fails: 1\n---\na");
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
-    // Its failure is noted before anybody gets it again.
+    // Its failure is noted before any worker gets it again.
     peer.request();
     master.kill();
-    let master = place.master(&[]);
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.failed();
-    eventually("it is given up", || place.counts() == [0, 0, 0, 1]);
+    eventually("it is given up", || sandbox.counts() == [0, 0, 0, 1]);
 }
 
 #[test]
 fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
-    let place = Place::new(&["z"]);
-    place.write("a", b"---\ngate: claude\n---\na");
-    place.write("b", b"---\ngate: [claude, web]\n---\nb");
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["z"]);
+    sandbox.write("a", b"---\ngate: claude\n---\na");
+    sandbox.write("b", b"---\ngate: [claude, web]\n---\nb");
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     assert_eq!(peer.take(), "a");
     peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "", "retry_after": 0.2 }));
@@ -149,13 +149,13 @@ fn a_limited_worker_closes_the_gate_of_its_prompt_only() {
     assert_eq!(peer.take(), "a");
     peer.say(&json!({ "type": "USAGE_LIMITED", "msg": "" }));
     peer.until_closed();
-    eventually("both wait", || place.counts() == [2, 0, 1, 0]);
+    eventually("both wait", || sandbox.counts() == [2, 0, 1, 0]);
 }
 
 #[test]
 fn the_status_is_told_to_whoever_asks() {
-    let place = Place::new(&["a", "b", "c"]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a", "b", "c"]);
+    let master = sandbox.master(&[]);
     let mut worker = master.join("w1");
     worker.take();
     worker.done();
@@ -175,8 +175,8 @@ fn the_status_is_told_to_whoever_asks() {
 
 #[test]
 fn a_worker_that_answers_its_checks_keeps_its_prompt() {
-    let place = Place::new(&["a"]);
-    let master = place.master(&[("TIMER_INTERVAL", "20")]);
+    let sandbox = Sandbox::new(&["a"]);
+    let master = sandbox.master(&[("TIMER_INTERVAL", "20")]);
     let mut peer = master.join("1");
     peer.take();
     for _ in 0..20 {
@@ -184,13 +184,13 @@ fn a_worker_that_answers_its_checks_keeps_its_prompt() {
         assert_eq!(check["type"], "CHECK");
         peer.say(&json!({ "type": "CHECK_ACK", "msg": "", "req_id": check["req_id"] }));
     }
-    assert_eq!(place.counts(), [0, 1, 0, 0]);
+    assert_eq!(sandbox.counts(), [0, 1, 0, 0]);
 }
 
 #[test]
 fn a_worker_that_is_silent_is_cut_and_its_prompt_goes_on() {
-    let place = Place::new(&["a", "b"]);
-    let master = place.master(&[("TIMER_INTERVAL", "500"), ("REQUEST_TIMEOUT", "5000")]);
+    let sandbox = Sandbox::new(&["a", "b"]);
+    let master = sandbox.master(&[("TIMER_INTERVAL", "500"), ("REQUEST_TIMEOUT", "5000")]);
     let (mut silent, mut mute) = (master.join("1"), master.join("2"));
     silent.take();
     // This one does not even acknowledge.
@@ -202,16 +202,16 @@ fn a_worker_that_is_silent_is_cut_and_its_prompt_goes_on() {
         assert_eq!(other.take(), format!("do {name}"));
         other.done();
     }
-    eventually("both are done", || place.names("done") == ["a", "b"]);
+    eventually("both are done", || sandbox.names("done") == ["a", "b"]);
 }
 
 #[test]
 fn a_worker_that_ends_its_half_of_the_connection_has_gone() {
-    let place = Place::new(&["a"]);
-    let master = place.master(&[]);
+    let sandbox = Sandbox::new(&["a"]);
+    let master = sandbox.master(&[]);
     let mut peer = master.join("1");
     peer.take();
     peer.finish();
     peer.until_closed();
-    eventually("it waits again", || place.counts() == [1, 0, 0, 0]);
+    eventually("it waits again", || sandbox.counts() == [1, 0, 0, 0]);
 }

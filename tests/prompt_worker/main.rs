@@ -3,7 +3,7 @@
 mod create;
 mod ends;
 mod master;
-mod place;
 mod results;
 mod runs;
+mod sandbox;
 mod status;

@@ -5,9 +5,9 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 
 use serde_json::{Value, json};
 
-use crate::place::{PATIENCE, eventually};
+use crate::sandbox::{PATIENCE, eventually};
 
-#[path = "../ground/loopback.rs"]
+#[path = "../support/loopback.rs"]
 mod loopback;
 
 pub(crate) struct Master(TcpListener);
@@ -30,7 +30,7 @@ impl Master {
         self.0.local_addr().expect("bound")
     }
 
-    /// Where nobody listens.
+    /// An address without a listener.
     pub(crate) fn gone() -> SocketAddr {
         Self::new().address()
     }

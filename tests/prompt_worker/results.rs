@@ -4,13 +4,13 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 
 use crate::master::Master;
-use crate::place::{Place, Said, eventually, names, namespace};
+use crate::sandbox::{Said, Sandbox, eventually, names, namespace};
 
 /// The prompt is given back, and the worker ends with a sentence that names where its output is.
 #[track_caller]
 fn is_unkept(said: &Said) -> String {
     assert_eq!(said.code, Some(1), "{said:?}");
-    let (_, rest) = said.err.split_once("cannot keep the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
+    let (_, rest) = said.err.split_once("cannot store the results of a.txt: ").unwrap_or_else(|| panic!("{said:?}"));
     assert!(rest.contains("given back"), "{said:?}");
     let (_, rest) = rest.split_once("its output is in ").unwrap_or_else(|| panic!("{said:?}"));
     rest.split_once(';').unwrap_or_else(|| panic!("{said:?}")).0.to_owned()
@@ -18,8 +18,8 @@ fn is_unkept(said: &Said) -> String {
 
 #[test]
 fn a_second_batch_leaves_the_results_of_the_first() {
-    let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.address(), &[], "cat");
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let _worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     // The prompts themselves never come to this root.
     for text in ["one", "two", "three"] {
@@ -27,16 +27,16 @@ fn a_second_batch_leaves_the_results_of_the_first() {
         peer.hears("DONE");
     }
     let outs = ["task_001_x.txt.out", "task_001_x.2.txt.out", "task_001_x.3.txt.out"];
-    let texts = outs.map(|name| place.text(&format!(".tasks/done/{name}")));
+    let texts = outs.map(|name| sandbox.text(&format!(".tasks/done/{name}")));
     assert_eq!(texts, ["three", "one", "two"]);
-    assert_eq!(names(&place.path(".tasks/done")).len(), 9);
-    place.is_clean();
+    assert_eq!(names(&sandbox.path(".tasks/done")).len(), 9);
+    sandbox.is_clean();
 }
 
 #[test]
 fn prompts_whose_master_names_them_alike_have_results_of_their_own() {
-    let (place, master) = (Place::new(), Master::new());
-    let _worker = place.worker(master.address(), &[], "cat");
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let _worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     for text in ["one", "two"] {
         // A master of the document tells no file, and its numbers have four digits.
@@ -44,48 +44,48 @@ fn prompts_whose_master_names_them_alike_have_results_of_their_own() {
         peer.hears("REQUEST_ACK");
         peer.hears("DONE");
     }
-    let texts = ["task_task_1303.out", "task_task_1303.2.out"].map(|name| place.text(&format!(".tasks/done/{name}")));
+    let texts = ["task_task_1303.out", "task_task_1303.2.out"].map(|name| sandbox.text(&format!(".tasks/done/{name}")));
     assert_eq!(texts, ["two", "one"]);
 }
 
 #[test]
 fn a_prompt_that_is_called_like_a_result_is_not_replaced() {
-    let (place, master) = (Place::new(), Master::new());
-    fs::create_dir_all(place.path(".tasks/done")).unwrap();
-    fs::write(place.path(".tasks/done/a.out"), "a prompt").unwrap();
-    let _worker = place.worker(master.address(), &[], "cat");
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    fs::create_dir_all(sandbox.path(".tasks/done")).unwrap();
+    fs::write(sandbox.path(".tasks/done/a.out"), "a prompt").unwrap();
+    let _worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     peer.request("a", "answer");
     peer.hears("DONE");
-    assert_eq!(place.text(".tasks/done/a.out"), "a prompt");
-    assert_eq!(place.text(".tasks/done/a.2.out"), "answer");
+    assert_eq!(sandbox.text(".tasks/done/a.out"), "a prompt");
+    assert_eq!(sandbox.text(".tasks/done/a.2.out"), "answer");
 }
 
 #[test]
 fn results_go_to_a_folder_on_another_disk() {
-    let (place, master) = (Place::new(), Master::new());
+    let (sandbox, master) = (Sandbox::new(), Master::new());
     let Ok(other) = tempfile::tempdir_in("/dev/shm") else { return println!("skipped: there is no /dev/shm") };
     let device = |path: &std::path::Path| path.metadata().unwrap().dev();
-    if device(other.path()) == device(&place.path("")) {
+    if device(other.path()) == device(&sandbox.path("")) {
         return println!("skipped: /dev/shm is no other file system than the temporary folders");
     }
-    fs::create_dir(place.path(".tasks")).unwrap();
-    std::os::unix::fs::symlink(other.path(), place.path(".tasks/done")).unwrap();
-    let _worker = place.worker(master.address(), &[], "cat");
+    fs::create_dir(sandbox.path(".tasks")).unwrap();
+    std::os::unix::fs::symlink(other.path(), sandbox.path(".tasks/done")).unwrap();
+    let _worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     peer.request("a.txt", "answer");
     peer.hears("DONE");
-    assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
+    assert_eq!(sandbox.text(".tasks/done/a.txt.out"), "answer");
     assert_eq!(names(other.path()), ["a.txt.err", "a.txt.json", "a.txt.out"]);
-    place.is_clean();
+    sandbox.is_clean();
 }
 
 #[test]
 fn results_that_cannot_be_kept_give_their_prompt_back_and_stop_the_worker() {
-    let (place, master) = (Place::new(), Master::new());
-    fs::create_dir(place.path(".tasks")).unwrap();
-    fs::write(place.path(".tasks/done"), "no folder").unwrap();
-    let worker = place.worker(master.address(), &[], "cat");
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    fs::create_dir(sandbox.path(".tasks")).unwrap();
+    fs::write(sandbox.path(".tasks/done"), "no folder").unwrap();
+    let worker = sandbox.worker(master.address(), &[], "cat");
     let mut peer = master.join();
     peer.request("a.txt", "answer");
     peer.hears("LEAVE");
@@ -94,7 +94,7 @@ fn results_that_cannot_be_kept_give_their_prompt_back_and_stop_the_worker() {
     let left = is_unkept(&worker.said());
     assert_eq!(fs::read_to_string(format!("{left}/out")).unwrap(), "answer");
     // Nor does the next worker remove it.
-    let next = place.worker(master.address(), &["--patience", "0"], "cat");
+    let next = sandbox.worker(master.address(), &["--patience", "0"], "cat");
     drop(master.join());
     assert_eq!(next.said().code, Some(0));
     assert_eq!(fs::read_to_string(format!("{left}/out")).unwrap(), "answer");
@@ -103,13 +103,13 @@ fn results_that_cannot_be_kept_give_their_prompt_back_and_stop_the_worker() {
 #[test]
 fn a_full_disk_ends_no_prompt() {
     let Some(unshare) = namespace("-m") else { return };
-    let (place, master) = (Place::new(), Master::new());
-    fs::create_dir(place.path(".tasks")).unwrap();
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    fs::create_dir(sandbox.path(".tasks")).unwrap();
     // Few commands look whether their output could be written.
     let script = "head -c 1000000 /dev/zero 2> /dev/null; true";
     let mount = "mount -t tmpfs -o size=512k none .tasks && exec \"$@\"";
     let wrapper = [&unshare[..], &["sh", "-c", mount, "sh"]].concat();
-    let worker = place.worker_in(&wrapper, master.address(), script);
+    let worker = sandbox.worker_in(&wrapper, master.address(), script);
     let mut peer = master.join();
     peer.request("a.txt", "x");
     peer.hears("LEAVE");
@@ -124,7 +124,7 @@ fn a_worker_of_the_same_name_in_another_pid_namespace_leaves_a_run_alone() {
     leaves_a_run_alone(&[&unshare[..], &["--mount-proc", "--"]].concat());
 }
 
-/// What tells two machines of one name apart is the id of their boot.
+/// Two machines of the same name differ in their boot ids.
 #[test]
 fn a_worker_of_another_machine_of_the_same_name_leaves_a_run_alone() {
     let Some(unshare) = namespace("-m") else { return };
@@ -135,17 +135,17 @@ fn a_worker_of_another_machine_of_the_same_name_leaves_a_run_alone() {
 
 /// A worker that is started in this way, on the same root as one that runs its command.
 fn leaves_a_run_alone(wrapper: &[&str]) {
-    let (place, master) = (Place::new(), Master::new());
+    let (sandbox, master) = (Sandbox::new(), Master::new());
     let script = "touch running; while [ ! -e go ]; do sleep 0.02; done; cat";
-    let _worker = place.worker(master.address(), &[], script);
+    let _worker = sandbox.worker(master.address(), &[], script);
     let mut peer = master.join();
     peer.request("a.txt", "answer");
-    eventually("a running command", || place.path("running").exists());
-    let other = place.worker_in(wrapper, master.address(), "cat");
+    eventually("a running command", || sandbox.path("running").exists());
+    let other = sandbox.worker_in(wrapper, master.address(), "cat");
     // It has looked through the runs before it joins.
     drop(master.join());
     assert_eq!(other.said().code, Some(0));
-    fs::write(place.path("go"), "").expect("a file of ours");
+    fs::write(sandbox.path("go"), "").expect("a file of ours");
     peer.hears("DONE");
-    assert_eq!(place.text(".tasks/done/a.txt.out"), "answer");
+    assert_eq!(sandbox.text(".tasks/done/a.txt.out"), "answer");
 }

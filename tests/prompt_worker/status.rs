@@ -6,7 +6,7 @@ use rustix::process::Signal;
 use serde_json::{Value, json};
 
 use crate::master::Master;
-use crate::place::Place;
+use crate::sandbox::Sandbox;
 
 fn answer(done: u64) -> Value {
     json!({
@@ -17,8 +17,8 @@ fn answer(done: u64) -> Value {
 
 #[test]
 fn the_answer_of_a_master_is_shown() {
-    let (place, master) = (Place::new(), Master::new());
-    let status = place.start_at("status", master.address(), &["--output", "json"]);
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let status = sandbox.start_at("status", master.address(), &["--output", "json"]);
     let mut peer = master.accept();
     peer.hears("STATUS");
     peer.say(&answer(5));
@@ -31,16 +31,16 @@ fn the_answer_of_a_master_is_shown() {
 
 #[test]
 fn without_a_master_the_folders_are_counted() {
-    let place = Place::new();
+    let sandbox = Sandbox::new();
     let nobody = Master::gone();
-    let said = place.start_at("status", nobody, &[]).said();
+    let said = sandbox.start_at("status", nobody, &[]).said();
     assert_eq!(said.code, Some(3), "{said:?}");
     for name in ["pending/b", "working/c", "done/a", "done/a.out", "done/a.err", "done/a.json"] {
-        let path = place.path(".tasks").join(name);
+        let path = sandbox.path(".tasks").join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, "").unwrap();
     }
-    let said = place.start_at("status", nobody, &[]).said();
+    let said = sandbox.start_at("status", nobody, &[]).said();
     assert_eq!(said.code, Some(0), "{said:?}");
     assert!(said.out.ends_with("33 % of 3\n1 pending, 1 working, 1 done, 0 failed\n"), "{said:?}");
     assert!(said.err.contains("no prompt master answers"), "{said:?}");
@@ -48,9 +48,9 @@ fn without_a_master_the_folders_are_counted() {
 
 #[test]
 fn a_watch_writes_what_is_new_and_ends_with_the_master() {
-    let (place, master) = (Place::new(), Master::new());
-    fs::create_dir_all(place.path(".tasks/done")).unwrap();
-    let status = place.start_at("status", master.address(), &["--watch"]);
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    fs::create_dir_all(sandbox.path(".tasks/done")).unwrap();
+    let status = sandbox.start_at("status", master.address(), &["--watch"]);
     for done in [5, 5, 6] {
         let mut peer = master.accept();
         peer.hears("STATUS");
@@ -66,8 +66,8 @@ fn a_watch_writes_what_is_new_and_ends_with_the_master() {
 
 #[test]
 fn a_watch_ends_with_ctrl_c() {
-    let (place, master) = (Place::new(), Master::new());
-    let status = place.start_at("status", master.address(), &["--watch"]);
+    let (sandbox, master) = (Sandbox::new(), Master::new());
+    let status = sandbox.start_at("status", master.address(), &["--watch"]);
     let mut peer = master.accept();
     peer.hears("STATUS");
     status.signal(Signal::INT);

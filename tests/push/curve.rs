@@ -8,8 +8,8 @@ use std::time::Duration;
 use llts::engine::zmtp::{KeyPair, PublicKey, Security, ServerKeys};
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
+use llts::shell::port::Ports as _;
 use llts::shell::push::PushConfig;
-use llts::shell::transport::Ports as _;
 use llts::types::{AddressPolicy, PushAddress};
 
 use crate::driver::Driven;
@@ -80,7 +80,7 @@ fn who_has_the_key_gets_everything_in_order_and_can_answer() {
     assert_eq!((&acks[0].from, acks[0].frame.as_slice()), (&address, &b"ack"[..]));
 }
 
-/// The same host and port with other keys, or none, is somebody else: what is for them never comes here.
+/// The same host and port with other keys, or none, is another receiver: its frames never arrive here.
 #[test]
 fn who_has_another_key_gets_nothing() {
     let mut receiver = receiver([7; 32]);
@@ -118,7 +118,7 @@ fn who_does_not_let_us_in_gets_nothing() {
     assert_eq!(pusher.stop().sent, 0);
 }
 
-/// Somebody who answers each connection with these bytes; what comes is kept.
+/// A peer that answers each connection with these bytes; received bytes are kept.
 fn tap(answer: Vec<u8>) -> (String, Arc<Mutex<Vec<u8>>>) {
     let listener = TcpListener::bind((own_ip(), 0)).unwrap();
     let endpoint = format!("tcp://{}", listener.local_addr().unwrap());

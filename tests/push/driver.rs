@@ -47,7 +47,7 @@ impl Driven {
         self.shared.pusher().counts()
     }
 
-    /// What receivers have sent back.
+    /// The frames that receivers have sent back.
     pub(crate) fn acknowledgements(&self) -> Vec<Received> {
         let mut pusher = self.shared.pusher();
         std::iter::from_fn(|| pusher.poll_acknowledgement()).collect()

@@ -4,8 +4,8 @@
 
 mod curve;
 mod driver;
-#[path = "../ground/loopback.rs"]
+#[path = "../support/loopback.rs"]
 mod loopback;
-#[path = "../ground/ports.rs"]
+#[path = "../support/ports.rs"]
 mod ports;
 mod suite;

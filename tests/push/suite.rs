@@ -1,5 +1,5 @@
-//! Pushing to real receivers: what the kernel, the stream and libzmq decide. Who gets a socket, and what is due when, is told as
-//! scenarios of the engine, on virtual time.
+//! Pushing to real receivers: the behaviour of the kernel, the stream and libzmq. The assignment of sockets and the deadlines are
+//! tested as scenarios of the engine, on virtual time.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -35,7 +35,7 @@ pub(crate) fn config() -> PushConfig {
     }
 }
 
-/// What pushers prove to receivers that want CURVE.
+/// The keys that pushers prove to receivers that require CURVE.
 pub(crate) fn keys() -> KeyPair {
     KeyPair::from_bytes([1; 32])
 }
@@ -87,7 +87,7 @@ impl Receiver {
     }
 }
 
-/// A port that nobody listens on: an accepted connection keeps it after its listener has gone.
+/// A port without a listener: an accepted connection keeps it after its listener is closed.
 struct DeadPort {
     _connection: [TcpStream; 2],
     port: u16,
@@ -357,7 +357,7 @@ fn acknowledgements_are_handed_on_as_far_as_there_is_room() {
     assert_eq!(pusher.acknowledgements().len(), 10);
 }
 
-// What was queued for it is not sent to it, and waits for a receiver that speaks ZMTP.
+// The frames queued for it are not sent to it, and wait for a receiver that speaks ZMTP.
 #[test]
 fn a_server_of_another_protocol_gets_nothing_and_costs_nobody_else() {
     let listener = TcpListener::bind((own_ip(), 0)).unwrap();

@@ -76,7 +76,7 @@ def test_environment_overrides_the_file(tmp_path):
 
 
 def test_a_foreign_variable_is_a_warning(tmp_path):
-    """A variable LLTS_… that is no key may belong to somebody else: it is named, and nothing ends for it."""
+    """A variable LLTS_… that is not a key may belong to another program: it is named in a warning, and no command fails for it."""
     result = try_controller(tmp_path, "CONTROLLER_REP_PORT = 'x'\n", LLTS_NO_SUCH_KEY="1")
     assert result.returncode != 0 and "NO_SUCH_KEY" not in result.stderr, "the reason of the end is another one"
     command = [BINARY, "config"]

@@ -1,4 +1,4 @@
-"""CURVE: who has a key that the controller knows is served, and nobody else."""
+"""CURVE: a client with a key that the controller knows is served, and no other client."""
 
 import json
 import os
@@ -137,7 +137,7 @@ def test_nobody_else_is_served(secured, who):
         mistaken.server = stranger
         socket = mistaken.socket(zmq.REQ, service.rep, keys.client, keys.client_secret)
     socket.linger = 0
-    # libzmq does not come back to who has turned it away: then there is nobody left to send to.
+    # libzmq does not reconnect to a peer that has rejected it: then there is no peer left to send to.
     socket.rcvtimeo = socket.sndtimeo = 1000
     with pytest.raises(zmq.Again):
         socket.send_json({"__TYPE__": "TASK/STATISTIC"})

@@ -91,7 +91,7 @@ def test_all_states_arrive(start_service, receiver, keys):
 
 @pytest.mark.parametrize("is_known", [True, False])
 def test_the_receiver_knows_the_controller_by_its_key(tmp_path, start_service, keys, is_known):
-    """With CURVE in its config.toml, the controller proves to have that key: a receiver can let in nobody else."""
+    """With CURVE in its config.toml, the controller proves to have that key: a receiver can admit it alone."""
     ours = Keys(str(tmp_path))
     known = ours.server if is_known else zmq.curve_keypair()[0]
 
@@ -117,7 +117,7 @@ def test_the_receiver_knows_the_controller_by_its_key(tmp_path, start_service, k
             assert receiver.next()["__TASK_ID__"] == task
         else:
             [line] = wait_until_given_up(session, receiver)
-            assert "let in the key of this controller" in line and ours.server.decode() in line
+            assert "admit the key of this controller" in line and ours.server.decode() in line
             assert not receiver.socket.poll(0)
     finally:
         receiver.close()
@@ -126,7 +126,7 @@ def test_the_receiver_knows_the_controller_by_its_key(tmp_path, start_service, k
 
 
 def test_a_wrong_key_gets_nothing_and_delays_nobody(start_service, receiver, keys):
-    """It is as if nobody were there: bounded, said once, and others are served."""
+    """It counts as unreachable: bounded, logged once, and other receivers are served."""
     session = start_service(agents=1, **HASTY)
     wrong = text(zmq.curve_keypair())
     lost = [submit(session, receiver, wrong) for _ in range(3)]
@@ -273,7 +273,7 @@ def test_a_bad_key_is_refused(llts, key):
         "TASK/SUBMIT", __OPERATION__="x", __ADDRESS__=llts.receiver.address, __ADDRESS_KEY__=key
     )
     assert reply["__CODE__"] == -1007
-    assert "__ADDRESS_KEY__" in reply["__ERROR_MSG__"] and "40 letters of Z85" in reply["__ERROR_MSG__"]
+    assert "__ADDRESS_KEY__" in reply["__ERROR_MSG__"] and "40 characters of Z85" in reply["__ERROR_MSG__"]
     assert "__TASK_ID__" not in reply
 
 

@@ -35,7 +35,7 @@ from harness.service import port_of
     ids=repr,
 )
 def test_bad_operation(llts, operation):
-    """F1, code -1006: letters, digits and . _ + - only, 128 at the most, not beginning with . or -."""
+    """F1, code -1006: letters, digits and . _ + - only, at most 128, not beginning with . or -."""
     assert llts.client.code("TASK/SUBMIT", __OPERATION__=operation) == -1006
 
 

@@ -44,7 +44,7 @@ BAD_VALUES = [
 
 @pytest.mark.parametrize(("field", "value"), BAD_VALUES)
 def test_bad_value_is_refused_by_name(llts, field, value):
-    """DESIGN 6: -1007, and a sentence that names the field. (__PUSH_ACK__ without an address has nobody to confirm.)"""
+    """DESIGN 6: -1007, and a sentence that names the field. (__PUSH_ACK__ without an address has no receiver to confirm.)"""
     reply = llts.client.ask("TASK/SUBMIT", {"__OPERATION__": "any", field: value})
     assert reply["__CODE__"] == -1007, reply
     assert field in reply["__ERROR_MSG__"]
@@ -126,7 +126,7 @@ def test_timeout_without_a_budget_is_the_end(llts):
     end = llts.run(llts.tools.add("timeout", "exec sleep 600\n"), __TIMEOUT__=0.3)
     assert (end["__OUTCOME__"], end["__EXIT_CODE__"]) == ("TIMED_OUT", -15)
     assert "__TIMEOUT__" in end["__REASON__"]
-    assert "__KILLED__" not in end, "nobody has killed it"
+    assert "__KILLED__" not in end, "it was not killed"
 
 
 def test_end_before_ends_a_run(llts):
@@ -137,7 +137,7 @@ def test_end_before_ends_a_run(llts):
 
 
 def test_end_before_ends_the_waiting(lone):
-    """DESIGN 5: also while nobody has it."""
+    """DESIGN 5: also while no agent runs it."""
     task = lone.submit("any", __END_BEFORE__=time.time() + 0.5)
     end = task.finish()
     assert end["__OUTCOME__"] == "EXPIRED"

@@ -58,7 +58,7 @@ def test_kills_lose_no_prompt_and_double_none(prompts):
                 os.kill(pid, signal.SIGKILL)
         process.wait()
         if who == "master":
-            # Nobody else moves prompts: each is in one place at any instant.
+            # No other program moves prompts: each is in one place at any instant.
             places = prompts.places()
             assert sorted(places) == sorted(expected)
             assert all(len(folders) == 1 for folders in places.values()), places

@@ -9,7 +9,7 @@ LIFE = ["PREPARING", "RUNNING", "ENDED", "FINISHED"]
 
 
 def unused_address():
-    """A TCP address where nobody listens."""
+    """A TCP address without a listener."""
     receiver = Receiver()
     receiver.close()
     return receiver.address

@@ -90,7 +90,7 @@ def test_every_status(lone):
 
 
 def test_waiting_query_returns_at_the_end(llts):
-    """__WAIT__: the reply is parked until the task is FINISHED, and nobody else waits for it."""
+    """__WAIT__: the reply is parked until the task is FINISHED, and no other client is delayed."""
     gate = llts.service.folder + "/gate"
     task = llts.submit(llts.tools.add("gated", f"while [ ! -e '{gate}' ]; do sleep 0.02; done\nexit 6\n"))
     task.until("RUNNING")
@@ -112,7 +112,7 @@ def test_waiting_query_of_a_finished_task(llts):
 
 
 def test_waiting_query_runs_out(lone):
-    """__WAIT__: when the time is over, the reply is the present state."""
+    """__WAIT__: when the time has passed, the reply is the present state."""
     task = lone.submit_quietly("query")
     assert task.query(__WAIT__=50)["__STATUS__"] == "WAITING"
     assert task.query(__WAIT__=0)["__STATUS__"] == "WAITING"

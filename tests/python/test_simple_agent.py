@@ -109,7 +109,7 @@ def test_parked_apply(lone, agent):
 
 
 def test_parked_apply_runs_out(lone, agent):
-    """DESIGN 6: when the time is over, the reply is -1010; a task that comes later is not lost."""
+    """DESIGN 6: when the time has passed, the reply is -1010; a task that comes later is not lost."""
     agent.heartbeat()
     assert agent.apply(__WAIT__=50)["__CODE__"] == -1010
     task = lone.submit_quietly("simple")

@@ -22,7 +22,7 @@ def test_working_directory(llts):
 
 
 def test_what_a_tool_is_started_with(llts):
-    """Nobody types anything, and PWD names the tool's folder, not that of the agent."""
+    """There is no input, and PWD names the tool's folder, not that of the agent."""
     script = "readlink /proc/$$/fd/0 > report.log\ntr '\\0' '\\n' < /proc/$$/environ | grep PWD= >> report.log\n"
     task = llts.submit(llts.tools.add("surroundings", script))
     folder = os.path.join(llts.service.work, task.id, "surroundings")

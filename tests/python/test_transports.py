@@ -56,7 +56,7 @@ def test_the_frames_of_a_message_are_counted_on_the_wire(tmp_path, transport, li
 
 
 def test_a_socket_in_the_file_system(tmp_path):
-    """CONTROLLER_IPC_FILE: clients of this machine may come in by a file, which nobody else may open."""
+    """CONTROLLER_IPC_FILE: clients of this machine may come in by a file, which no other user may open."""
     path = os.path.join(str(tmp_path), "llts.sock")
     service = Service(str(tmp_path), TRANSPORT="own", CONTROLLER_IPC_FILE=path)
     try:

@@ -124,7 +124,7 @@ def test_big_numbers(llts):
     ids=["300 fields", "10,000 fields"],
 )
 def test_too_many_fields(usable, fields):
-    """W4: 256 fields at the most."""
+    """W4: at most 256 fields."""
     assert submit(usable, fields)["__CODE__"] in (-1007, -1008)
 
 
@@ -145,7 +145,7 @@ def test_largest(llts):
 
 
 def test_message_of_a_megabyte(llts):
-    """W4: it is refused, or the peer is cut off; everybody else is served."""
+    """W4: it is refused, or the peer is cut off; all other peers are served."""
     attacker = Client(llts.service.rep)
     attacker.send("TASK/SUBMIT", __OPERATION__="not-installed", param="x" * 1_000_000)
     assert llts.client.code("AGENT/QUERY") == 0

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::place::{Client, Place};
+use crate::sandbox::{Client, Sandbox};
 
 /// Addresses of each sort that only wastes time, and of those that talk.
 const EACH: usize = 64;
@@ -15,9 +15,9 @@ const TALKERS: usize = 8;
 
 #[test]
 fn two_hundred_bad_addresses_keep_nobody_from_an_answer() {
-    // Nobody runs anything: a task that is killed while it waits is pushed as FINISHED.
-    let place = Place::start(0, &[]);
-    let client = place.client();
+    // No agent runs anything: a task that is killed while it waits is pushed as FINISHED.
+    let sandbox = Sandbox::start(0, &[]);
+    let client = sandbox.client();
     let silent: Vec<TcpListener> = (0..EACH).map(|_| TcpListener::bind("127.0.0.1:0").unwrap()).collect();
     let dead = DeadPort::new();
     let (reached, talks) = mpsc::channel();
@@ -34,7 +34,7 @@ fn two_hundred_bad_addresses_keep_nobody_from_an_answer() {
     for _ in 0..500 {
         assert_eq!(client.code("TASK/STATISTIC", json!({})), 0);
     }
-    let (receiver, address) = place.receiver();
+    let (receiver, address) = sandbox.receiver();
     let task = push_to(&client, &address);
     assert_eq!(receiver.next()["__TASK_ID__"], task);
 }
@@ -72,7 +72,7 @@ fn start_talker(reached: Sender<()>) -> String {
     address
 }
 
-/// A port that nobody listens on: an accepted connection keeps it after its listener has gone.
+/// A port without a listener: an accepted connection keeps it after its listener is closed.
 struct DeadPort {
     _connection: [TcpStream; 2],
     port: u16,

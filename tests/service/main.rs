@@ -4,13 +4,13 @@
 
 mod addresses;
 mod peers;
-mod place;
 mod restart;
+mod sandbox;
 mod tools;
 
 use serde_json::{Value, json};
 
-use place::Place;
+use sandbox::Sandbox;
 
 const HELLO: (&str, &str) = ("hello", "echo \"hello, $PARAM_name\" > report.log");
 const PATIENT: (&str, &str) = ("patient", "until [ -e \"$PARAM_until\" ]; do sleep 0.05; done");
@@ -18,8 +18,8 @@ const PATIENT: (&str, &str) = ("patient", "until [ -e \"$PARAM_until\" ]; do sle
 /// Document, sections 2.1 and 2.3.
 #[test]
 fn a_task_is_submitted_pushed_and_queried() {
-    let place = Place::start(1, &[HELLO]);
-    let (client, (receiver, address)) = (place.client(), place.receiver());
+    let sandbox = Sandbox::start(1, &[HELLO]);
+    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
     let fields = json!({ "__ADDRESS__": address, "__GIVEN_ID__": "mine", "name": "Rust" });
     let id = client.submit("hello", fields);
     let phases = ["PREPARING", "RUNNING", "ENDED", "FINISHED"];
@@ -42,8 +42,8 @@ fn a_task_is_submitted_pushed_and_queried() {
 /// Document, section 2.2.
 #[test]
 fn a_task_is_killed_while_it_waits_and_while_it_runs() {
-    let place = Place::start(1, &[PATIENT]);
-    let (client, (receiver, address)) = (place.client(), place.receiver());
+    let sandbox = Sandbox::start(1, &[PATIENT]);
+    let (client, (receiver, address)) = (sandbox.client(), sandbox.receiver());
     let never = json!({ "until": "/nonexistent", "__ADDRESS__": address });
     let running = client.submit("patient", never.clone());
     client.until("TASK/QUERY", &json!({ "__TASK_ID__": running }), |task| task["__STATUS__"] == "RUNNING");
@@ -67,9 +67,9 @@ fn a_task_is_killed_while_it_waits_and_while_it_runs() {
 /// Document, sections 2.4 to 2.6.
 #[test]
 fn agents_and_tasks_are_counted_and_listed() {
-    let place = Place::start(2, &[PATIENT]);
-    let client = place.client();
-    let until = place.path("until");
+    let sandbox = Sandbox::start(2, &[PATIENT]);
+    let client = sandbox.client();
+    let until = sandbox.path("until");
     let tasks: Vec<String> = (0..3).map(|_| client.submit("patient", json!({ "until": until }))).collect();
     client.until("TASK/STATISTIC", &json!({}), |counts| counts["RUNNING"] == 2 && counts["WAITING"] == 1);
     let agents = client.ask("AGENT/QUERY", json!({}));
@@ -93,8 +93,8 @@ fn agents_and_tasks_are_counted_and_listed() {
 /// Document, section 2.7: `__CODE__`.
 #[test]
 fn every_code_comes_with_a_sentence() {
-    let place = Place::start(0, &[]);
-    let client = place.client();
+    let sandbox = Sandbox::start(0, &[]);
+    let client = sandbox.client();
     assert_eq!(client.raw(b"{")["__CODE__"], -1001);
     assert_eq!(client.raw(b"{}")["__CODE__"], -1002);
     for (kind, fields, code) in [
@@ -115,20 +115,20 @@ fn every_code_comes_with_a_sentence() {
 /// Document, section 2.7: `__EXIT_CODE__`.
 #[test]
 fn every_exit_code_is_told() {
-    let place = Place::start(1, &[("seven", "exit 7"), ("signal", "kill -9 $$"), ("broken", "exit 0")]);
-    std::fs::write(place.path("testTools/broken.tar.gz"), "no archive").unwrap();
-    let client = place.client();
+    let sandbox = Sandbox::start(1, &[("seven", "exit 7"), ("signal", "kill -9 $$"), ("broken", "exit 0")]);
+    std::fs::write(sandbox.path("testTools/broken.tar.gz"), "no archive").unwrap();
+    let client = sandbox.client();
     for (tool, code) in [("seven", 7), ("signal", -9), ("missing", -129), ("broken", -130)] {
         let task = client.end(&client.submit(tool, json!({})));
         assert_eq!((&task["__EXIT_CODE__"], &task["__OUTCOME__"]), (&json!(code), &json!("FAILED")), "{task}");
     }
 }
 
-/// Design, section 6: what is wrong with one client is nobody else's concern.
+/// Design, section 6: an error of one client does not affect another one.
 #[test]
 fn a_client_that_asks_nonsense_goes_on() {
-    let place = Place::start(1, &[HELLO]);
-    let client = place.client();
+    let sandbox = Sandbox::start(1, &[HELLO]);
+    let client = sandbox.client();
     for body in [&b"\xff\xfe"[..], b"[]", b"null", b"\"x\"", b"{\"a\":1}{\"a\":2}", b"{\"a\":1,\"a\":2}", b""] {
         assert_eq!(client.raw(body)["__CODE__"], -1001, "{body:?}");
     }

@@ -6,16 +6,16 @@ use std::path::{Path, PathBuf};
 use nix::sys::signal::Signal;
 use serde_json::{Value, json};
 
-use crate::place::{Client, Place, pack_tool};
+use crate::sandbox::{Client, Sandbox, pack_tool};
 
 const HELLO: (&str, &str) = ("hello", "echo hello > report.log");
 
 /// A service without agents whose heartbeats are so rare that no test waits for one, and an empty tools folder.
-fn with_a_folder(name: &str) -> (Place, PathBuf) {
-    let place = Place::start(0, &[HELLO]);
-    let folder = place.path(name);
+fn with_a_folder(name: &str) -> (Sandbox, PathBuf) {
+    let sandbox = Sandbox::start(0, &[HELLO]);
+    let folder = sandbox.path(name);
     fs::create_dir(&folder).unwrap();
-    (place, folder)
+    (sandbox, folder)
 }
 
 fn of(folder: &Path) -> [(&'static str, String); 2] {
@@ -23,7 +23,7 @@ fn of(folder: &Path) -> [(&'static str, String); 2] {
     [("LLTS_AGENT_TOOLS_DIR", folder.display().to_string()), interval]
 }
 
-/// The tools that an agent has, as anybody may ask.
+/// The tools of an agent, as a client can query them.
 fn has(client: &Client, agent: &str, tools: &str) {
     client.until("AGENT/DETAILS", &json!({}), |agents| agents[agent]["__TOOLS__"] == tools);
 }
@@ -38,10 +38,10 @@ fn run(client: &Client, tool: &str, count: usize) -> Vec<(Value, Value)> {
 /// A second machine on which a tool was forgotten must not take the tasks of the first one.
 #[test]
 fn an_agent_without_a_tool_gets_none_of_its_tasks() {
-    let (mut place, other) = with_a_folder("other");
-    let client = place.client();
-    place.agent("poor", &of(&other));
-    place.agent("rich", &of(&place.path("testTools")));
+    let (mut sandbox, other) = with_a_folder("other");
+    let client = sandbox.client();
+    sandbox.agent("poor", &of(&other));
+    sandbox.agent("rich", &of(&sandbox.path("testTools")));
     has(&client, "poor", "");
     has(&client, "rich", "hello");
     let ends = run(&client, "hello", 60);
@@ -50,11 +50,11 @@ fn an_agent_without_a_tool_gets_none_of_its_tasks() {
 
 #[test]
 fn a_tool_that_comes_later_is_noticed_at_once() {
-    let (mut place, other) = with_a_folder("other");
-    let client = place.client();
-    place.agent("one", &of(&place.path("testTools")));
-    place.agent("other", &of(&other));
-    pack_tool(&place.path(""), &other, "late", "exit 0");
+    let (mut sandbox, other) = with_a_folder("other");
+    let client = sandbox.client();
+    sandbox.agent("one", &of(&sandbox.path("testTools")));
+    sandbox.agent("other", &of(&other));
+    pack_tool(&sandbox.path(""), &other, "late", "exit 0");
     has(&client, "other", "late");
     assert_eq!(run(&client, "late", 4), vec![(json!("SUCCEEDED"), json!("other")); 4]);
     fs::remove_file(other.join("late.tar.gz")).unwrap();
@@ -64,21 +64,21 @@ fn a_tool_that_comes_later_is_noticed_at_once() {
 /// The agent does not know yet when the task is submitted, and the other one could say at once that it has not the tool.
 #[test]
 fn a_tool_that_comes_together_with_its_task_is_found() {
-    let (mut place, other) = with_a_folder("other");
-    let client = place.client();
-    let [poor, quick] = ["poor", "quick"].map(|name| place.path(name));
+    let (mut sandbox, other) = with_a_folder("other");
+    let client = sandbox.client();
+    let [poor, quick] = ["poor", "quick"].map(|name| sandbox.path(name));
     for folder in [&poor, &quick] {
         fs::create_dir(folder).unwrap();
     }
-    place.agent("poor", &of(&poor));
-    place.agent("quick", &of(&quick));
-    place.agent("slow", &of(&other));
+    sandbox.agent("poor", &of(&poor));
+    sandbox.agent("quick", &of(&quick));
+    sandbox.agent("slow", &of(&other));
     has(&client, "slow", "");
-    place.signal(3, Signal::SIGSTOP);
-    pack_tool(&place.path(""), &other, "late", "exit 0");
+    sandbox.signal(3, Signal::SIGSTOP);
+    pack_tool(&sandbox.path(""), &other, "late", "exit 0");
     let task = client.submit("late", json!({}));
     assert_eq!(client.ask("TASK/QUERY", json!({ "__TASK_ID__": task, "__WAIT__": 300 }))["__STATUS__"], "WAITING");
-    place.signal(3, Signal::SIGCONT);
+    sandbox.signal(3, Signal::SIGCONT);
     let end = client.end(&task);
     assert_eq!((&end["__OUTCOME__"], &end["__AGENT_ID__"]), (&json!("SUCCEEDED"), &json!("slow")), "{end}");
     let missing = client.end(&client.submit("missing", json!({})));
@@ -87,27 +87,27 @@ fn a_tool_that_comes_together_with_its_task_is_found() {
 
 #[test]
 fn a_tools_folder_that_comes_later_is_noticed_at_once() {
-    let mut place = Place::start(0, &[]);
-    let client = place.client();
-    let deep = place.path("not/yet/there");
-    place.agent("early", &of(&deep));
-    fs::create_dir(place.path("not")).unwrap();
-    pack_tool(&place.path(""), &deep, "late", "exit 0");
+    let mut sandbox = Sandbox::start(0, &[]);
+    let client = sandbox.client();
+    let deep = sandbox.path("not/yet/there");
+    sandbox.agent("early", &of(&deep));
+    fs::create_dir(sandbox.path("not")).unwrap();
+    pack_tool(&sandbox.path(""), &deep, "late", "exit 0");
     has(&client, "early", "late");
 }
 
 /// A link gives no notice when what it leads to is gone: the agent believes that it has the tool when it gets the task.
 #[test]
 fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
-    let (mut place, links) = with_a_folder("links");
-    let client = place.client();
+    let (mut sandbox, links) = with_a_folder("links");
+    let client = sandbox.client();
     let inner = links.join("inner");
-    pack_tool(&place.path(""), &inner, "hello", HELLO.1);
+    pack_tool(&sandbox.path(""), &inner, "hello", HELLO.1);
     std::os::unix::fs::symlink("inner/hello.tar.gz", links.join("hello.tar.gz")).unwrap();
-    place.agent("linked", &of(&links));
+    sandbox.agent("linked", &of(&links));
     has(&client, "linked", "hello");
     assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("linked"))]);
-    place.agent("sure", &of(&place.path("testTools")));
+    sandbox.agent("sure", &of(&sandbox.path("testTools")));
     fs::remove_file(inner.join("hello.tar.gz")).unwrap();
     // The one that has waited longer gets the first task.
     let first = client.end(&client.submit("hello", json!({})));
@@ -119,18 +119,18 @@ fn a_task_whose_tool_is_gone_is_given_to_another_agent() {
 
 #[test]
 fn a_missing_tools_folder_is_said_at_the_start() {
-    let mut place = Place::start(0, &[]);
-    let nowhere = place.path("nowhere");
+    let mut sandbox = Sandbox::start(0, &[]);
+    let nowhere = sandbox.path("nowhere");
     // A relative path, as it stands in most configurations.
-    place.agent("lost", &[("LLTS_AGENT_TOOLS_DIR", "nowhere".to_owned())]);
-    let log = fs::read_to_string(place.path("agent.log.lost")).unwrap();
+    sandbox.agent("lost", &[("LLTS_AGENT_TOOLS_DIR", "nowhere".to_owned())]);
+    let log = fs::read_to_string(sandbox.path("agent.log.lost")).unwrap();
     let warned = |line: &str| line.contains("WARN") && line.contains(&format!("{}", nowhere.display()));
     assert!(log.lines().any(warned), "{log}");
-    let client = place.client();
+    let client = sandbox.client();
     let task = client.end(&client.submit("hello", json!({})));
     assert_eq!(task["__EXIT_CODE__"], -129, "no agent has it: {task}");
     let archive = nowhere.join("hello.tar.gz").display().to_string();
     assert!(task["__REASON__"].as_str().unwrap().contains(&archive), "{task}");
-    pack_tool(&place.path(""), &nowhere, "hello", HELLO.1);
+    pack_tool(&sandbox.path(""), &nowhere, "hello", HELLO.1);
     assert_eq!(run(&client, "hello", 1), [(json!("SUCCEEDED"), json!("lost"))], "the folder has come");
 }

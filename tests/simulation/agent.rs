@@ -1,11 +1,11 @@
 //! One turn of an agent's process: what has come in through the engine, then what the engine wants, in order.
 //!
-//! The order is that of `shell/agent.rs`. What the engine wants of the system, [`crate::tool`] does.
+//! The order is that of `shell/agent.rs`. The effects of the engine on the system are carried out by [`crate::tool`].
 
 use llts::engine::slot::Effect;
 use llts::protocol::agent::ToAgent;
-use llts::protocol::reply::Wanted;
-use llts::protocol::request::{FromAgent, Sender};
+use llts::protocol::requests::heartbeat::{Directive, Heard};
+use llts::protocol::requests::{FromAgent, Sender};
 use llts::protocol::{agent, publish};
 use llts::types::{Now, Session};
 
@@ -45,7 +45,7 @@ impl World {
                 let Some(mut answer) = agent::decode(&body) else { panic!("{}", String::from_utf8_lossy(&body)) };
                 note!(self, "agent {agent}: {answer:?}");
                 let deaf = self.defect == Some(Defect::EndlessRuns);
-                if deaf && matches!(answer, ToAgent::Heard { wanted: Some((.., Wanted::Kill)), .. }) {
+                if deaf && matches!(answer, ToAgent::Heard(Heard { wanted: Some((.., Directive::Kill)), .. })) {
                     return;
                 }
                 let knows_leases = !self.hosts[agent].old && self.defect != Some(Defect::ForgottenLeases);

@@ -10,7 +10,7 @@ use crate::event::Defect;
 use crate::plan::HEARTBEAT;
 use crate::world::{World, note};
 
-/// What a simulation has come to.
+/// The result of a simulation.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Summary {
     pub(crate) hash: u64,
@@ -60,7 +60,7 @@ impl World {
                 self.end_what_is_far();
             }
             self.pass_until(self.now + SECOND / 2);
-            // Detection of losses and the start of whoever is down take their time.
+            // The detection of losses and the start of dead processes take their time.
             if self.now > calm + 12 * HEARTBEAT {
                 self.model.calm_since.get_or_insert(self.now);
             }
@@ -85,7 +85,7 @@ impl World {
 
     /// Nothing to do means next to nothing said: a heartbeat per interval, and an APPLY now and then.
     fn check_quiet(&mut self) {
-        // Whoever is gone for good is lost by then.
+        // An agent that is gone for good is lost by then.
         self.pass_until(self.now + 5 * HEARTBEAT);
         let before = self.network.sent_up;
         self.pass_until(self.now + 6 * HEARTBEAT);

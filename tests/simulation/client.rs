@@ -6,11 +6,11 @@ use llts::protocol::json::{self, FieldLimits};
 use llts::types::{Phase, Scalar, TaskId, TaskRecord, TaskState};
 
 use crate::controller::ReplyTo;
-use crate::demands::{Deed, GATES, GatePlan, gate_name};
 use crate::dice::{Nanos, SECOND};
 use crate::event::{Defect, Event};
 use crate::model::Model;
 use crate::plan::Start;
+use crate::policy_fields::{Deed, GATES, GatePlan, gate_name};
 use crate::receiver::ADDRESS;
 use crate::tools::tool_name;
 use crate::world::{World, note};
@@ -40,7 +40,7 @@ struct Request {
 enum Ask {
     Submit(usize),
     Kill(TaskId),
-    /// Something that is done or refused, and that nobody looks at afterwards.
+    /// A request that is accepted or refused, and not checked afterwards.
     Operate,
     /// Something that cannot be refused.
     Set,
@@ -48,7 +48,7 @@ enum Ask {
     Await(TaskId),
 }
 
-/// What a client or an operator is going to ask for.
+/// A pending request of a client or an operator.
 #[derive(Clone, Debug)]
 pub(crate) enum Order {
     Kill(TaskId),
@@ -106,9 +106,9 @@ impl World {
             body += &format!(r#","__ADDRESS__":"{ADDRESS}""#);
         }
         let (request, now) = (self.clients.requests.len(), self.clock(self.server.clock_offset));
-        body += &task.demands.fields(now, request);
+        body += &task.policy_fields.fields(now, request);
         body += "}";
-        if task.demands.doubled {
+        if task.policy_fields.doubled {
             self.ask(Ask::Submit(plan), body.clone());
         }
         self.ask(Ask::Submit(plan), body);
@@ -160,7 +160,7 @@ impl World {
         }
     }
 
-    /// Ends what a jump of the clock has put so far away that nobody waits for it.
+    /// Ends the waits that a jump of the clock has put too far into the future.
     pub(crate) fn end_what_is_far(&mut self) {
         let soon = self.clock(self.server.clock_offset).wall + Duration::from_secs(30);
         let far = |record: &&TaskRecord| match record.state {
@@ -232,14 +232,14 @@ impl World {
             (Ask::Submit(_), -1009) => return,
             // The store was in trouble. Some clients leave it at that.
             (Ask::Submit(plan), -1008) => {
-                if attempt > 0 || self.plan.tasks[plan].demands.doubled || self.dice.chance(700) {
+                if attempt > 0 || self.plan.tasks[plan].policy_fields.doubled || self.dice.chance(700) {
                     return;
                 }
                 self.model.refused(&self.clients.requests[request].body);
             }
             (Ask::Submit(_), -1011) | (Ask::Operate, 0 | -1011) | (Ask::Set, 0) => {}
             // Its time was over before it came.
-            (Ask::Submit(plan), -1007) if self.plan.tasks[plan].demands.has_an_end() => {}
+            (Ask::Submit(plan), -1007) if self.plan.tasks[plan].policy_fields.has_an_end() => {}
             (Ask::Submit(plan), 0) => {
                 let task = text("__TASK_ID__").and_then(|id| id.parse().ok()).expect("an accepted task has an id");
                 let duplicate = answer.get("__DUPLICATE__").and_then(Scalar::as_bool).unwrap_or_default();
@@ -264,14 +264,14 @@ impl World {
         self.done(request);
     }
 
-    /// What a submitter does next.
+    /// The next action of a submitter.
     fn accepted(&mut self, plan: usize, task: TaskId) {
         let (kill_after, awaited) = (self.plan.tasks[plan].kill_after, self.plan.tasks[plan].awaited);
         if let Some(delay) = kill_after {
             self.order_after(delay, Order::Kill(task));
         }
-        let demands = self.plan.tasks[plan].demands.clone();
-        if let Some((delay, length)) = demands.held {
+        let policy_fields = self.plan.tasks[plan].policy_fields.clone();
+        if let Some((delay, length)) = policy_fields.held {
             self.order_after(delay, Order::Hold(task));
             self.order_after(delay + length, Order::Release(task));
         }
@@ -279,7 +279,7 @@ impl World {
             let delay = self.dice.skewed(0..=4 * SECOND);
             self.order_after(delay, Order::Look(task));
         }
-        for delay in demands.retries {
+        for delay in policy_fields.retries {
             self.order_after(delay, Order::Retry(task));
         }
         let query = format!(r#"{{"__TYPE__":"TASK/QUERY","__TASK_ID__":"{task}""#);

@@ -1,6 +1,6 @@
 //! The controller's process around the real engine, and its disk: how it starts, wakes up, stops and dies.
 //!
-//! What it does when it is awake is [`crate::turn`]'s concern.
+//! Its actions while it is awake are in [`crate::turn`].
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use llts::engine::controller::{ConnectionId, Controller, Record, Sequencer, Settings, Stored};
 use llts::protocol::json::FieldLimits;
-use llts::protocol::request::Rules;
+use llts::protocol::rules::Rules;
 use llts::types::{
     AddressPolicy, AgentId, Counts, GateSettings, Label, Now, Policy, Round, TaskId, TaskRecord, TaskState,
 };
@@ -21,7 +21,7 @@ use crate::world::{World, note};
 #[derive(Default)]
 pub(crate) struct Server {
     pub(crate) life: Option<Life>,
-    /// What has been committed.
+    /// The committed data.
     pub(crate) disk: BTreeMap<TaskId, TaskRecord>,
     pub(crate) gates: BTreeMap<Label, GateSettings>,
     pub(crate) drained: BTreeSet<AgentId>,
@@ -38,21 +38,21 @@ pub(crate) struct Server {
     pub(crate) breaks: bool,
 }
 
-/// What dies with the process.
+/// The state that dies with the process.
 pub(crate) struct Life {
     pub(crate) sequencer: Sequencer<ReplyTo>,
     pub(crate) inbox: VecDeque<(ReplyTo, Vec<u8>)>,
     /// Which life of the controller this is.
     pub(crate) number: u64,
-    /// What agents may have been told since the last commit began.
+    /// The messages to agents since the last commit began.
     pub(crate) told: Told,
-    /// What the store is about to commit.
+    /// The data that the store is about to commit.
     pub(crate) commits: VecDeque<Commit>,
-    /// What the last commit has come to, before the controller has seen it.
+    /// The result of the last commit, before the controller has seen it.
     pub(crate) outcome: Option<Outcome>,
     /// The last commit that it has seen was not stored.
     pub(crate) in_trouble: bool,
-    /// What receivers of pushes have sent back.
+    /// The frames that receivers of pushes have sent back.
     pub(crate) confirmations: VecDeque<(TaskId, u32)>,
 }
 
@@ -66,7 +66,7 @@ pub(crate) enum Outcome {
     Full(Vec<Record>),
 }
 
-/// What agents are told before it is stored.
+/// The messages to agents before their data is stored.
 #[derive(Default)]
 pub(crate) struct Told {
     pub(crate) dispatches: BTreeSet<(TaskId, Round, AgentId)>,
@@ -194,7 +194,7 @@ impl World {
         self.wake_controller(self.now);
     }
 
-    /// What a controller with a defect makes of what is stored.
+    /// The stored data as read by a controller with a defect.
     fn defective(&self, mut stored: Stored) -> Stored {
         match self.defect {
             Some(Defect::ForgottenGates) => stored.gates.clear(),
@@ -295,7 +295,7 @@ impl World {
         self.after(delay, Event::ControllerStarts);
     }
 
-    /// SIGTERM: answers whoever waits, and ends when everything is stored.
+    /// SIGTERM: answers all waiting clients, and ends when everything is stored.
     pub(crate) fn controller_stops(&mut self) {
         if !self.server.is_up() {
             return;
@@ -312,7 +312,7 @@ impl World {
             Ok(()) => {
                 assert!(self.life().sequencer.is_at_rest());
                 self.life().sequencer.sanity_check();
-                // What a full disk has not taken is lost.
+                // Data that a full disk has refused is lost.
                 let told = self.server.life.take().map(|life| life.told);
                 self.model.unrecorded(told.unwrap_or_default());
                 self.controller_is_gone();

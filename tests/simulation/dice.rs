@@ -47,7 +47,7 @@ impl Dice {
     }
 }
 
-/// What happened, line by line, as one number; two runs of a seed must have the same.
+/// The history line by line, as one number; two runs of a seed must have the same.
 pub(crate) struct Trace {
     hash: u64,
     shown: bool,
@@ -63,7 +63,7 @@ impl Trace {
         self.hash
     }
 
-    #[expect(clippy::print_stdout, reason = "whoever replays a seed wants to see it")]
+    #[expect(clippy::print_stdout, reason = "needed when a seed is replayed")]
     pub(crate) fn line(&mut self, now: Nanos, text: fmt::Arguments<'_>) {
         // The hash takes any text.
         let _ = write!(self, "{now} {text}");

@@ -1,4 +1,4 @@
-//! What can happen in a simulation, and the defects that a test may put into one.
+//! The events of a simulation, and the defects that a test may put into one.
 
 use llts::types::TaskId;
 
@@ -12,7 +12,7 @@ use crate::tools::Change;
 pub(crate) enum Defect {
     /// A row that was committed is gone after a restart.
     LostRow,
-    /// What an old round reports is taken for the present one.
+    /// The report of an old round is taken for one of the present round.
     OldRoundAsNew,
     /// The store says that it has committed before it has.
     LyingStore,

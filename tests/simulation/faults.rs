@@ -1,4 +1,4 @@
-//! What goes wrong, and the calm after it.
+//! The faults, and the calm after them.
 
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::Event;
@@ -6,7 +6,7 @@ use crate::host::Input;
 use crate::plan::Fault;
 use crate::world::{World, note};
 
-/// What the network does to messages, per mille.
+/// The effects of the network on messages, per mille.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Weather {
     pub(crate) drop: u64,

@@ -1,6 +1,6 @@
 //! An agent's process around the real engine, and its supervisor: how it starts, wakes up, ends and is started again.
 //!
-//! What it does when it is awake is [`crate::agent`]'s concern.
+//! Its actions while it is awake are in [`crate::agent`].
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) struct Host {
     pub(crate) name: AgentId,
     pub(crate) life: u32,
     pub(crate) session: u64,
-    /// What the session file says: the life before, unless it said good-bye.
+    /// The content of the session file: the previous session, unless it ended properly.
     before: Option<u64>,
     pub(crate) slot: Option<Slot>,
     pub(crate) socket: Socket,
@@ -44,7 +44,7 @@ pub(crate) struct Host {
     pub(crate) abandoned: usize,
 }
 
-/// What a loop of an agent may wake up for.
+/// The events for which the loop of an agent may wake up.
 #[derive(Debug)]
 pub(crate) enum Input {
     /// There is a connection to the controller.

@@ -10,7 +10,7 @@
 //! | [`host`], [`agent`], [`tool`] | the agents' processes, their supervisors, and what they run |
 //! | [`client`], [`receiver`] | clients and operators, and who is pushed to |
 //! | [`tools`] | which agent has which tools |
-//! | [`demands`] | what submitters demand, and what operators do |
+//! | [`policy_fields`] | what submitters demand, and what operators do |
 //! | [`faults`] | what goes wrong |
 //! | [`model`], [`runs`] | what was promised and what really ran, checked after every event |
 //! | [`rules`] | the rules of policies, checked with every decision |
@@ -24,7 +24,6 @@ mod agent;
 mod checks;
 mod client;
 mod controller;
-mod demands;
 mod dice;
 mod event;
 mod faults;
@@ -32,6 +31,7 @@ mod host;
 mod model;
 mod network;
 mod plan;
+mod policy_fields;
 mod probe;
 mod receiver;
 mod rules;
@@ -201,7 +201,7 @@ fn the_checks_find_a_defect() {
         (Defect::NewKeys, "has made two tasks"),
         (Defect::DeafReceiver, "not done in time"),
     ] {
-        assert!(is_found(0, defect, complaint), "nobody notices {defect:?}");
+        assert!(is_found(0, defect, complaint), "no check notices {defect:?}");
     }
 }
 
@@ -218,7 +218,7 @@ fn the_checks_find_runs_without_end() {
 fn the_checks_find_agents_that_do_not_tell() {
     let peaceful = (1_050..4_000).filter(|seed| Plan::new(&mut Dice::new(*seed)).is_peaceful());
     let mut complaints = peaceful.filter_map(|seed| broken(seed, Some(Defect::UntoldTools)).err());
-    assert!(complaints.any(|why| why.contains("has for long")), "nobody notices");
+    assert!(complaints.any(|why| why.contains("has for long")), "no check notices");
 }
 
 /// Rounds overlap only when an agent is in trouble for long while a long run is on: the searches begin shortly before the first

@@ -1,4 +1,5 @@
-//! What the outside has been told and what really ran, and the promises that follow from it. Panics when one is broken.
+//! The messages to the outside and the runs that really took place, and the promises that follow from them. Panics when one
+//! is broken.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,7 +51,7 @@ pub(crate) struct Model {
     pub(crate) unrecorded: BTreeSet<(TaskId, Round, AgentId)>,
     /// The same of kills: the next controller may not know why such a run has ended.
     unrecorded_kills: BTreeSet<(TaskId, Round)>,
-    /// Runs of which their agent knows that nobody wants them.
+    /// Runs of which their agent knows that they are not wanted.
     pub(crate) fenced: BTreeSet<(usize, TaskId, Round)>,
     /// Agents that died while they had the present round of a task.
     pub(crate) deaths: BTreeMap<TaskId, u32>,
@@ -179,7 +180,7 @@ impl Model {
         let called = |round| self.unrecorded_kills.contains(&(record.id, round));
         for (_, result) in past.chain(last).filter(|(round, _)| self.gentle && !called(*round)) {
             let ended = [ExitCode::KILLED_PREPARING, ExitCode(-15), ExitCode(-9)].contains(&result.exit_code);
-            assert!(!ended, "a run of {} was ended though nobody asked for it: {record:?}", record.id);
+            assert!(!ended, "a run of {} was ended without a request: {record:?}", record.id);
         }
     }
 
@@ -209,12 +210,12 @@ impl Model {
         }
     }
 
-    /// A task could not be handed out: it waits again, in the round that was meant for nobody else.
+    /// A task could not be handed out: it waits again, in the round that was meant for no other agent.
     pub(crate) fn never_sent(&mut self, task: TaskId, round: Round) {
         self.never_sent.insert((task, round));
     }
 
-    /// What a query shows is never undone, whatever dies.
+    /// A state shown by a query is never undone, whatever dies.
     pub(crate) fn shown(&mut self, record: &TaskRecord) {
         let (task, shown) = (record.id, (record.round, record.phase()));
         let never_sent = |(round, phase)| phase == Phase::Dispatched && self.never_sent.contains(&(task, round));
@@ -245,7 +246,7 @@ impl Model {
         assert_eq!(record.phase(), Phase::Finished, "task {} is pushed again", record.id);
     }
 
-    /// What must be true of a task when everything has come to its end.
+    /// The conditions for a task when everything has come to its end.
     pub(crate) fn check_end(&self, record: &TaskRecord, every_loss_counts: bool) {
         if every_loss_counts && !is_retried(record) {
             let deaths = self.deaths.get(&record.id).copied().unwrap_or_default();
@@ -276,7 +277,7 @@ pub(crate) fn has_result_of(record: &TaskRecord, round: Round) -> bool {
     past || record.phase() == Phase::Finished && record.round == round
 }
 
-/// Whether somebody has asked for another round of a task that had finished.
+/// Whether a client has requested another round of a task that had finished.
 fn is_retried(record: &TaskRecord) -> bool {
     record.past.iter().any(|past| past.end == RoundEnd::Retried)
 }
@@ -286,7 +287,7 @@ fn check_kill(record: &TaskRecord, round: Round) {
     let late = record.phase() >= Phase::Ended;
     assert!(record.kill.is_some() || late, "the confirmed kill of {} in round {round} is lost", record.id);
     if let (TaskState::Finished { outcome, .. }, Some(kill)) = (&record.state, &record.kill) {
-        // What ended it first counts; a run that only took too long is ended by the kill.
+        // The first cause of the end counts; a run that only took too long is ended by the kill.
         let expected = if kill.cause == KillCause::Expired { "EXPIRED" } else { "KILLED" };
         let by_itself = *outcome == Outcome::Succeeded && record.result().is_some_and(|result| result.by_itself);
         let timed_out = kill.cause == KillCause::TimedOut;

@@ -4,7 +4,8 @@
 //! that breaks is lost, or, of what an agent has sent, arrives late: a new connection may overtake the old one's last bytes.
 
 use llts::protocol::publish::{self, Published};
-use llts::protocol::words::kind;
+use llts::protocol::requests::kill::TASK_KILL;
+use llts::protocol::words::kind::AGENT_LOOK;
 
 use crate::dice::{MICRO, MILLI, Nanos, SECOND};
 use crate::event::Event;
@@ -156,7 +157,7 @@ impl World {
         }
     }
 
-    /// Sends an answer; false when the controller knows that nobody is there.
+    /// Sends an answer; false when the controller knows that the peer has disconnected.
     pub(crate) fn send_down(&mut self, connection: usize, body: &[u8]) -> bool {
         match self.network.connections[connection].state {
             State::Open => {}
@@ -206,7 +207,7 @@ impl World {
     pub(crate) fn publish(&mut self, message: &Published) {
         let frame = publish::encode(message);
         let is_heard = |kind| frame.starts_with(publish::prefix(kind).as_bytes());
-        if ![kind::TASK_KILL, kind::AGENT_LOOK].into_iter().any(is_heard) {
+        if ![TASK_KILL.word, AGENT_LOOK].into_iter().any(is_heard) {
             return;
         }
         for agent in 0..self.hosts.len() {

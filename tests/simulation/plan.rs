@@ -1,12 +1,12 @@
-//! What a seed decides before anything happens: agents, tasks, and the faults that will hit them.
+//! The decisions of a seed before anything happens: agents, tasks, and the faults that will hit them.
 
 use std::time::Duration;
 
 use llts::types::lease;
 
-use crate::demands::{Deed, Demands, Fashion};
 use crate::dice::{Dice, MILLI, Nanos, SECOND};
 use crate::faults::Weather;
+use crate::policy_fields::{Deed, Fashion, PolicyFields};
 use crate::tools::ToolsPlan;
 
 /// Between the heartbeats of an agent; everything else is measured against it.
@@ -16,7 +16,7 @@ pub(crate) const STRAGGLER_GRACE: Nanos = 100 * MILLI;
 pub(crate) const STOP_TIMEOUT: Nanos = 500 * MILLI;
 pub(crate) const KILL_COUNT: u32 = 3;
 
-/// What an agent needs to end a run.
+/// The times that an agent needs to end a run.
 pub(crate) fn kill_budget() -> Duration {
     let [interval, grace] = [KILL_INTERVAL, STRAGGLER_GRACE].map(Duration::from_nanos);
     lease::kill_budget(interval, KILL_COUNT, grace)
@@ -27,7 +27,7 @@ pub(crate) struct Plan {
     pub(crate) tasks: Vec<TaskPlan>,
     pub(crate) weather: Weather,
     pub(crate) faults: Vec<(Nanos, Fault)>,
-    /// What operators do.
+    /// The actions of operators.
     pub(crate) deeds: Vec<(Nanos, Deed)>,
     /// Which agents special tasks can run on.
     pub(crate) special: Vec<bool>,
@@ -95,7 +95,7 @@ pub(crate) enum Fault {
     },
 }
 
-/// What a task is and what its tool does in each of its runs.
+/// The properties of a task and the behaviour of its tool in each run.
 #[derive(Clone, Debug)]
 pub(crate) struct TaskPlan {
     pub(crate) start: Start,
@@ -114,7 +114,7 @@ pub(crate) struct TaskPlan {
     pub(crate) kill_after: Option<Nanos>,
     /// Whether a client parks a query for its end.
     pub(crate) awaited: bool,
-    pub(crate) demands: Demands,
+    pub(crate) policy_fields: PolicyFields,
     pub(crate) tool: usize,
 }
 
@@ -168,7 +168,7 @@ impl Plan {
         let faults = faults.collect();
         let (deeds, special) = (fashion.deeds(dice, agents, calm), fashion.special_agents(dice, agents));
         let push_loss = if dice.chance(500) { dice.within(1..=700) } else { 0 };
-        let ambush = !peaceful && tasks.iter().any(|task| task.demands.exclusive) && dice.chance(300);
+        let ambush = !peaceful && tasks.iter().any(|task| task.policy_fields.exclusive) && dice.chance(300);
         let tools = ToolsPlan::new(dice, &special, calm);
         for task in &mut tasks {
             task.tool = ToolsPlan::tool(dice);
@@ -217,7 +217,7 @@ impl Plan {
     pub(crate) fn patience(&self) -> Nanos {
         let run = |task: &TaskPlan| {
             let prepare = if let Prepare::Slow(length) = task.prepare { length } else { 0 };
-            let (rounds, pauses) = task.demands.patience();
+            let (rounds, pauses) = task.policy_fields.patience();
             rounds * (prepare + task.duration + 2 * KILL_INTERVAL + STRAGGLER_GRACE) + pauses
         };
         // A task may be submitted twice when its first answer was lost, and in each run of its father.
@@ -262,7 +262,7 @@ fn gone_for(dice: &mut Dice) -> Nanos {
 
 impl TaskPlan {
     fn new(dice: &mut Dice, fashion: &Fashion, number: usize, calm: Nanos) -> Self {
-        let demands = fashion.demands(dice);
+        let policy_fields = fashion.policy_fields(dice);
         let start = match (number, dice.within(0..=9)) {
             (1.., 0) => Start::AfterSubmit(dice.index(number), dice.skewed(0..=SECOND)),
             (1.., 1 | 2) => Start::InRun(dice.index(number), dice.skewed(0..=SECOND)),
@@ -271,7 +271,7 @@ impl TaskPlan {
         Self {
             start,
             // Some outlast a lease.
-            duration: if (demands.is_limited() || demands.exclusive) && dice.chance(400) {
+            duration: if (policy_fields.is_limited() || policy_fields.exclusive) && dice.chance(400) {
                 dice.within(SECOND..=9 * SECOND)
             } else if dice.chance(500) {
                 dice.within(1..=20 * MILLI)
@@ -293,10 +293,10 @@ impl TaskPlan {
                 _ => Spawn::Works,
             },
             losses_max: dice.chance(200).then(|| u32::try_from(dice.index(3)).unwrap_or_default()),
-            pushed: demands.push_ack || dice.chance(500),
+            pushed: policy_fields.push_ack || dice.chance(500),
             kill_after: dice.chance(150).then(|| dice.skewed(0..=2 * SECOND)),
             awaited: dice.chance(150),
-            demands,
+            policy_fields,
             tool: 0,
         }
     }

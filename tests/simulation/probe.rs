@@ -1,8 +1,9 @@
 //! Looking into the controller: questions that change nothing, and what an old round must not do.
 
 use llts::engine::controller::{Answer, ConnectionId, Ticket};
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, FromAgent, Message, Sender};
+use llts::protocol::page::PageBytes;
+use llts::protocol::reply::{self, Reply};
+use llts::protocol::requests::{self, FromAgent, Message, Sender};
 use llts::types::{Now, Phase, Session, TaskId, TaskRecord};
 
 use crate::controller::rules;
@@ -16,14 +17,14 @@ impl World {
     /// Answers a question that is answered at once, through the bytes of both sides.
     pub(crate) fn ask_directly(&mut self, body: &[u8]) -> Vec<u8> {
         let now = self.controller_now();
-        let Ok((kind, Message::Client(request))) = request::parse(body, &rules()) else { panic!("{body:?}") };
+        let Ok((kind, Message::Client(request))) = requests::parse(body, &rules()) else { panic!("{body:?}") };
         match self.life().sequencer.controller().handle_request(now, TICKET, request) {
             Answer::Now(reply) => reply::encode(kind, &reply, PageBytes(1 << 20)),
             answer => panic!("{answer:?}"),
         }
     }
 
-    /// The task of a report that speaks of a round that is over.
+    /// The task of a report about a round that has ended.
     pub(crate) fn stale_report(
         &mut self,
         now: Now,
@@ -54,10 +55,10 @@ impl World {
         assert!(handed_out || after == *before, "an old round has changed its task from {before:?} to {after:?}");
     }
 
-    /// What the engine knows of a task. A query by id changes nothing.
+    /// The engine's state of a task. A query by id changes nothing.
     pub(crate) fn lookup(&mut self, now: Now, task: TaskId) -> Option<TaskRecord> {
         let body = format!("{{\"__TYPE__\":\"TASK/QUERY\",\"__TASK_ID__\":\"{task}\"}}");
-        let Ok((_, Message::Client(query))) = request::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
+        let Ok((_, Message::Client(query))) = requests::parse(body.as_bytes(), &rules()) else { panic!("{body}") };
         match self.life().sequencer.controller().handle_request(now, TICKET, query) {
             Answer::Now(Reply::Task { record, .. }) => Some(*record),
             _ => None,

@@ -2,7 +2,7 @@
 //! and whether each dispatch was right. Panics when one was not.
 //!
 //! A controller that dies takes with it what it had not stored: the view of the next one begins with the disk. A first round
-//! that an agent has from a controller that could not store it is nobody's choice; it counts, but is not checked.
+//! that an agent has from a controller that could not store it is not a decision; it counts, but is not checked.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -21,7 +21,7 @@ pub(crate) struct Rules {
     tasks: Disk,
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
-    /// What is set for good.
+    /// The facts that are fixed for good.
     stored_gates: BTreeMap<Label, GateSettings>,
     stored_drained: BTreeSet<AgentId>,
     /// Starts since the pace of a gate was set.
@@ -49,7 +49,7 @@ impl Rules {
             // The starts of before are told by the wall clock.
             self.starts.clear();
         }
-        // Those that nobody stored are known to nobody.
+        // The starts that were not stored are unknown after a crash.
         for starts in self.starts.values_mut() {
             starts.retain(|(_, task, round)| {
                 disk.get(task).is_some_and(|record| {
@@ -60,7 +60,7 @@ impl Rules {
         }
     }
 
-    /// What is stored will be there after a crash.
+    /// Stored data will be there after a crash.
     pub(crate) fn committed(&mut self, record: &Record) {
         match record {
             Record::Gate(name, settings) => drop(self.stored_gates.insert(name.clone(), settings.clone())),
@@ -107,7 +107,7 @@ impl Rules {
                 }
             }
             TaskState::Waiting { .. } => {
-                // What was not delivered has not started.
+                // A task that was not delivered has not started.
                 let same_round = before.is_some_and(|before| before.round == record.round);
                 for starts in self.starts.values_mut().filter(|_| same_round) {
                     starts.retain(|(_, task, round)| (*task, *round) != (record.id, record.round));
@@ -140,7 +140,7 @@ impl Rules {
         let (id, policy) = (record.id, &record.policy);
         let first = |other: &&TaskRecord| {
             let needs = &other.policy.needs;
-            // What else an agent has, a new controller hears only with the next heartbeat.
+            // The other tools of an agent become known to a new controller only with the next heartbeat.
             let offer = Offer { tags: policy.needs.tags.clone(), leases: policy.needs.exclusive };
             let suits = *needs == policy.needs || needs.gates.is_empty() && offer.meets(needs);
             let earlier = (-i32::from(other.policy.priority), other.id) < (-i32::from(policy.priority), id);

@@ -1,10 +1,10 @@
-//! What really runs, beside what agents have been told: promise 3, one task, one run at a time.
+//! The runs that really take place, compared with the orders to agents: promise 3, one task, one run at a time.
 
 use std::time::Duration;
 
 use llts::protocol::agent::ToAgent;
-use llts::protocol::reply::Wanted;
-use llts::protocol::request::FromAgent;
+use llts::protocol::requests::FromAgent;
+use llts::protocol::requests::heartbeat::{Directive, Heard};
 use llts::types::{AgentId, ExitCode, Phase, Round, RoundEnd, TaskId, TaskRecord};
 
 use crate::dice::{MILLI, Nanos};
@@ -12,7 +12,8 @@ use crate::model::{Disk, Model, has_result_of};
 use crate::plan::{HEARTBEAT, KILL_INTERVAL, STRAGGLER_GRACE};
 use crate::world::World;
 
-/// From the word that nobody wants a run to its last process: SIGTERM, SIGKILL, and the same for what it left behind.
+/// The time from the notice that a run is not wanted to the end of its last process: SIGTERM, SIGKILL, and the same for its
+/// remains.
 const FENCE: Nanos = KILL_INTERVAL + STRAGGLER_GRACE + 250 * MILLI;
 
 /// A run.sh that was started.
@@ -51,7 +52,7 @@ impl Model {
                 return;
             }
             ToAgent::Reported { task, round, accepted: false, .. } => (*task, *round),
-            ToAgent::Heard { wanted: Some((task, round, Wanted::Drop)), .. } => (*task, *round),
+            ToAgent::Heard(Heard { wanted: Some((task, round, Directive::Drop)), .. }) => (*task, *round),
             _ => return,
         };
         self.fenced.insert((agent, refused.0, refused.1));
@@ -92,7 +93,7 @@ impl Model {
         disk: &Disk,
     ) {
         let fenced = self.fenced.contains(&(agent, task, round));
-        assert!(!fenced, "{name} starts round {round} of {task} although it knows that nobody wants it");
+        assert!(!fenced, "{name} starts round {round} of {task} although it knows that the task is not wanted");
         if let Some(last) = self.killed.get(&task) {
             assert!(round <= *last, "{name} starts round {round} of {task} after its kill in round {last}");
         }
@@ -133,8 +134,8 @@ impl Model {
         self.active.insert(number);
     }
 
-    /// When the last process of a run must be gone that begins now: its time is over, or that of the task, and its agent, which
-    /// hears of it with its next heartbeat at the latest, has ended it.
+    /// The time by which the last process of a run that begins now must have ended: its time limit, or that of the task, has
+    /// passed, and its agent, which learns of it with its next heartbeat at the latest, has ended it.
     fn end_of_run(&self, now: Nanos, record: Option<&TaskRecord>) -> Option<Nanos> {
         let policy = &record.filter(|_| self.prompt)?.policy;
         let timeout = policy.timeout.map(|timeout| now + nanos(timeout));
@@ -143,7 +144,7 @@ impl Model {
         Some(end.max(now) + HEARTBEAT + FENCE + 300 * MILLI)
     }
 
-    /// What an agent tells of a run that it has given up is no result.
+    /// A report of an agent on a run that it has given up is not a result.
     pub(crate) fn agent_says(&mut self, message: &FromAgent) {
         if let FromAgent::Report(report) = message
             && report.result.as_ref().is_some_and(|result| result.exit_code == ExitCode::LEASE_OVER)

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use llts::engine::slot::{Exited, Failure, Signal, SpawnFailure};
-use llts::protocol::agent::Job;
+use llts::protocol::requests::apply::Job;
 use llts::types::{Defer, ExitCode, Labels, Now, Scalar};
 
 use crate::dice::{MICRO, MILLI, Nanos};
@@ -40,10 +40,10 @@ enum Child {
 }
 
 impl ToolRun {
-    /// What run.sh writes to defer.info.
+    /// The content that run.sh writes to defer.info.
     fn defer(&self) -> Option<Defer> {
-        let (pause, close) = self.plan.demands.defer?;
-        let gates = if close { self.plan.demands.gate_names() } else { String::new() };
+        let (pause, close) = self.plan.policy_fields.defer?;
+        let gates = if close { self.plan.policy_fields.gate_names() } else { String::new() };
         let gates = Labels::parse(&gates).expect("names of ours");
         Some(Defer { retry_after: Some(Duration::from_nanos(pause)), gates })
     }
@@ -80,7 +80,7 @@ impl World {
         }
     }
 
-    /// A preparation notices soon that nobody wants it.
+    /// A preparation notices soon that its task is not wanted.
     pub(crate) fn abort_prepare(&mut self, agent: usize) {
         let Some(run) = &mut self.hosts[agent].run else { return };
         run.aborted = true;
@@ -124,7 +124,7 @@ impl World {
         run.child = Some(Child::Running);
         run.stragglers = (0..run.plan.stragglers.len()).collect();
         let (number, task, round) = (run.number, run.job.task, run.job.round);
-        let exit_code = run.plan.demands.later_exit(round.0).unwrap_or(run.plan.exit_code);
+        let exit_code = run.plan.policy_fields.later_exit(round.0).unwrap_or(run.plan.exit_code);
         let duration = run.plan.duration;
         let plan = plan_of(&run.job);
         let is_keyed = run.job.fields.get("__SUBMIT_KEY__").is_some();
@@ -137,7 +137,7 @@ impl World {
         let now = self.now;
         self.model.run_started(now, agent, name, number, task, round, &self.server.disk);
         self.tool_after(agent, duration, ToolEvent::Ends(exit_code));
-        if self.plan.ambush && self.plan.tasks[plan].demands.exclusive && self.dice.chance(200) {
+        if self.plan.ambush && self.plan.tasks[plan].policy_fields.exclusive && self.dice.chance(200) {
             let (delay, fault) = (self.dice.skewed(0..=duration), ambush(&mut self.dice, agent));
             self.after(delay, Event::Fault(fault));
         }

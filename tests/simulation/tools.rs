@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use llts::engine::controller::Record;
 use llts::protocol::json::{self, FieldLimits};
-use llts::protocol::request::FromAgent;
+use llts::protocol::requests::FromAgent;
 use llts::types::{ExitCode, Now, Phase, RoundEnd, Scalar, TaskId, TaskRecord, ToolName, ToolSet};
 
 use crate::dice::{Dice, Nanos, SECOND};
@@ -17,10 +17,10 @@ use crate::world::{World, note};
 /// The tools that agents may have. Tasks may name one more.
 pub(crate) const TOOLS: usize = 3;
 
-/// What a seed decides of tools.
+/// The decisions of a seed about tools.
 #[derive(Default)]
 pub(crate) struct ToolsPlan {
-    /// What each agent has at first.
+    /// The tools of each agent at first.
     pub(crate) had: Vec<BTreeSet<usize>>,
     /// Which agents tell what they have.
     pub(crate) telling: Vec<bool>,
@@ -42,7 +42,8 @@ pub(crate) fn tool_name(tool: usize) -> ToolName {
 }
 
 impl ToolsPlan {
-    /// Special agents tell: what one that does not once lacked, it lacks for good, and nobody else may run their tasks.
+    /// Special agents report their tools: a tool that one of the others lacked once, it lacks for good, and no other agent
+    /// may run their tasks.
     pub(crate) fn new(dice: &mut Dice, special: &[bool], calm: Nanos) -> Self {
         let agents = special.len();
         if !dice.chance(500) {
@@ -73,7 +74,7 @@ impl Change {
 /// The tools folder of a host.
 #[derive(Default)]
 pub(crate) struct Shelf {
-    /// What is there, each since when.
+    /// The present tools, with the time of their arrival.
     since: std::collections::BTreeMap<usize, Nanos>,
     pub(crate) tells: bool,
 }
@@ -170,7 +171,7 @@ impl World {
     }
 }
 
-/// What AGENT/DETAILS says of one agent.
+/// The part of AGENT/DETAILS about one agent.
 fn row(text: &str, agent: &str) -> Option<llts::types::Fields> {
     let start = text.find(&format!("\"{agent}\":{{"))? + agent.len() + 3;
     let end = start + text[start..].find('}')? + 1;

@@ -4,9 +4,10 @@
 //! on, and the disk may be slow, full or broken.
 
 use llts::engine::controller::{Departure, Record, Route};
+use llts::protocol::page::PageBytes;
 use llts::protocol::publish;
-use llts::protocol::reply::{self, PageBytes, Reply};
-use llts::protocol::request::{self, Message};
+use llts::protocol::reply::{self, Reply};
+use llts::protocol::requests::{self, Message};
 use llts::types::{Now, TaskRecord};
 
 use crate::controller::{Commit, Killed, Outcome, ReplyTo, rules};
@@ -64,7 +65,7 @@ impl World {
 
     fn handle(&mut self, now: Now, from: ReplyTo, body: &[u8]) {
         self.trace.bytes(body);
-        let (kind, mut message) = match request::parse(body, &rules()) {
+        let (kind, mut message) = match requests::parse(body, &rules()) {
             Ok(parsed) => parsed,
             Err(refused) => panic!("{:?} of a peer of ours: {}", refused.refusal, String::from_utf8_lossy(body)),
         };
@@ -89,7 +90,7 @@ impl World {
             match departure {
                 Departure::Reply { route, reply, .. } => self.send(now, &route, &reply),
                 Departure::Publish(message) => self.publish(&message),
-                // What was sent is on its way already.
+                // Sent messages are already on their way.
                 Departure::Flush => {}
                 Departure::Commit(records) => self.begin_commit(records),
                 Departure::Push { record, .. } => self.push(&record),
@@ -115,7 +116,7 @@ impl World {
 
     fn send(&mut self, now: Now, route: &Route<ReplyTo>, reply: &Reply) {
         if let Reply::Task { record, .. } = reply
-            // What it shows then may be lost with the controller.
+            // The state shown then may be lost with the controller.
             && !self.life().in_trouble
         {
             self.model.shown(record);

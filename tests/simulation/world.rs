@@ -98,7 +98,7 @@ impl World {
         self.queue.insert((at.max(self.now), self.events), event);
     }
 
-    /// What a wall clock shows that was right when the simulation began.
+    /// The time on a wall clock that was right when the simulation began.
     pub(crate) const fn first_wall() -> Wall {
         Wall::from_micros(1_480_000_000_000_000)
     }

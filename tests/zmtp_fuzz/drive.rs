@@ -13,13 +13,13 @@ use std::time::Duration;
 use crypto_box::aead::AeadInPlace as _;
 use crypto_box::{PublicKey, SalsaBox, SecretKey};
 use llts::engine::zmtp::{
-    ClientKeys, Connection, Cut, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
+    ClientKeys, Connection, DisconnectReason, Event, KeyPair, Kind, Limits, Security, ServerKeys, Settings, Timer,
 };
 use llts::types::Mono;
 use rand::rngs::StdRng;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
 
-/// What the peer says follows on a valid handshake.
+/// The messages of the peer follow on a valid handshake.
 pub(crate) const HANDSHAKE_DONE: u8 = 1;
 /// Of CURVE: what the peer says is sealed for us, with [`HANDSHAKE_DONE`].
 pub(crate) const SEALED: u8 = 2;
@@ -38,8 +38,8 @@ const PARTS_MAX: usize = 4;
 const QUEUE_BYTES_MAX: usize = 4000;
 /// The engine's own limit of a command.
 const COMMAND_BYTES_MAX: usize = 8192;
-/// A message whose last part is not complete (a buffer that grows may have twice what it holds), what waits for the peer, and
-/// the commands that wait for nobody.
+/// A message whose last part is not complete (a buffer that grows may have twice what it holds), the messages that wait for the
+/// peer, and the commands, which never wait.
 const HELD_BYTES_MAX: usize =
     2 * (MESSAGE_BYTES_MAX + COMMAND_BYTES_MAX + 100) + QUEUE_BYTES_MAX + 3 * COMMAND_BYTES_MAX;
 
@@ -109,11 +109,11 @@ impl Role {
 
 const START: Mono = Mono::from_nanos(0);
 
-/// What a conversation has come to.
+/// The result of a conversation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) events: Vec<Event>,
-    pub(crate) cut: Option<Cut>,
+    pub(crate) cut: Option<DisconnectReason>,
 }
 
 /// Lives through one conversation.
@@ -126,8 +126,8 @@ pub(crate) fn drive(input: &[u8]) -> Outcome {
     let outcome = live(role, pieces, how, said);
     if how & (NOBODY_READS | WE_TALK | TIME_PASSES) == 0 && pieces != 0 {
         let whole = live(role, 0, how, said);
-        // Who says all at once reads nothing in between.
-        if ![&whole, &outcome].iter().any(|it| it.cut == Some(Cut::NotReading)) {
+        // A peer that sends everything at once reads nothing in between.
+        if ![&whole, &outcome].iter().any(|it| it.cut == Some(DisconnectReason::NotReading)) {
             assert_eq!(whole, outcome, "it matters how the bytes come");
         }
     }
@@ -154,7 +154,7 @@ fn live(role: Role, pieces: u8, how: u8, said: &[u8]) -> Outcome {
     ours.outcome
 }
 
-/// What comes over the wire: after the handshake, if that is to be a good one, and in boxes.
+/// The bytes on the wire: after the handshake, if that is to be a good one, and in boxes.
 fn stream(ours: &mut Ours, said: &[u8]) -> Vec<u8> {
     if ours.how & HANDSHAKE_DONE == 0 {
         return said.to_vec();
@@ -163,7 +163,7 @@ fn stream(ours: &mut Ours, said: &[u8]) -> Vec<u8> {
     if ours.role.is_secured && ours.how & SEALED != 0 { seal(ours.role, said) } else { said.to_vec() }
 }
 
-/// What the other end of this role says up to the end of the handshake: it is the same each time.
+/// The bytes of the other end of this role up to the end of the handshake, which are the same each time.
 pub(crate) fn opening(role: Role) -> &'static [u8] {
     static OPENINGS: [OnceLock<Vec<u8>>; Role::ALL.len()] = [const { OnceLock::new() }; Role::ALL.len()];
     let index = Role::ALL.iter().position(|it| *it == role).expect("one of them");
@@ -273,7 +273,7 @@ impl Ours {
         self.outcome.events.push(event);
     }
 
-    /// What our side does between two pieces.
+    /// The actions of our side between two pieces.
     fn act(&mut self) {
         self.check();
         if self.how & TIME_PASSES != 0 && self.outcome.cut.is_none() {
@@ -305,7 +305,7 @@ impl Ours {
                 assert_eq!(self.connection.peer(), None, "it is open after {cut:?}");
                 assert!(self.connection.send(self.now, &[b"x"]).is_err(), "it takes a message after {cut:?}");
                 let again = self.connection.handle_input(self.now, &mut &b"\xFF"[..]);
-                assert_eq!(again, Err(Cut::Over), "it reads on after {cut:?}");
+                assert_eq!(again, Err(DisconnectReason::Over), "it reads on after {cut:?}");
             }
             (None, Some((_, Timer::Handshake))) => assert_eq!(self.connection.peer(), None),
             (None, None) => assert!(self.connection.peer().is_some(), "a handshake without an end"),
@@ -313,14 +313,20 @@ impl Ours {
         }
     }
 
-    /// Whoever falls silent is cut in the end, and not before its time.
+    /// A peer that falls silent is disconnected in the end, and not before its time.
     fn end(&mut self) {
         self.check();
         for _ in 0..1000 {
             let Some((at, _)) = self.connection.poll_timeout() else { break };
             self.now = self.now.max(at);
             if let Err(cut) = self.connection.handle_timeout(self.now) {
-                assert!(matches!(cut, Cut::SlowHandshake | Cut::NotReading | Cut::Silent), "{cut:?}");
+                assert!(
+                    matches!(
+                        cut,
+                        DisconnectReason::SlowHandshake | DisconnectReason::NotReading | DisconnectReason::Silent
+                    ),
+                    "{cut:?}"
+                );
                 // It is nothing that the peer said.
                 let said = self.outcome.cut.replace(cut);
                 self.check();

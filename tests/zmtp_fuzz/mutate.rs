@@ -33,7 +33,7 @@ pub(crate) fn conversations() -> Vec<Vec<u8>> {
     inputs
 }
 
-/// What the other end of this role says after the handshake.
+/// The messages of the other end of this role after the handshake.
 fn talk(role: Role) -> Vec<u8> {
     let at = |seconds| Mono::from_nanos(0) + Duration::from_secs(seconds);
     let (mut ours, mut theirs) = (role.connect(), role.opposite().connect());

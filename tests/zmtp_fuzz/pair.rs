@@ -1,5 +1,5 @@
-//! Two connections of ours over two pipes of bytes. A seed decides who says, writes and reads how much when; in the end all that was
-//! said has arrived, and nobody waits for anything.
+//! Two connections of ours over two pipes of bytes. A seed decides when each of them sends, writes and reads how much; in the end
+//! everything that was sent has arrived, and neither side waits.
 
 use std::collections::VecDeque;
 
@@ -43,7 +43,7 @@ impl Side {
             _ => {
                 let parts: Vec<Vec<u8>> = (0..random.random_range(1..4)).map(|_| bytes(random)).collect();
                 if self.connection.send(NOW, &parts).is_ok() {
-                    assert!(self.is_open, "a message is taken before anybody is there");
+                    assert!(self.is_open, "a message is accepted before a peer is connected");
                     self.said.push(parts);
                 }
             }
@@ -68,7 +68,7 @@ impl Side {
                 Event::Opened(_) => self.is_open = true,
                 Event::Message(parts) => self.heard.push(parts),
                 Event::Subscribed(prefix) => self.heard.push(vec![prefix]),
-                Event::Cancelled(_) => unreachable!("nobody cancels"),
+                Event::Cancelled(_) => unreachable!("no call cancels"),
             }
             if stops {
                 break;

@@ -15,11 +15,11 @@ const TASKS_QUICK: usize = 20;
 
 const ROUNDS: usize = 3;
 
-/// Measures the service on this machine, each case beside its floor or beside what people use, and prints one table
+/// Measures the service on this machine, each case next to its lower bound or an established program, and prints one table
 #[derive(Debug, Parser)]
 #[command(name = "llts-bench", version, after_help = after_help(), max_term_width = 110, args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// Configuration file of the services. Not ./config.toml: every machine measures the same unless it is told otherwise
+    /// Configuration file of the services. ./config.toml is not read, so that every machine measures the same by default
     #[arg(long, global = true, value_name = "FILE", default_value = "/dev/null", hide_default_value = true)]
     pub(crate) config: PathBuf,
     #[command(subcommand)]
@@ -36,19 +36,19 @@ pub(crate) struct Measurement {
     /// Tasks of the throughput [default: 5000]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000_000))]
     tasks: Option<usize>,
-    /// Rounds, of which the table shows the middle one, the least and the greatest [default: 3]
+    /// Number of rounds; the table shows the median, the minimum and the maximum [default: 3]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<usize>::new().range(1..=1_000))]
     rounds: Option<usize>,
-    /// Agents, where a case does not say how many [default: one for each core]
+    /// Number of agents, where a case does not set it [default: one per core]
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(1..=u64::from(AGENTS_MAX)))]
     agents: Option<u16>,
-    /// What carries the messages of controller and agents
+    /// The transport of the messages between controller and agents
     #[arg(long, value_enum, value_name = "own|zmq|both", hide_possible_values = true, default_value_t = Over::Both)]
     transport: Over,
-    /// Write the results as JSON, too; - is stdout, in place of the table
+    /// Also write the results as JSON; - is stdout and replaces the table
     #[arg(long, value_name = "FILE|-")]
     pub(crate) json: Option<PathBuf>,
-    /// Tiny numbers, to see that everything works: they say nothing about speed
+    /// Very small numbers, to check that everything works: the results say nothing about speed
     #[arg(long)]
     quick: bool,
 }
@@ -79,14 +79,14 @@ fn after_help() -> String {
     let width = Case::ALL.iter().map(|case| case.name().len()).max().unwrap_or_default();
     let lines = Case::ALL.iter().map(|case| format!("  {:width$}  {}\n", case.name(), case.about()));
     format!(
-        "Hosts services of its own in the folder for temporary files (TMPDIR), which must be on the disk that is meant.\n\
+        "Starts services of its own in the folder for temporary files (TMPDIR), which must be on the disk to be measured.\n\
          The whole measurement takes some minutes. A target that is missed is no failure; a case that cannot be measured is. Cases:\n{}",
         lines.collect::<String>()
     )
 }
 
 impl Measurement {
-    /// What to measure with; `config` is that of the services.
+    /// The settings of the measurement; `config` is the configuration of the services.
     pub(crate) fn plan(&self, config: PathBuf) -> Plan {
         let cores = u16::try_from(cores()).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
         Plan {
@@ -100,13 +100,13 @@ impl Measurement {
     }
 }
 
-/// What a case needs in a process of its own: a rival, or simulated agents. It ends with its standard input.
+/// A process that a case needs beside the service: a rival, or simulated agents. It ends with its standard input.
 #[derive(Clone, Copy, Debug, Subcommand)]
 pub(crate) enum Part {
     /// Answers every message
     #[command(name = "serve-echo", hide = true)]
     Echo {
-        /// What carries the messages
+        /// The transport of the messages
         #[arg(long, value_enum)]
         transport: Over,
         /// Bytes of each answer
@@ -116,7 +116,7 @@ pub(crate) enum Part {
     /// Agents without processes
     #[command(name = "serve-agents", hide = true)]
     Agents {
-        /// How many
+        /// Number of agents
         #[arg(long)]
         count: usize,
     },

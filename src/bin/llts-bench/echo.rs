@@ -1,4 +1,4 @@
-//! The rival of a request: a ROUTER that answers each message with as many bytes as it was told to, and does nothing else.
+//! The rival of a request: a ROUTER that answers each message with a fixed number of bytes, and does nothing else.
 
 use std::io::Write as _;
 use std::os::fd::{AsFd as _, AsRawFd as _};
@@ -12,12 +12,12 @@ use llts::engine::endpoint::ConnectionLimits;
 use llts::engine::zmtp::Security;
 use llts::shell::clock;
 use llts::shell::endpoint::{OwnPorts, PortSettings};
+use llts::shell::port::Ports;
 use llts::shell::signals::Signals;
-use llts::shell::transport::Ports;
 
 const HERE: &str = "tcp://127.0.0.1:0";
 
-/// An echo in a process of its own, and where it is.
+/// An echo in a process of its own, and its endpoint.
 pub(crate) fn start(
     transport: Transport,
     answer_bytes: usize,
@@ -27,10 +27,10 @@ pub(crate) fn start(
     Part::start(&["serve-echo", "--transport", transport_word(transport), "--answer-bytes", &bytes], &[], signals)
 }
 
-/// Answers until standard input ends. The first line on stdout says where.
+/// Answers until standard input ends. The first line on stdout is its endpoint.
 ///
 /// # Errors
-/// When there is no port.
+/// When no port is free.
 pub(crate) fn serve(transport: Transport, answer_bytes: usize) -> Result<(), BenchError> {
     let answer = vec![b'x'; answer_bytes];
     match transport {
@@ -44,7 +44,7 @@ pub(crate) fn announce(line: &str) -> Result<(), BenchError> {
     writeln!(out, "{line}").and_then(|()| out.flush()).map_err(BenchError::io("write to stdout"))
 }
 
-/// As plainly as libzmq allows: a socket, a receive, a send.
+/// As simply as libzmq permits: a socket, a receive, a send.
 fn serve_zmq(answer: &[u8]) -> Result<(), BenchError> {
     let socket = zmq::Context::new().socket(zmq::ROUTER)?;
     socket.bind(HERE)?;
@@ -93,7 +93,7 @@ fn serve_own(answer: &[u8]) -> Result<(), BenchError> {
                 *body = answer.to_vec();
             }
             if ports.send(parts, Duration::ZERO).is_err() {
-                log::debug!("a peer has gone before its answer");
+                log::debug!("a peer disconnected before its answer");
             }
         }
         ports.flush();

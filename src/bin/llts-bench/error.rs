@@ -3,60 +3,60 @@
 use std::io;
 
 use llts::protocol::client::ReplyError;
-use llts::shell::hosted::HostError;
+use llts::shell::ephemeral::EphemeralError;
+use llts::shell::port::SocketError;
 use llts::shell::store::{CommitError, StoreError};
 use llts::shell::tools::PackError;
-use llts::shell::transport::SocketError;
 
 /// Why a case could not be measured.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
-    /// A signal has come.
+    /// A signal was received.
     #[error("interrupted")]
     Interrupted,
-    /// Something that this case needs is not on this machine: the row says so.
+    /// This machine lacks something that the case needs: the row says so.
     #[error("{0}")]
     Missing(String),
-    /// No service to measure.
+    /// The service could not be started.
     #[error(transparent)]
-    Host(#[from] HostError),
+    Host(#[from] EphemeralError),
     /// A tool cannot be packed.
     #[error(transparent)]
     Pack(#[from] PackError),
     /// The service refused what the case asked for.
     #[error(transparent)]
     Reply(#[from] ReplyError),
-    /// The service, or a rival, is silent or says something else.
+    /// The service, or a rival, does not answer, or gives an unexpected answer.
     #[error("{0}")]
     Unexpected(String),
     /// A store cannot be prepared.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The same.
+    /// A store cannot be prepared.
     #[error("cannot fill a store: {0}")]
     Commit(#[from] CommitError),
-    /// The rival's database.
+    /// The rival's database failed.
     #[error("cannot measure SQLite: {0}")]
     Sqlite(#[from] rusqlite::Error),
-    /// A socket of libzmq.
+    /// A socket of libzmq failed.
     #[error("cannot use a socket: {0}")]
     Zmq(#[from] zmq::Error),
-    /// A transport of ours.
+    /// A transport of llts failed.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// The system refuses something.
-    #[error("cannot {what}: {cause}")]
+    /// The operating system refused an operation.
+    #[error("cannot {what}: {source}")]
     Io {
-        /// What was being done, as a verb.
+        /// The operation that failed, as a verb.
         what: String,
-        /// What the system said.
-        cause: io::Error,
+        /// The system's error.
+        source: io::Error,
     },
 }
 
 impl BenchError {
     pub(crate) fn io<E: Into<io::Error>>(what: impl Into<String>) -> impl FnOnce(E) -> Self {
         let what = what.into();
-        move |cause| Self::Io { what, cause: cause.into() }
+        move |source| Self::Io { what, source: source.into() }
     }
 }

@@ -1,4 +1,4 @@
-//! What the machine itself takes, without a service: a process, many processes, a copy, a write that reaches the disk.
+//! The lower bounds on this machine, without a service: a process, many processes, a copy, a write that reaches the disk.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -13,7 +13,7 @@ use llts::shell::signals::{Signals, with_clean_mask};
 use llts::shell::tools::RUN_SCRIPT;
 use llts::types::Now;
 
-/// Starts the run.sh of this folder, without any service, and waits for its end; from when to when.
+/// Starts the run.sh of this folder, without any service, and waits for its end; returns the times of start and end.
 pub(crate) fn run(folder: &Path, signals: &mut Signals) -> Result<(Now, Now), BenchError> {
     let mut command = quiet(Command::new(format!("./{RUN_SCRIPT}")));
     command.current_dir(folder).env_clear();
@@ -22,7 +22,7 @@ pub(crate) fn run(folder: &Path, signals: &mut Signals) -> Result<(Now, Now), Be
     Ok((before, clock::now()))
 }
 
-/// Runs run.sh so often, as `xargs -P` does it.
+/// Runs run.sh `count` times, as `xargs -P` does it.
 pub(crate) fn xargs(folder: &Path, count: usize, at_once: u16, signals: &mut Signals) -> Result<Duration, BenchError> {
     let list = folder.with_extension("list");
     let lines: String = (0..count).map(|line| format!("{line}\n")).collect();
@@ -40,7 +40,7 @@ pub(crate) fn copy(from: &Path, to: &Path, signals: &mut Signals) -> Result<Dura
     time(&mut command, signals)
 }
 
-/// A few KiB at the end of a file that reach the disk, so often.
+/// Appends a few KiB to a file and syncs it to the disk, `count` times.
 pub(crate) fn sync_times(folder: &Path, count: usize) -> Result<Vec<f64>, BenchError> {
     const PAGE: u64 = 4096;
     let failed = || BenchError::io("write to the disk");
@@ -89,8 +89,8 @@ fn quiet(mut command: Command) -> Command {
     command
 }
 
-/// Writes all that is dirty, so that one measurement does not pay for another.
+/// Writes all dirty pages, so that one measurement does not pay for another.
 pub(crate) fn settle_disk(folder: &Path) {
-    // Nothing depends on it but the evenness of the numbers.
+    // A failure only makes the numbers less even.
     let _ = File::open(folder).and_then(|folder| Ok(rustix::fs::syncfs(folder)?));
 }

@@ -1,4 +1,4 @@
-//! One task after the other on an idle service, and the same run.sh without one: when things happened.
+//! One task after the other on an idle service, and the same run.sh without one: the times of their events.
 
 use std::fs;
 use std::path::Path;
@@ -7,36 +7,36 @@ use super::load::{Heard, Load, task};
 use super::place::STAMP;
 use super::service::Service;
 use super::{Bench, BenchError, floor};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::words;
 use llts::shell::signals::Signals;
 use llts::types::{Phase, Wall};
 
-/// Seconds of one task.
+/// Times of one task, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Times {
     /// From the moment before the submit, or before the spawn, to the first instruction.
     pub(crate) start: f64,
-    /// From the last instruction until ENDED has come, or the end of the process is known.
+    /// From the last instruction until ENDED has arrived, or the end of the process is known.
     pub(crate) ended: f64,
-    /// The same until FINISHED has come; for the floor, as `ended`.
+    /// From the last instruction until FINISHED has arrived; for the lower bound, as `ended`.
     pub(crate) finished: f64,
 }
 
-/// One round: the floor and each service in turns, task by task.
+/// One round: the lower bound and each service in turn, task by task.
 pub(crate) struct Round {
     pub(crate) floor: Vec<Times>,
     /// In the order of the services.
     pub(crate) services: Vec<Vec<Times>>,
 }
 
-/// What [`measure`] needs beside the services.
+/// The inputs of [`measure`] besides the services.
 struct Connected {
     load: Load,
     request: Vec<u8>,
 }
 
-/// Measures rounds of so many tasks each.
+/// Measures rounds of `tasks` tasks each.
 pub(crate) fn measure(bench: &mut Bench<'_>, services: &[Service], tasks: usize) -> Result<Vec<Round>, BenchError> {
     floor::require("/bin/bash", bench.signals)?;
     let folder = bench.place.tool(STAMP)?;
@@ -44,7 +44,7 @@ pub(crate) fn measure(bench: &mut Bench<'_>, services: &[Service], tasks: usize)
     for service in services {
         let load = service.load(bench.signals)?;
         let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(STAMP.0) };
-        let request = client::encode(&submission.request());
+        let request = submission.request().encode();
         connected.push(Connected { load, request });
     }
     // The first task of a tool unpacks it.
@@ -79,7 +79,7 @@ fn of_a_task(load: &mut Load, request: &[u8], signals: &mut Signals) -> Result<T
             ended = Some(now.wall);
         }
         if task.is_finished() {
-            // An end that is told with the whole result at once is no later than FINISHED.
+            // An end that is pushed together with the whole result is no later than FINISHED.
             return times(task.report(), before.wall, ended.unwrap_or(now.wall), now.wall);
         }
     }

@@ -1,7 +1,7 @@
-//! The generator of load: one thread with one connection for requests and one bound socket for pushes, in one wait.
+//! The load generator: one thread with one connection for requests and one bound socket for pushes, in one wait.
 //!
-//! It stands on the [`Endpoint`], whichever transport the service has, so that what it costs is the same on both sides of a
-//! comparison, and little: no thread, and many requests share a write.
+//! It is built on the [`Endpoint`], whichever transport the service has, so that its own cost is small and the same on both
+//! sides of a comparison: there is no thread, and many requests share a write.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::os::fd::{AsFd as _, BorrowedFd};
@@ -17,7 +17,7 @@ use llts::shell::endpoint::{Address, Arrival, Endpoint, PeerId, What};
 use llts::shell::signals::Signals;
 use llts::types::Now;
 
-/// Longer than anything takes that a case waits for.
+/// Longer than any wait of a case.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The first listener has the tag 0.
@@ -27,7 +27,7 @@ const REQUESTS: usize = 1;
 /// More than any case has in flight.
 const QUEUE_MAX: usize = 1_000_000;
 
-/// Something that has come.
+/// A message that has arrived.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// The body of an answer.
@@ -45,7 +45,7 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Connects to a controller, or to whatever else answers requests.
+    /// Connects to a controller, or to a rival that answers requests.
     pub(crate) fn connect(controller: &str, signals: &mut Signals) -> Result<Self, BenchError> {
         let failed = |what: &str| BenchError::io(format!("{what} {controller}"));
         let address = Address::parse(controller).map_err(|error| BenchError::Unexpected(error.to_string()))?;
@@ -64,7 +64,7 @@ impl Load {
         loop {
             let Some(arrival) = self.arrival(&[], signals)? else { unreachable!("nothing else can wake it") };
             if arrival.peer == self.controller && matches!(arrival.what, What::Event(Event::Opened(_))) {
-                // Our end of the handshake leaves at once: the first request may come much later.
+                // This side of the handshake is sent at once: the first request may come much later.
                 self.endpoint.flush();
                 return Ok(());
             }
@@ -72,18 +72,18 @@ impl Load {
         }
     }
 
-    /// Where pushes arrive.
+    /// The endpoint for pushes.
     pub(crate) fn address(&self) -> &str {
         &self.address
     }
 
-    /// Sends a request with the next wait.
+    /// Queues a request, which is sent with the next wait.
     pub(crate) fn send(&mut self, body: &[u8]) -> Result<(), BenchError> {
         let sent = self.endpoint.send(self.controller, &[b"".as_slice(), body]);
-        sent.map_err(|why| BenchError::Unexpected(format!("the service takes no request: {why:?}")))
+        sent.map_err(|why| BenchError::Unexpected(format!("the service accepts no request: {why:?}")))
     }
 
-    /// Sends a request at once; this was the moment before.
+    /// Sends a request at once; returns the time before it was sent.
     pub(crate) fn send_now(&mut self, body: &[u8]) -> Result<Now, BenchError> {
         let now = clock::now();
         self.send(body)?;
@@ -91,7 +91,7 @@ impl Load {
         Ok(now)
     }
 
-    /// Waits for the next answer or push; this was the moment.
+    /// Waits for the next answer or push; returns the time of its arrival.
     pub(crate) fn next(&mut self, signals: &mut Signals) -> Result<(Now, Heard), BenchError> {
         loop {
             let Some(arrival) = self.arrival(&[], signals)? else { continue };
@@ -107,7 +107,7 @@ impl Load {
         Ok(())
     }
 
-    /// Waits for the answer to the only request in flight. Pushes that come meanwhile are of no interest.
+    /// Waits for the answer to the only request in flight. Pushes that arrive meanwhile are dropped.
     pub(crate) fn ask(&mut self, body: &[u8], signals: &mut Signals) -> Result<(Duration, Vec<u8>), BenchError> {
         let before = self.send_now(body)?;
         loop {
@@ -117,7 +117,7 @@ impl Load {
         }
     }
 
-    /// Asks the same so often, with `window` requests in flight, and says how long that took.
+    /// Sends the same request `count` times, with `window` requests in flight, and returns the time that this took.
     pub(crate) fn pipeline(
         &mut self,
         body: &[u8],
@@ -138,14 +138,15 @@ impl Load {
         Ok(clock::now().mono.since(before))
     }
 
-    /// As [`Self::pipeline`], and each answer must say that the request was taken.
+    /// As [`Self::pipeline`], and the last answer must be an acceptance.
     pub(crate) fn pipeline_checked(
         &mut self,
         body: &[u8],
         (count, window): (usize, usize),
         signals: &mut Signals,
     ) -> Result<Duration, BenchError> {
-        // The last one is looked at: to read them all would be measured too. What is refused is refused from then on.
+        // Only the last answer is parsed, because the cost of parsing all would be measured too. A service that refuses one
+        // request refuses all later ones.
         let time = self.pipeline(body, (count.saturating_sub(1), window), signals)?;
         let (last, answer) = self.ask(body, signals)?;
         client::decode(&answer)?;
@@ -163,7 +164,7 @@ impl Load {
             let until = *until.get_or_insert(now + PATIENCE);
             if now >= until {
                 let seconds = PATIENCE.as_secs();
-                return Err(BenchError::Unexpected(format!("the service has said nothing for {seconds} s")));
+                return Err(BenchError::Unexpected(format!("the service has sent nothing for {seconds} s")));
             }
             let all: Vec<BorrowedFd<'_>> = std::iter::once(signals.as_fd()).chain(fds.iter().copied()).collect();
             let ready = self.endpoint.wait(now, Some(until), &all);
@@ -186,13 +187,13 @@ fn heard(arrival: Arrival) -> Result<Option<Heard>, BenchError> {
     }
 }
 
-/// The state of a task that was pushed.
+/// The state of a task in a push.
 pub(crate) fn task(push: &[u8]) -> Result<TaskView, BenchError> {
     let read = json::parse(push, &FieldLimits::TRUSTED);
     read.map(TaskView::from).map_err(|rejected| BenchError::Unexpected(rejected.refusal.message))
 }
 
-/// What the other side may cost: it is our own service.
+/// The limits of the other side, which is a service of the bench itself.
 pub(crate) fn limits() -> Limits {
     Limits {
         message_bytes_max: 1 << 26,

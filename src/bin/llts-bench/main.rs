@@ -1,31 +1,31 @@
-//! `llts-bench` measures the service on this machine, each thing beside its floor or beside what people use, in the same run.
+//! `llts-bench` measures the service on this machine, each case next to its lower bound or an established program, in the
+//! same run.
 //!
-//! A [`Case`] hosts services of its own (controller and agents as processes, the store on disk), measures in rounds that
-//! alternate between the service and its rival, and gives [`Row`]s: the median over the rounds with the least and the greatest,
-//! the same of the rival, their ratio, and what is to be reached. Machines differ and are noisy; ratios of one run are not.
+//! A [`Case`] starts services of its own (controller and agents as processes, the store on disk), measures in rounds that
+//! alternate between the service and its rival, and returns [`Row`]s: the median over the rounds with the minimum and the
+//! maximum, the same for the rival, their ratio, and the goal. Machines differ and are noisy; ratios of one run are not.
 //!
-//! | part | what it is |
+//! | module | content |
 //! |---|---|
-//! | [`case`] | a file for each case: what is measured, against what, and the goal |
-//! | [`load`] | the generator of load: one thread, one connection, one wait |
-//! | [`requester`] | REQ sockets of libzmq: what users' programs have |
-//! | [`service`] | a hosted service and its processes |
+//! | [`case`] | a file for each case: its measurement, its rival, and its goal |
+//! | [`load`] | the load generator: one thread, one connection, one wait |
+//! | [`requester`] | REQ sockets of libzmq, as in users' programs |
+//! | [`service`] | an ephemeral service and its processes |
 //! | [`meter`] | processor time and memory of processes |
-//! | [`floor`] | what the machine can do without a service: processes, the disk |
-//! | [`part`], [`echo`], [`crowd`] | rivals and simulated agents, in processes of their own |
+//! | [`floor`] | lower bounds without a service: processes, the disk |
+//! | [`part`], [`echo`], [`simulated_agents`] | rivals and simulated agents, in processes of their own |
 //! | [`stock`] | a store with many waiting tasks, made before the service starts |
 //! | [`samples`], [`row`] | from numbers to rows |
 //! | [`arguments`], [`show`] | the command line, and the table |
 //!
 //! # How a start is timed
 //!
-//! `run.sh` itself says when its first and its last instruction ran: bash has the wall clock as `$EPOCHREALTIME`, in
-//! microseconds, without starting a program, and what the tool writes to `report.log` comes back with the result. The floor is
-//! the same `run.sh`, started by `posix_spawn` from here, so that what bash itself takes is on both sides.
+//! `run.sh` itself reports the times of its first and its last instruction: bash has the wall clock as `$EPOCHREALTIME`, in
+//! microseconds, without starting a program, and the tool's `report.log` is returned with the result. The lower bound is
+//! the same `run.sh`, started by `posix_spawn` from here, so that the time of bash itself is on both sides.
 
 mod arguments;
 mod case;
-mod crowd;
 mod echo;
 mod error;
 mod floor;
@@ -39,6 +39,7 @@ mod row;
 mod samples;
 mod service;
 mod show;
+mod simulated_agents;
 mod stock;
 
 use std::io::{self, Write as _};
@@ -59,7 +60,7 @@ use row::{Measured, Row, Unit};
 use samples::Spread;
 use show::Report;
 
-/// As shells have it for a program that SIGINT has ended.
+/// As shells report a program that SIGINT has ended.
 const INTERRUPTED: u8 = 130;
 
 fn main() -> ExitCode {
@@ -88,7 +89,7 @@ fn measure(file: PathBuf, wanted: &Measurement) -> Result<ExitCode, BenchError> 
     let place = Place::new(&load(&plan.config)?)?;
     let machine = Machine::here(place.folder());
     if machine.is_in_memory {
-        note("TMPDIR is in memory, where nothing has to reach a disk: set it to a folder on the disk that is meant");
+        note("TMPDIR is in memory, so no write has to reach a disk: set it to a folder on the disk to be measured");
     }
     let cases = if wanted.cases.is_empty() { &Case::ALL } else { wanted.cases.as_slice() };
     let mut report = Report { machine, at: clock::now().wall, is_quick: plan.quick, rows: Vec::new() };
@@ -110,11 +111,11 @@ fn measure(file: PathBuf, wanted: &Measurement) -> Result<ExitCode, BenchError> 
 fn run_part(file: &Path, part: Part) -> Result<(), BenchError> {
     let served = match part {
         Part::Echo { transport, answer_bytes } => echo::serve(transport.transports()[0], answer_bytes),
-        Part::Agents { count: 1 } => crowd::serve_one(&load(file)?),
-        Part::Agents { count } => crowd::serve_many(&load(file)?, count),
+        Part::Agents { count: 1 } => simulated_agents::serve_one(&load(file)?),
+        Part::Agents { count } => simulated_agents::serve_many(&load(file)?, count),
     };
     match served {
-        // The end of its standard input, or a signal, is how a part ends.
+        // A part ends normally with the end of its standard input, or by a signal.
         Err(BenchError::Interrupted) => Ok(()),
         served => served,
     }
@@ -125,41 +126,41 @@ fn load(file: &Path) -> Result<Config, BenchError> {
     loaded.map(|(config, _)| config)
 }
 
-/// Tells people something, beside the results on stdout.
+/// Prints a message for people, beside the results on stdout.
 fn note(sentence: &str) {
-    // Without a stderr the sentence has no reader.
+    // Without a stderr the message has no reader.
     let _ = writeln!(io::stderr(), "llts-bench: {sentence}");
 }
 
-/// What to measure with.
+/// The settings of a measurement.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
-    /// The configuration file: what it says of everything but places holds for the services.
+    /// The configuration file: its values apply to the services, except paths and addresses.
     pub(crate) config: PathBuf,
     /// The transports of controller and agents.
     pub(crate) transports: Vec<Transport>,
-    /// Tasks of the throughput; other numbers go with it.
+    /// The number of tasks of the throughput case; other numbers are derived from it.
     pub(crate) tasks: usize,
-    /// Rounds of each case.
+    /// The number of rounds of each case.
     pub(crate) rounds: usize,
-    /// Agents, where a case does not say how many.
+    /// The number of agents, where a case does not set it.
     pub(crate) agents: u16,
-    /// Tiny numbers, to see that everything works; they say nothing about speed.
+    /// Very small numbers, to check that everything works; the results say nothing about speed.
     pub(crate) quick: bool,
 }
 
-/// What a case has at hand.
+/// The environment of a case.
 pub(crate) struct Bench<'a> {
-    /// What to measure with.
+    /// The settings of the measurement.
     pub(crate) plan: &'a Plan,
-    /// Where tools and files of rivals are.
+    /// The folder of tools and of the files of rivals.
     pub(crate) place: &'a Place,
     /// A signal ends the measurement.
     pub(crate) signals: &'a mut Signals,
 }
 
 impl Bench<'_> {
-    /// A number of the full measurement, or of the quick one.
+    /// One of two numbers: for the full measurement, or for the quick one.
     const fn pick<T: Copy>(&self, full: T, quick: T) -> T {
         if self.plan.quick { quick } else { full }
     }
@@ -170,7 +171,7 @@ impl Bench<'_> {
     }
 }
 
-/// The word of the configuration for a transport.
+/// The value of TRANSPORT for a transport.
 #[must_use]
 pub(crate) const fn transport_word(transport: Transport) -> &'static str {
     match transport {

@@ -1,11 +1,12 @@
-//! What processes have used: processor time to the nanosecond, memory as the kernel counts it.
+//! The resources that processes have used: processor time in nanoseconds, memory as counted by the kernel.
 
 use std::fs;
 use std::time::Duration;
 
 use super::BenchError;
 
-/// Processor time of all threads that a process has. A thread that has ended is not counted; none of ours ends.
+/// Processor time of all present threads of a process. A thread that has ended is not counted; the threads of llts do not
+/// end.
 pub(crate) fn processor_time(pid: u32) -> Result<Duration, BenchError> {
     let folder = format!("/proc/{pid}/task");
     let mut nanos = 0;
@@ -17,17 +18,17 @@ pub(crate) fn processor_time(pid: u32) -> Result<Duration, BenchError> {
     Ok(Duration::from_nanos(nanos))
 }
 
-/// The same of several processes together.
+/// As for one process, for several together.
 pub(crate) fn processor_time_of(pids: &[u32]) -> Result<Duration, BenchError> {
     pids.iter().map(|&pid| processor_time(pid)).sum()
 }
 
-/// Resident bytes of a process, with all that it shares.
+/// Resident bytes of a process, including shared pages.
 pub(crate) fn resident(pid: u32) -> Result<f64, BenchError> {
     kibibytes(&format!("/proc/{pid}/status"), "VmRSS:")
 }
 
-/// Resident bytes of processes together: what several share is divided among them.
+/// Resident bytes of several processes together: pages that several share are divided among them.
 pub(crate) fn resident_together(pids: &[u32]) -> Result<f64, BenchError> {
     pids.iter().map(|pid| kibibytes(&format!("/proc/{pid}/smaps_rollup"), "Pss:")).sum()
 }
@@ -44,9 +45,9 @@ pub(crate) fn children(of: u32) -> Result<Vec<(u32, Vec<String>)>, BenchError> {
     let mut found = Vec::new();
     for entry in fs::read_dir("/proc").map_err(BenchError::io("read /proc"))?.flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
-        // Others end while they are looked at.
+        // Processes may end while the list is read.
         let Ok(stat) = fs::read_to_string(entry.path().join("stat")) else { continue };
-        // The name, in brackets, may hold anything.
+        // The name, in brackets, may contain any character.
         let parent = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_whitespace().nth(1)?.parse::<u32>().ok());
         if parent == Some(of) {
             let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();

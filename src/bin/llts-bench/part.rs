@@ -12,7 +12,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::BenchError;
 use llts::shell::signals::{Signals, with_clean_mask};
 
-/// This program again, as a rival or as a crowd of agents. It ends when its standard input does.
+/// This program, started again as a rival or as simulated agents. It ends when its standard input does.
 #[derive(Debug)]
 pub(crate) struct Part {
     child: Child,
@@ -30,13 +30,13 @@ impl Part {
         let failed = || BenchError::io("start a part of the measurement");
         let mut command = Command::new(std::env::current_exe().map_err(failed())?);
         command.args(arguments).envs(environment.iter().map(|(name, value)| (name, value)));
-        // A group of its own: Ctrl-C is for us, and it ends with us.
+        // A process group of its own, so that Ctrl-C reaches only the parent; the part ends with the parent.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
         let mut child = with_clean_mask(|| command.spawn()).map_err(failed())?;
         let stdin = child.stdin.take();
         let Some(out) = child.stdout.take() else { unreachable!("stdout is piped") };
         let mut part = Self { child, stdin, out: BufReader::new(out) };
-        // Thousands of agents take their time on a busy machine.
+        // Thousands of agents need much time on a busy machine.
         wait_readable(&[part.out.get_ref().as_fd()], None, signals)?;
         let line = part.line()?;
         Ok((part, line))
@@ -48,7 +48,7 @@ impl Part {
 
     fn line(&mut self) -> Result<String, BenchError> {
         let mut line = String::new();
-        self.out.read_line(&mut line).map_err(BenchError::io("hear a part of the measurement"))?;
+        self.out.read_line(&mut line).map_err(BenchError::io("read the output of a part of the measurement"))?;
         if line.is_empty() {
             return Err(BenchError::Unexpected(
                 "a part of the measurement ended at once; its stderr says why".to_owned(),
@@ -61,7 +61,7 @@ impl Part {
 impl Drop for Part {
     fn drop(&mut self) {
         drop(self.stdin.take());
-        // It has nothing to save. Both fail only when it has ended already.
+        // It has nothing to save. Both calls fail only when it has already ended.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -79,7 +79,7 @@ pub(crate) fn wait_end(child: &mut Child, signals: &mut Signals) -> Result<ExitS
     waited.map(|_| status)
 }
 
-/// Waits until one of `fds` is readable or the time is over; `false` if it is.
+/// Waits until one of `fds` is readable or the deadline has passed; `false` if the deadline has passed.
 pub(crate) fn wait_readable(
     fds: &[BorrowedFd<'_>],
     timeout: Option<Duration>,

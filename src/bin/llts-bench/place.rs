@@ -1,4 +1,4 @@
-//! The folder of a measurement, with its tools, and the machine that it is made on.
+//! The folder of a measurement, with its tools, and a description of the machine.
 
 use std::fs;
 use std::io;
@@ -16,15 +16,15 @@ use llts::shell::tools::{self, Limits, RUN_SCRIPT};
 /// Ends at once, with success.
 pub(crate) const NOTHING: (&str, &str) = ("nothing", "#!/bin/sh\nexit 0\n");
 
-/// Says when its first and its last instruction ran.
+/// Reports the times of its first and its last instruction.
 pub(crate) const STAMP: (&str, &str) =
     ("stamp", "#!/bin/bash\necho \"$EPOCHREALTIME\" >report.log\necho \"$EPOCHREALTIME\" >>report.log\n");
 
-/// Five processes that obey SIGTERM; says in the file that it is given when they are there.
+/// Five processes that obey SIGTERM; it writes to the given file when all have started.
 pub(crate) const FAMILY: (&str, &str) =
     ("family", "#!/bin/sh\nsleep 1000 &\nsleep 1000 &\nsleep 1000 &\nsleep 1000 &\necho >\"$PARAM_ready\"\nwait\n");
 
-/// A folder that goes with this value.
+/// A folder that is removed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Place {
     folder: PathBuf,
@@ -35,7 +35,7 @@ impl Place {
     /// Makes it in the folder for temporary files.
     ///
     /// # Errors
-    /// What the system says.
+    /// The system's error.
     pub(crate) fn new(config: &Config) -> Result<Self, BenchError> {
         let folder = std::path::absolute(std::env::temp_dir())
             .map(|base| base.join(format!("llts-bench-{}-{:016x}", std::process::id(), rand::random::<u64>())))
@@ -47,7 +47,7 @@ impl Place {
         Ok(place)
     }
 
-    /// Where everything is.
+    /// The path of the folder.
     #[must_use]
     pub(crate) fn folder(&self) -> &Path {
         &self.folder
@@ -58,12 +58,12 @@ impl Place {
         self.folder.join("tools")
     }
 
-    /// Packs a tool unless that was done before; gives back its unpacked folder.
+    /// Packs a tool unless it was packed before; returns its unpacked folder.
     pub(crate) fn tool(&self, (name, script): (&str, &str)) -> Result<PathBuf, BenchError> {
         self.tool_with_files((name, script), 0, 0)
     }
 
-    /// A tool with some files of as many bytes each.
+    /// A tool with `files` files of `bytes` bytes each.
     pub(crate) fn tool_with_files(
         &self,
         (name, script): (&str, &str),
@@ -82,7 +82,7 @@ impl Place {
         write(&run, script.as_bytes())?;
         fs::set_permissions(&run, fs::Permissions::from_mode(0o755))
             .map_err(BenchError::io("make run.sh executable"))?;
-        // What does not compress, as with most tools of this size. Seeded, so that it is the same in each run.
+        // Incompressible content, as in most tools of this size. Seeded, so that it is the same in each run.
         let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
         let mut content = vec![0; bytes];
         for file in 0..files {
@@ -98,7 +98,7 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
-        // What is left lies among the temporary files.
+        // A folder that could not be removed stays among the temporary files.
         let _ = removal::remove(&self.folder);
     }
 }
@@ -107,23 +107,23 @@ fn make(folder: &Path) -> Result<(), BenchError> {
     fs::create_dir(folder).map_err(BenchError::io::<io::Error>(format!("make {}", folder.display())))
 }
 
-/// What a reader of the numbers must know of the machine.
+/// The properties of the machine that a reader of the numbers must know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Machine {
     /// The model of the processor.
     pub(crate) processor: String,
-    /// Its cores, as far as this process may use them.
+    /// The number of cores that this process may use.
     pub(crate) cores: usize,
     /// The kernel.
     pub(crate) kernel: String,
-    /// Runnable processes during the last minute, before anything was measured.
+    /// The load average of one minute, before the measurement.
     pub(crate) load: String,
     /// Whether the folder is in memory, where a commit to disk costs nothing.
     pub(crate) is_in_memory: bool,
 }
 
 impl Machine {
-    /// This one; what it does not tell is empty.
+    /// This machine; a property that cannot be read is empty.
     #[must_use]
     pub(crate) fn here(folder: &Path) -> Self {
         const TMPFS: u64 = 0x0102_1994;
@@ -141,7 +141,7 @@ impl Machine {
     }
 }
 
-/// How many cores there are.
+/// The number of cores.
 #[must_use]
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, std::num::NonZero::get)

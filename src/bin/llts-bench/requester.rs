@@ -1,4 +1,4 @@
-//! REQ sockets of libzmq, as users' programs have them: one request of each in flight, all in one thread.
+//! REQ sockets of libzmq, as in users' programs: one request of each in flight, all in one thread.
 
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::time::Duration;
@@ -20,7 +20,7 @@ impl Requesters {
         let connect = |_| {
             let socket = context.socket(zmq::REQ)?;
             socket.set_linger(0)?;
-            // A request to a controller that has been killed is asked again.
+            // A request to a controller that was killed is sent again.
             socket.set_req_relaxed(true)?;
             socket.set_req_correlate(true)?;
             socket.connect(endpoint)?;
@@ -29,7 +29,7 @@ impl Requesters {
         Ok(Self { sockets: (0..count).map(connect).collect::<zmq::Result<_>>()? })
     }
 
-    /// The answer of one, within `patience`; `None` if there is none.
+    /// The answer to one socket, within `patience`; `None` if there is none.
     pub(crate) fn ask(
         &self,
         body: &[u8],
@@ -47,7 +47,7 @@ impl Requesters {
         Ok(None)
     }
 
-    /// So many requests by all of them, and the time of each.
+    /// Sends `count` requests through all sockets, and returns the time of each.
     pub(crate) fn times(&self, body: &[u8], count: usize, signals: &mut Signals) -> Result<Vec<Duration>, BenchError> {
         let mut times = Vec::with_capacity(count);
         let mut sent_at = vec![clock::now().mono; self.sockets.len()];
@@ -81,13 +81,13 @@ impl Requesters {
 fn received(socket: &zmq::Socket) -> Result<Option<Vec<Vec<u8>>>, BenchError> {
     match socket.recv_multipart(zmq::DONTWAIT) {
         Ok(parts) => Ok(Some(parts)),
-        // EFSM: this one has no request in flight.
+        // EFSM: this socket has no request in flight.
         Err(zmq::Error::EAGAIN | zmq::Error::EFSM) => Ok(None),
         Err(error) => Err(error.into()),
     }
 }
 
-/// Waits until one has an answer; `false` when the time is over.
+/// Waits until a socket has an answer; `false` when the time has passed.
 fn wait(sockets: &[zmq::Socket], until: Mono, signals: &mut Signals) -> Result<bool, BenchError> {
     loop {
         let mut items: Vec<zmq::PollItem<'_>> = sockets.iter().map(|socket| socket.as_poll_item(zmq::POLLIN)).collect();

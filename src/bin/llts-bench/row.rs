@@ -1,15 +1,15 @@
-//! What a case has found: one line of the table.
+//! The result of a case: one line of the table.
 
 use super::samples::Spread;
 use super::{Case, transport_word};
 use llts::config::Transport;
 
-/// What numbers of a row are.
+/// The unit of the numbers of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Seconds.
     Seconds,
-    /// Things in a second.
+    /// Operations per second.
     PerSecond,
     /// Bytes.
     Bytes,
@@ -20,7 +20,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// Its name for programs.
+    /// Its identifier for programs.
     #[must_use]
     pub(crate) const fn name(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl Unit {
         }
     }
 
-    /// A number of it, for people.
+    /// A number with this unit, for people.
     #[must_use]
     pub(crate) fn show(self, value: f64) -> String {
         match self {
@@ -49,7 +49,7 @@ impl Unit {
     }
 }
 
-/// What the number is held against.
+/// The rival of a measurement.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Rival {
     /// Its name.
@@ -58,47 +58,47 @@ pub(crate) struct Rival {
     pub(crate) spread: Spread,
 }
 
-/// What is to be reached.
+/// The goal of a measurement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Goal {
-    /// In words.
+    /// As text.
     pub(crate) text: String,
-    /// Whether it is.
+    /// Whether it is reached.
     pub(crate) is_met: bool,
 }
 
-/// A number that was measured.
+/// A measured value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Measured {
-    /// What was measured.
+    /// The description of the value.
     pub(crate) what: String,
-    /// With which transport; `None` where it does not matter.
+    /// The transport; `None` where it does not matter.
     pub(crate) transport: Option<Transport>,
-    /// The unit of all numbers, but for the ratio.
+    /// The unit of all numbers, except for the ratio.
     pub(crate) unit: Unit,
     /// The numbers.
     pub(crate) spread: Spread,
-    /// What they are held against.
+    /// The numbers of the rival.
     pub(crate) rival: Option<Rival>,
-    /// The median by the median of the rival.
+    /// The median divided by the median of the rival.
     pub(crate) ratio: Option<f64>,
-    /// What is to be reached.
+    /// The goal, if there is one.
     pub(crate) goal: Option<Goal>,
 }
 
 /// A line of the table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Row {
-    /// It was measured.
+    /// The value was measured.
     Measured(Case, Measured),
-    /// It was not, because this machine lacks something.
+    /// The value was not measured, because this machine lacks something.
     Skipped(Case, String),
-    /// It could not be, although it should.
+    /// The measurement failed.
     Failed(Case, String),
 }
 
 impl Row {
-    /// Whose it is.
+    /// The case of the row.
     #[must_use]
     pub(crate) const fn case(&self) -> Case {
         match self {
@@ -150,19 +150,19 @@ impl Measured {
         self.goal(text, |row| row.spread.median < limit)
     }
 
-    /// Not more than so much beyond the rival.
+    /// Whether the median exceeds that of the rival by at most so much.
     pub(crate) fn goal_beyond_rival(self, limit: f64) -> Self {
         let text = format!("within {} of it", self.unit.show(limit));
         self.goal(text, |row| row.beyond_rival().is_some_and(|beyond| beyond <= limit))
     }
 
-    /// How much more than the rival it is.
+    /// The excess of the median over that of the rival.
     #[must_use]
     pub(crate) fn beyond_rival(&self) -> Option<f64> {
         self.rival.as_ref().map(|rival| self.spread.median - rival.spread.median)
     }
 
-    /// What was measured, with the transport.
+    /// The description, with the transport.
     #[must_use]
     pub(crate) fn title(&self) -> String {
         match self.transport {

@@ -1,20 +1,20 @@
-//! Numbers of many samples and of several rounds.
+//! Statistics of many samples and of several rounds.
 
 use std::time::Duration;
 
-/// The middle of several rounds, with the least and the greatest.
+/// The median of several rounds, with the minimum and the maximum.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Spread {
-    /// Half of the rounds had less.
+    /// The median of the rounds.
     pub(crate) median: f64,
-    /// The least.
+    /// The minimum.
     pub(crate) min: f64,
-    /// The greatest.
+    /// The maximum.
     pub(crate) max: f64,
 }
 
 impl Spread {
-    /// Of these rounds; zeros, if there are none.
+    /// The statistics of these rounds; zeros, if there are none.
     #[must_use]
     pub(crate) fn of(rounds: &[f64]) -> Self {
         let sorted = sorted(rounds);
@@ -23,7 +23,7 @@ impl Spread {
     }
 }
 
-/// The value that so many of the samples, from 0 to 1, do not exceed: the nearest rank.
+/// The smallest sample that at least the given share (0 to 1) of the samples does not exceed: the nearest rank.
 pub(crate) fn percentile(samples: &[f64], share: f64) -> f64 {
     let sorted = sorted(samples);
     #[expect(
@@ -36,13 +36,13 @@ pub(crate) fn percentile(samples: &[f64], share: f64) -> f64 {
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or_default()
 }
 
-/// Things per second.
+/// Operations per second.
 #[expect(clippy::cast_precision_loss, reason = "no case counts to 2^53")]
 pub(crate) fn rate(count: usize, time: Duration) -> f64 {
     count as f64 / time.as_secs_f64().max(1e-9)
 }
 
-/// Seconds of each.
+/// The time of each operation in seconds.
 #[expect(clippy::cast_precision_loss, reason = "no case counts to 2^53")]
 pub(crate) fn each(time: Duration, count: usize) -> f64 {
     time.as_secs_f64() / count.max(1) as f64

@@ -1,4 +1,4 @@
-//! A hosted service under measurement, and the processes that it consists of.
+//! An ephemeral service under measurement, and its processes.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -7,30 +7,31 @@ use super::load::Load;
 use super::meter;
 use super::{Bench, BenchError, transport_word};
 use llts::config::Transport;
-use llts::shell::hosted::{Host, HostPlan, Way};
+use llts::shell::ephemeral::{EphemeralPlan, EphemeralService, Way};
 use llts::shell::signals::Signals;
 
-/// A controller and agents, each a process. Dropped, it ends by itself; [`Service::end`] waits for that.
+/// A controller and agents, each a process. Dropping it stops the service in the background; [`Service::end`] waits for the
+/// end.
 #[derive(Debug)]
 pub(crate) struct Service {
-    host: Host,
+    host: EphemeralService,
     pub(crate) transport: Transport,
 }
 
 impl Bench<'_> {
-    /// Hosts a service with its store on disk.
+    /// Starts a service with its store on disk.
     pub(crate) fn host(&mut self, transport: Transport, agents: u16) -> Result<Service, BenchError> {
         self.host_with(transport, agents, &[])
     }
 
-    /// The same, with some keys of the configuration set.
+    /// As [`Self::host`], with some keys of the configuration set.
     pub(crate) fn host_with(
         &mut self,
         transport: Transport,
         agents: u16,
         keys: &[(&'static str, String)],
     ) -> Result<Service, BenchError> {
-        // No CURVE: what is measured is the same everywhere.
+        // Without CURVE: the costs to measure are the same on every transport.
         let unset = [
             "LLTS_CURVE_SERVER_SECRET_KEY_FILE",
             "LLTS_CURVE_AUTHORISED_KEYS_DIR",
@@ -45,21 +46,21 @@ impl Bench<'_> {
             ("LLTS_AGENT_TOOLS_DIR", self.place.tools().into()),
         ];
         let usual = usual.into_iter().chain(unset.map(|name| (name, OsString::new())));
-        // Of two of one name, the later one holds.
+        // Of two values for the same key, the later one applies.
         let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
         let program = llts_program()?;
         let config = Some(self.plan.config.clone());
         let home = std::env::current_dir().map_err(|error| BenchError::Unexpected(error.to_string()))?;
-        let host = HostPlan { program, home, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
+        let host = EphemeralPlan { program, home, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
         Ok(Service { host, transport })
     }
 
-    /// One for each transport.
+    /// One service for each transport.
     pub(crate) fn host_each(&mut self, agents: u16) -> Result<Vec<Service>, BenchError> {
         self.host_each_with(agents, &[])
     }
 
-    /// The same, with some keys of the configuration set.
+    /// As [`Self::host_each`], with some keys of the configuration set.
     pub(crate) fn host_each_with(
         &mut self,
         agents: u16,
@@ -71,12 +72,12 @@ impl Bench<'_> {
 }
 
 impl Service {
-    /// Where requests go.
+    /// The endpoint for requests.
     pub(crate) fn endpoint(&self) -> &str {
         &self.host.up().controller
     }
 
-    /// The keys by which a program finds this controller.
+    /// The configuration keys with which a program finds this controller.
     pub(crate) fn keys(&self) -> Vec<(&'static str, String)> {
         let port = |endpoint: &str| endpoint.rsplit_once(':').map(|(_, port)| port.to_owned()).unwrap_or_default();
         vec![
@@ -92,18 +93,18 @@ impl Service {
         Load::connect(self.endpoint(), signals)
     }
 
-    /// The store.
+    /// The path of the store.
     pub(crate) fn state_dir(&self) -> std::path::PathBuf {
         self.host.folder().join("state")
     }
 
-    /// The controller's process.
+    /// The pid of the controller.
     pub(crate) fn controller(&self) -> Result<u32, BenchError> {
         let found = self.processes("controller")?.first().copied();
         found.ok_or_else(|| BenchError::Unexpected("the service has no controller".to_owned()))
     }
 
-    /// The agents' processes.
+    /// The pids of the agents.
     pub(crate) fn agents(&self) -> Result<Vec<u32>, BenchError> {
         self.processes("agent")
     }
@@ -113,18 +114,18 @@ impl Service {
         Ok(all.filter(|(_, words)| words.iter().any(|word| word == command)).map(|(pid, _)| pid).collect())
     }
 
-    /// Stops it and waits for that.
+    /// Stops the service and waits for its end.
     pub(crate) fn end(self, signals: &mut Signals) {
-        // What is left lies among the temporary files.
+        // Files that could not be removed stay among the temporary files.
         let _ = self.host.end(signals);
     }
 }
 
-/// `llts` is built and installed beside this program.
+/// `llts`, which is built and installed in the folder of this program.
 fn llts_program() -> Result<PathBuf, BenchError> {
     let program = std::env::current_exe().map_err(BenchError::io("find this program"))?.with_file_name("llts");
     if program.is_file() {
         return Ok(program);
     }
-    Err(BenchError::Missing(format!("there is no {}; cargo build --release makes it", program.display())))
+    Err(BenchError::Missing(format!("{} does not exist; cargo build --release builds it", program.display())))
 }

@@ -10,9 +10,9 @@ use serde_json::{Value, json};
 
 use crate::{BenchError, Machine, Measured, Row, Spread, Unit, transport_word};
 
-const HEAD: [&str; 7] = ["case", "what", "measured", "against", "ratio", "to reach", "met"];
+const HEAD: [&str; 7] = ["case", "what", "measured", "against", "ratio", "goal", "met"];
 
-/// All that was found.
+/// The results of all cases.
 pub(crate) struct Report {
     pub(crate) machine: Machine,
     pub(crate) at: Wall,
@@ -21,7 +21,7 @@ pub(crate) struct Report {
 }
 
 impl Report {
-    /// Prints the table, or JSON for `-`; writes JSON into another file that is named.
+    /// Prints the table, or JSON for `-`; writes JSON into any other named file.
     pub(crate) fn print(&self, json: Option<&Path>) -> Result<(), BenchError> {
         let text = match json {
             Some(path) if path == Path::new("-") => format!("{}\n", self.to_json()),

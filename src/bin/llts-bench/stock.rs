@@ -1,4 +1,4 @@
-//! A store with many waiting tasks, as a controller would have written it. A service that starts on it has them all.
+//! A store with many waiting tasks, in the form that a controller writes. A service that starts on it loads them all.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -6,15 +6,15 @@ use std::sync::Arc;
 use super::BenchError;
 use llts::config::Durability;
 use llts::engine::controller::Record;
-use llts::protocol::client::Submission;
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::{json, words};
 use llts::shell::store::Store;
 use llts::types::{Acknowledgement, Counts, Fields, Policy, Round, TaskId, TaskRecord, TaskState, ToolName, Wall};
 
-/// Rows of one commit.
+/// The number of rows per commit.
 const BATCH: u64 = 10_000;
 
-/// The first of them was submitted then: long ago, so that the ids of new tasks are later ones.
+/// The submit time of the first task: long ago, so that the ids of new tasks are later ones.
 const FIRST: Wall = Wall::from_micros(1_480_000_000_000_000);
 
 /// Five short parameters.
@@ -24,11 +24,11 @@ pub(crate) fn parameters() -> Fields {
         .fold(Fields::new(), |fields, name| fields.with(name, format!("a value of {name}")))
 }
 
-/// Writes so many waiting tasks into the store of this folder, which is made.
+/// Writes `tasks` waiting tasks into the store in this folder, which is made.
 pub(crate) fn fill(state_dir: &Path, tool: &str, tasks: u64) -> Result<(), BenchError> {
     std::fs::create_dir_all(state_dir).map_err(BenchError::io(format!("make {}", state_dir.display())))?;
     let submission = Submission { parameters: parameters(), ..Submission::new(tool) };
-    let mut fields = submission.request();
+    let mut fields = submission.request().fields().clone();
     fields.remove(words::TYPE);
     let submitted: Arc<str> = json::members(&fields).into();
     let tool = ToolName::new(tool).map_err(|error| BenchError::Unexpected(error.to_string()))?;

@@ -10,23 +10,23 @@ use super::super::exit::Failure;
 use crate::shell::prompt_create::{self, CreateError, Creation};
 
 const TEMPLATE: &str = "\
-A template holds {{prompt}} and {{target}}, in which the text of PROMPT_FILE and one line of TARGET_LIST are put.
+A template contains {{prompt}} and {{target}}, which are replaced by the text of PROMPT_FILE and one line of TARGET_LIST.
 Front matter of PROMPT_FILE comes first in each prompt. Blank lines of the list are passed over. No file is replaced: a name that is there already is an error.";
 
 #[derive(Args, Debug)]
 #[command(after_help = TEMPLATE)]
 pub(in crate::cli) struct CreateArgs {
-    /// The file that says what to do
+    /// The file with the instruction
     prompt_file: PathBuf,
-    /// The file with one target a line
+    /// The file with one target per line
     target_list: PathBuf,
     /// The folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// Remove what is in .tasks/ first, the finished prompts and their results too
+    /// First remove the contents of .tasks/, including finished prompts and their results
     #[arg(long)]
     clear: bool,
-    /// A template of your own for the prompts
+    /// Your own template for the prompts
     #[arg(long, value_name = "FILE")]
     template: Option<PathBuf>,
 }

@@ -20,19 +20,19 @@ Exits with 0 when every prompt that it handed out is done, 1 if one of them has 
 under a master before that was ended with prompts left, or if it cannot start, 130 after a
 second Ctrl-C.")]
 pub(super) struct MasterArgs {
-    /// TCP port; 0 takes a free one [default: prompt.PORT]
+    /// TCP port; 0 uses a free one [default: prompt.PORT]
     port: Option<u16>,
     /// Folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// Stay when no prompt is left
+    /// Continue to run when no prompt is left
     #[arg(long)]
     keep_alive: bool,
 }
 
 pub(super) fn run(session: &mut Session, args: &MasterArgs) -> Result<u8, Failure> {
     let config = &session.config;
-    // Before any thread is started, so that all of them leave these signals to the loop.
+    // This comes before any thread is started, so that all of them leave these signals to the loop.
     let signals = Signals::install(&STOP).map_err(Failure::failed)?;
     logging::init(&config.log, None).map_err(Failure::failed)?;
     let root = root(session, args.root_dir.as_deref());

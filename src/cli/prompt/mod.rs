@@ -1,4 +1,4 @@
-//! `llts prompt`: a master that hands prompts out, workers that run a command for each, and what is around them.
+//! `llts prompt`: a master that hands out prompts, workers that run a command for each, and the commands around them.
 
 mod create;
 mod master;
@@ -22,20 +22,20 @@ pub(super) struct PromptArgs {
 enum PromptCommand {
     /// Make one prompt for each line of a list
     Create(create::CreateArgs),
-    /// Hand the prompts of .tasks/pending out to workers
+    /// Hand out the prompts of .tasks/pending to workers
     Master(master::MasterArgs),
-    /// Show how many prompts wait, run and are done, and the workers
+    /// Show the numbers of waiting, running and finished prompts, and the workers
     Status(status::StatusArgs),
     /// Run a command for each prompt of a master
     Worker(worker::WorkerArgs),
 }
 
-/// Where the master is, unless the arguments say otherwise.
+/// The port of the master: the named one, otherwise that of the configuration.
 fn port(session: &Session, named: Option<u16>) -> u16 {
     named.unwrap_or(session.config.prompt.port)
 }
 
-/// The folder with `.tasks/`, unless the arguments say otherwise.
+/// The folder with `.tasks/`: the named one, otherwise that of the configuration.
 fn root(session: &Session, named: Option<&Path>) -> PathBuf {
     named.unwrap_or(&session.config.prompt.root_dir).to_owned()
 }

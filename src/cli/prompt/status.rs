@@ -1,4 +1,4 @@
-//! `llts prompt status`: how many prompts wait, run and are done; who works; how far it all is.
+//! `llts prompt status`: the numbers of waiting, running and finished prompts, the workers, and the progress.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -16,10 +16,10 @@ use crate::shell::prompt_create::TASKS;
 use crate::shell::prompt_status::{self, AskError, Counts};
 use crate::shell::signals::{STOP, Signals};
 
-/// Often enough for people, and nothing for a master.
+/// Often enough for people, and a negligible load for a master.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The progress bar of a wide terminal, and of a pipe.
+/// The maximum width of the progress bar, and its width in a pipe.
 const BAR_COLUMNS_MAX: usize = 60;
 
 #[derive(Args, Debug)]
@@ -36,13 +36,13 @@ pub(in crate::cli) struct StatusArgs {
     /// The folder with .tasks/ [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// Go on showing it
+    /// Update the display until interrupted
     #[arg(long)]
     watch: bool,
 }
 
 pub(in crate::cli) fn run(session: &mut Session, args: &StatusArgs) -> Result<u8, Failure> {
-    // Before a signal could come.
+    // Before a signal can arrive.
     let mut signals = if args.watch { Some(Signals::install(&STOP).map_err(Failure::failed)?) } else { None };
     let mut shown = None;
     loop {
@@ -71,13 +71,13 @@ fn ask(session: &Session, args: &StatusArgs) -> Result<Status, AskError> {
     prompt_status::ask(&args.host, port, secret, session.config.client.reply_timeout)
 }
 
-/// The folders still tell how far it is.
+/// The folders still show the progress.
 fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, was_there: bool) -> Result<u8, Failure> {
     let root = super::root(session, args.root_dir.as_deref());
     let folder = root.join(TASKS);
     let counts = match prompt_status::count(&root) {
         Ok(counts) => counts,
-        // A master on another machine: what it said last stands there already.
+        // The master was on another machine: its last status is already shown.
         Err(_) if was_there => {
             note("the prompt master has ended");
             return Ok(0);
@@ -93,9 +93,9 @@ fn without_master(session: &mut Session, args: &StatusArgs, error: &AskError, wa
         let picture = picture(counts, session.out.columns());
         session.out.redraw(&picture);
     }
-    // After the picture, which would be drawn over the wrong lines else.
+    // After the picture, which would otherwise be drawn over the wrong lines.
     let why = if was_there { "the prompt master has ended".to_owned() } else { error.to_string() };
-    note(&format!("{why}; these are the files in {}", folder.display()));
+    note(&format!("{why}; counting the files in {}", folder.display()));
     Ok(0)
 }
 
@@ -108,7 +108,7 @@ fn show(out: &mut Output, status: &Status) {
     }
 }
 
-/// A terminal shows the present state; a pipe gets what is new.
+/// A terminal shows the present state; a pipe gets the changes.
 fn watch(out: &mut Output, status: &Status, news: bool) {
     if out.columns().is_some() && !out.is_json() {
         show(out, status);
@@ -168,7 +168,7 @@ fn numbers(counts: Counts) -> String {
     format!("{pending} pending, {working} working, {done} done, {failed} failed")
 }
 
-/// How much of all has ended. Full only when everything has.
+/// The finished part of all prompts. Full only when all have finished.
 fn bar(counts: Counts, columns: Option<usize>) -> String {
     let ended = counts.done.saturating_add(counts.failed);
     let all = ended.saturating_add(counts.pending).saturating_add(counts.working);

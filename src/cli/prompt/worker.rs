@@ -1,4 +1,4 @@
-//! `llts prompt worker`: run a command for each prompt of a master, until there is no more master, or until Ctrl-C.
+//! `llts prompt worker`: run a command for each prompt of a master, until the master has ended, or until Ctrl-C.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -42,18 +42,18 @@ pub(in crate::cli) struct WorkerArgs {
     /// The folder with .tasks/, in which the command runs [default: prompt.ROOT_DIR]
     #[arg(long, value_name = "DIR")]
     root_dir: Option<PathBuf>,
-    /// How long to look for a master that is away; 0 ends with the connection [default: prompt_worker.PATIENCE]
+    /// How long to look for a missing master; 0 ends with the connection [default: prompt_worker.PATIENCE]
     #[arg(long, value_name = "SECONDS|forever", value_parser = patience)]
     patience: Option<Patience>,
-    /// End after USAGE_LIMITED, instead of joining again
+    /// End after USAGE_LIMITED instead of joining again
     #[arg(long)]
     end_when_limited: bool,
-    /// What to run for each prompt
+    /// The command to run for each prompt
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// How long a master may be away; `None` is for ever.
+/// The longest absence of a master; `None` is without limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Patience(Option<Duration>);
 
@@ -94,10 +94,10 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
             Err(Failure::new(exit::REFUSED, format!("the prompt master at {master} refuses this worker: {reason}")))
         }
         End::Limited(pause) => {
-            let sentence = format!("the command is limited for {} s", pause.as_secs_f64());
+            let sentence = format!("the service behind the command is limited for {} s", pause.as_secs_f64());
             Err(Failure::new(exit::LIMITED, sentence))
         }
-        End::CannotRun(reason) | End::CannotKeep(reason) => {
+        End::CannotRun(reason) | End::CannotStoreResults(reason) => {
             Err(Failure::failed(format!("{reason}; its prompt was given back")))
         }
     }

@@ -1,15 +1,15 @@
-//! Runs that agents have already: those of a former controller, and those that an agent does not name.
+//! Runs that agents already have: runs of an earlier controller, and runs that an agent does not name.
 
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::{Life, Slot};
-use super::assign::agent_slot;
-use crate::protocol::request::{FromAgent, Sender};
+use super::agent::{Liveness, Slot};
+use crate::protocol::requests::{FromAgent, Sender};
 use crate::types::{AgentId, Assignment, Now, Phase, PhaseTimes, Round, RoundEnd, TaskId, TaskRecord};
 
 impl Controller {
-    /// A simple agent says that it is busy, and not with what, or reports without a round: it means the run that it was given.
+    /// Completes a message of a simple agent, which is busy without naming its task, or reports without a round: it means
+    /// the run that it was given.
     pub(super) fn name_the_run(&self, sender: &Sender, message: &mut FromAgent) {
         let given = self.agents.get(&sender.agent).and_then(|agent| agent.given);
         match message {
@@ -22,19 +22,20 @@ impl Controller {
         }
     }
 
-    /// The first words of an agent that had a task when the controller was started again. If it speaks of that very run, it
-    /// goes on; else the run is void, without being anybody's loss: its answer may have died with the controller. Only if it
-    /// is another process, which knows that the one before it has died, is that a loss.
+    /// Handles the first message of an agent that had a task when the controller restarted. If it names that very run, the
+    /// run continues. Otherwise the run is void, but does not count as a loss, because its answer may have been lost with
+    /// the controller. It counts as a loss only if the agent is another process, which knows that the one before it has
+    /// died.
     ///
-    /// A heartbeat that does not know the run is not enough: its result may be on its way, for an agent says again what was
-    /// not confirmed as soon as it knows that the controller is a new one.
+    /// A heartbeat that does not name the run is not enough: the result may be on its way, because an agent repeats
+    /// unconfirmed reports as soon as it knows that the controller is new.
     pub(super) fn reunite(&mut self, now: Now, sender: &Sender, message: &FromAgent) {
         let id = &sender.agent;
-        let Some(life) = self.agents.get(id).map(|agent| agent.life) else { return };
-        if let Life::Session(_) = life {
+        let Some(liveness) = self.agents.get(id).map(|agent| agent.liveness) else { return };
+        if let Liveness::Session(_) = liveness {
             return;
         }
-        let present = match agent_slot(self, id) {
+        let present = match self.agents.slot_or_free(id) {
             Slot::Busy(task) => self.tasks.get(task).map(|record| (task, record.round)),
             Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost => None,
         };
@@ -42,7 +43,7 @@ impl Controller {
         let died = replaces.is_some();
         let holds = |(task, _): (TaskId, Round)| self.is_held_by(task, id, sender.session);
         let spoken_of = spoken_of(message).filter(|run| present == Some(*run) && holds(*run));
-        let is_void = match (message, life) {
+        let is_void = match (message, liveness) {
             _ if present.is_none() => false,
             _ if let Some((task, _)) = spoken_of => {
                 self.time_run(now, task, None);
@@ -50,35 +51,37 @@ impl Controller {
             }
             _ if died => true,
             (FromAgent::Apply(_) | FromAgent::Exit, _) => true,
-            (FromAgent::Heartbeat(_), Life::Returned(at))
+            (FromAgent::Heartbeat(_), Liveness::Returned(at))
                 if now.mono.since(at) >= self.settings.heartbeat_interval / 2 =>
             {
                 true
             }
-            (FromAgent::Heartbeat(_), Life::Stored) => return self.agents.set_life(id, Life::Returned(now.mono)),
+            (FromAgent::Heartbeat(_), Liveness::Restored) => {
+                return self.agents.set_liveness(id, Liveness::Returned(now.mono));
+            }
             (FromAgent::Heartbeat(_) | FromAgent::Report(_), _) => return,
         };
-        self.agents.set_life(id, Life::Session(sender.session));
+        self.agents.set_liveness(id, Liveness::Session(sender.session));
         if let (Some((task, _)), true) = (present, is_void) {
             log::info!("agent {id} has come back without task {task}");
             self.agents.set_slot(id, Slot::Free);
             let end = if died { RoundEnd::Lost } else { RoundEnd::Returned };
             let remains = self.remains_after(now, task, sender, message);
-            self.void(now, task, end, remains);
+            self.void_round(now, task, end, remains);
         }
     }
 
-    /// An agent has a first round of a task that waits: a former controller handed it out and died before it could store
-    /// that. The run goes on, unless somebody else has got the task meanwhile.
+    /// An agent has a first round of a waiting task: an earlier controller handed it out and died before it could store
+    /// that. The run continues, unless another agent has got the task meanwhile.
     pub(super) fn readopt(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
         let Some((task, Round(0))) = spoken_of(message) else { return };
-        let busy = matches!(agent_slot(self, id), Slot::Busy(_));
+        let busy = matches!(self.agents.slot_or_free(id), Slot::Busy(_));
         if busy || !self.may_be_out(task) {
             return;
         }
         log::info!("agent {id} already has task {task}");
         self.unpark(id);
-        self.give(
+        self.give_run(
             now,
             task,
             Assignment {
@@ -86,22 +89,22 @@ impl Controller {
                 dispatched_at: now.wall,
                 dispatched: None,
                 after_commit: false,
-                slack: Duration::ZERO,
+                batch_delay: Duration::ZERO,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, id),
             },
         );
     }
 
-    /// Whether a task that waits may have been handed out by a controller that died before it could store that. Dispatch
-    /// does not wait for the disk, but only for a first round: later ones are never in doubt.
+    /// Whether a waiting task may have been handed out by a controller that died before it could store that. Only the
+    /// dispatch of a first round does not wait for the disk, so later rounds are never in doubt.
     pub(super) fn may_be_out(&self, task: TaskId) -> bool {
         let waits = |record: &TaskRecord| record.phase() == Phase::Waiting && record.round == Round(0);
         task <= self.restored_max && self.tasks.get(task).is_some_and(waits)
     }
 }
 
-/// The run that a message says its agent has, or has ended.
+/// The run that a message names as current or ended.
 fn spoken_of(message: &FromAgent) -> Option<(TaskId, Round)> {
     match message {
         FromAgent::Heartbeat(heartbeat) => heartbeat.run,

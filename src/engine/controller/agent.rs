@@ -1,84 +1,84 @@
-//! What is known of one agent. Who is registered, and in which order agents wait, is [`super::agents`]'s concern.
+//! The data about one agent. The registry of agents, and the order in which they wait, are [`super::agents`]'s concern.
 
 use std::time::Duration;
 
 use super::effect::{ConnectionId, Ticket};
 use super::tool_sets::SetId;
-use crate::protocol::reply::AgentState;
+use crate::protocol::requests::agents::AgentState;
 use crate::types::{Mono, Offer, Round, Session, TaskId, Wall};
 
-/// What an agent is doing.
+/// The state of an agent's slot.
 ///
 /// | from | to | when |
 /// |---|---|---|
 /// | - | Free | any message of an unknown agent |
-/// | Free, Lost | Parked | APPLY that may wait, and no task waits |
+/// | Free, Lost | Parked | an APPLY that may wait, while no task waits |
 /// | Free, Parked | Busy | it gets a task |
 /// | Busy | Free | its task has finished or is void |
-/// | Free | Stray | it says that it has a run that nobody wants any more, or that its slot is not free |
-/// | Stray | Free | it says that its slot is free |
+/// | Free | Stray | it reports a run that is not wanted any more, or an occupied slot |
+/// | Stray | Free | it reports a free slot |
 /// | any | Lost | silent for two intervals |
-/// | Lost | Free, Stray | heard again |
+/// | Lost | Free, Stray | a message of it |
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     Free,
-    /// Waits for a task; the answer to this request will be one. The number says who has waited longest.
+    /// Waits for a task, which will be the answer to this request. The number orders agents by waiting time.
     Parked(Ticket, u64),
     Busy(TaskId),
     Stray,
     Lost,
 }
 
-/// What is known of the process behind an id.
+/// The controller's knowledge of the process behind an agent id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Life {
-    /// Its task was stored by a former controller; it has not been heard since.
-    Stored,
-    /// Heard since then, but not of that task.
+pub(super) enum Liveness {
+    /// Its task was stored by an earlier controller; no message has arrived since.
+    Restored,
+    /// The agent has sent a message since then, but has not mentioned the task yet.
     Returned(Mono),
-    /// This life of it speaks.
+    /// This session of it has sent messages.
     Session(Session),
 }
 
-impl Life {
+impl Liveness {
     pub(super) fn session(self) -> Session {
         match self {
             Self::Session(session) => session,
-            Self::Stored | Self::Returned(_) => Session::default(),
+            Self::Restored | Self::Returned(_) => Session::default(),
         }
     }
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Agent {
-    pub(super) life: Life,
+    pub(super) liveness: Liveness,
     pub(super) slot: Slot,
-    /// Whether it looks into its tools folder when it is asked to.
+    /// Whether it looks into its tools folder on request.
     pub(super) looks: bool,
-    /// Whether all agents had looked for the tool of the task that it has, in vain, before it got it.
+    /// Whether it got its task only after all agents had looked for the task's tool in vain.
     pub(super) is_last_resort: bool,
-    /// Whether it was told more than once of the task that it has.
+    /// Whether it was sent its task more than once.
     pub(super) told_again: bool,
     /// The run that it got last, until it has reported the end of it or asks for another one.
     pub(super) given: Option<(TaskId, Round)>,
-    /// What its last run has left, if it did not ask for another one with the end of that: what keeps its slot.
+    /// The remains of its last run, which keep its slot: set if it did not ask for another task when it reported the end.
     pub(super) left: Option<(TaskId, String)>,
     /// Whether it has ever waited for a task or had one.
     pub(super) has_worked: bool,
-    /// Its place among those that make room for others.
+    /// Its place among the agents that may make room for others.
     pub(super) dispensable: Option<(Dispensable, u64)>,
     pub(super) heard: Mono,
     pub(super) heard_wall: Wall,
     pub(super) ip: Option<String>,
-    /// As it says with its heartbeats: before the first one, nothing.
+    /// The offer in its heartbeats; empty before the first one.
     pub(super) offer: Offer,
-    /// Which tools it has, as soon as it has been heard ([`super::tools`]).
+    /// Its tools, known from its first message on ([`super::tools`]).
     pub(super) tools: Option<Tools>,
-    /// Whether it shall get no more tasks.
+    /// Whether it gets no more tasks.
     pub(super) drained: bool,
-    /// By which connection it was parked last.
+    /// The connection that parked it last.
     pub(super) connection: Option<ConnectionId>,
-    /// What it needs to end a run, as it says.
+    /// The time that it needs to end a run, if it reports that.
     pub(super) kill_budget: Option<Duration>,
 }
 
@@ -86,21 +86,21 @@ pub(super) struct Agent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tools {
     pub(super) set: SetId,
-    /// The number that the agent gave to what it has told, if it tells at all.
+    /// The agent's number for its report of tools; `None` if it reports none.
     pub(super) generation: Option<u64>,
 }
 
-/// Why an agent may be forgotten when there is no room for another one: whatever it says next makes it known again.
+/// Why an agent may be forgotten to make room for another one. Its next message would register it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Dispensable {
     /// It is lost.
     Lost,
-    /// It has never waited for a task or had one: perhaps it is nothing but a name.
+    /// It has never waited for a task or had one, so it may be nothing but a name.
     Idle,
 }
 
 impl Agent {
-    /// The list that it is parked in, and its number there, while it waits and may get a task.
+    /// The list in which it is parked, and its number there, while it waits and may get a task.
     pub(super) fn parked_as(&self) -> Option<(SetId, u64)> {
         match (self.slot, self.drained, self.tools) {
             (Slot::Parked(_, number), false, Some(tools)) => Some((tools.set, number)),
@@ -108,7 +108,7 @@ impl Agent {
         }
     }
 
-    /// Why it may be forgotten to make room, if it may.
+    /// The reason why it may be forgotten to make room, if any.
     pub(super) const fn why_dispensable(&self) -> Option<Dispensable> {
         match self.slot {
             Slot::Lost => Some(Dispensable::Lost),
@@ -118,7 +118,7 @@ impl Agent {
     }
 }
 
-/// How a slot is shown.
+/// The state of a slot for clients.
 pub(super) const fn state(slot: Slot) -> AgentState {
     match slot {
         Slot::Free | Slot::Parked(..) => AgentState::Free,

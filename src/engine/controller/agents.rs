@@ -1,29 +1,30 @@
-//! The registry of agents: who is free, parked, busy or lost. Which task an agent gets is [`super::assign`]'s concern.
+//! The registry of agents: free, parked, busy or lost. Choosing a task for an agent is [`super::assign`]'s concern.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::agent::{Agent, Dispensable, Life, Slot, Tools, state};
+use super::agent::{Agent, Dispensable, Liveness, Slot, Tools, state};
 use super::effect::{ConnectionId, Ticket};
 use super::parked::Parked;
 use super::tool_sets::SetId;
-use crate::protocol::reply::{AgentCounts, AgentState, AgentView};
-use crate::types::{AgentId, Needs, Now, Offer, Round, TaskId, ToolSet};
+use crate::protocol::requests::agents::{AgentState, AgentView};
+use crate::protocol::requests::stats::AgentCounts;
+use crate::types::{AgentId, Now, Offer, Requirements, Round, TaskId, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Agents {
     agents: BTreeMap<AgentId, Agent>,
-    /// Those that make room for others, in this order; within each reason those first for which it has held longest.
+    /// Agents that make room for others, in this order; within each reason, the longest first.
     dispensable: BTreeMap<(Dispensable, u64), AgentId>,
     dispensed: u64,
-    /// The parked ones that may get a task.
+    /// The parked agents that may get a task.
     parked: Parked,
     parkings: u64,
-    /// The agents that were parked last by each connection, whether they still are or not.
+    /// The agents that each connection parked last, whether they are still parked or not.
     by_connection: BTreeMap<ConnectionId, BTreeSet<AgentId>>,
     counts: AgentCounts,
-    /// The ones that shall get no more tasks, whether they are here or not.
+    /// The agents that get no more tasks, whether they are registered or not.
     drained: BTreeSet<AgentId>,
 }
 
@@ -36,13 +37,18 @@ impl Agents {
         self.get(id).map(|agent| agent.slot)
     }
 
+    /// The slot of an agent that must be registered.
+    pub(super) fn slot_or_free(&self, id: &AgentId) -> Slot {
+        self.slot(id).unwrap_or(Slot::Free)
+    }
+
     pub(super) fn len(&self) -> usize {
         self.agents.len()
     }
 
-    pub(super) fn register(&mut self, now: Now, id: AgentId, life: Life) {
+    pub(super) fn register(&mut self, now: Now, id: AgentId, liveness: Liveness) {
         let agent = Agent {
-            life,
+            liveness,
             slot: Slot::Free,
             looks: false,
             is_last_resort: false,
@@ -81,12 +87,12 @@ impl Agents {
         }
     }
 
-    /// The agent that makes room for another one.
+    /// The agent to forget first when room is needed.
     pub(super) fn most_dispensable(&self) -> Option<&AgentId> {
         self.dispensable.values().next()
     }
 
-    /// Notes which run an agent got, or that it has none.
+    /// Sets the run that an agent got, or none.
     pub(super) fn set_given(&mut self, id: &AgentId, run: Option<(TaskId, Round)>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.given = run;
@@ -96,25 +102,25 @@ impl Agents {
         }
     }
 
-    /// Notes what the last run of an agent has left.
+    /// Sets the remains of an agent's last run.
     pub(super) fn set_left(&mut self, id: &AgentId, task: TaskId, left: String) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.left = Some((task, left));
         }
     }
 
-    /// Notes a sign of life.
-    pub(super) fn hear(&mut self, now: Now, id: &AgentId) {
+    /// Updates the time of an agent's last message.
+    pub(super) fn note_sign_of_life(&mut self, now: Now, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.heard = now.mono;
             agent.heard_wall = now.wall;
         }
     }
 
-    /// Notes what has become known of the process behind an id.
-    pub(super) fn set_life(&mut self, id: &AgentId, life: Life) {
+    /// Sets the knowledge about the process behind an id.
+    pub(super) fn set_liveness(&mut self, id: &AgentId, liveness: Liveness) {
         if let Some(agent) = self.agents.get_mut(id) {
-            agent.life = life;
+            agent.liveness = liveness;
         }
     }
 
@@ -124,50 +130,50 @@ impl Agents {
         }
     }
 
-    /// Notes what an agent needs to end a run.
+    /// Sets the time that an agent needs to end a run.
     pub(super) fn set_kill_budget(&mut self, id: &AgentId, budget: Option<Duration>) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.kill_budget = budget;
         }
     }
 
-    /// Notes what an agent offers to tasks.
+    /// Sets an agent's offer to tasks.
     pub(super) fn set_offer(&mut self, id: &AgentId, offer: Offer) {
         if self.agents.get(id).is_some_and(|agent| agent.offer != offer) {
             self.relist(id, |agent| agent.offer = offer);
         }
     }
 
-    /// Notes which tools an agent has.
+    /// Sets an agent's tools.
     pub(super) fn set_tools(&mut self, id: &AgentId, tools: Tools) {
         self.relist(id, |agent| agent.tools = Some(tools));
     }
 
-    /// Notes whether an agent can be asked to look for tools.
+    /// Sets whether an agent can be asked to look for tools.
     pub(super) fn set_looks(&mut self, id: &AgentId, looks: bool) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.looks = looks;
         }
     }
 
-    /// The agents that are here and can be asked to look for tools.
+    /// The present agents that can be asked to look for tools.
     pub(super) fn that_look(&self) -> impl Iterator<Item = &AgentId> {
         self.agents.iter().filter(|(_, agent)| agent.looks && agent.slot != Slot::Lost).map(|(id, _)| id)
     }
 
-    /// Notes whether an agent gets a task whose tool all agents have looked for in vain.
+    /// Sets whether an agent gets a task whose tool all agents have looked for in vain.
     pub(super) fn set_last_resort(&mut self, id: &AgentId, is_last_resort: bool) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.is_last_resort = is_last_resort;
         }
     }
 
-    /// The set of tools of every agent that has been heard, and whether the agent is here.
+    /// The tool set of every agent with a known one, and whether the agent is present.
     pub(super) fn tools(&self) -> impl Iterator<Item = (SetId, bool)> {
         self.agents.values().filter_map(|agent| Some((agent.tools?.set, agent.slot != Slot::Lost)))
     }
 
-    /// Says whether an agent shall get no more tasks. It may be one that is not here.
+    /// Sets whether an agent gets no more tasks. It need not be registered.
     pub(super) fn set_drained(&mut self, id: &AgentId, drained: bool) {
         if drained {
             self.drained.insert(id.clone());
@@ -177,12 +183,12 @@ impl Agents {
         self.relist(id, |agent| agent.drained = drained);
     }
 
-    /// How many agents shall get no more tasks.
+    /// Number of drained agents.
     pub(super) fn drained(&self) -> usize {
         self.drained.len()
     }
 
-    /// Changes what decides about the lists in which an agent is.
+    /// Applies a change that may move an agent between lists.
     fn relist(&mut self, id: &AgentId, change: impl FnOnce(&mut Agent)) {
         let Some(agent) = self.agents.get_mut(id) else { return };
         if let Some(place) = agent.parked_as() {
@@ -206,7 +212,7 @@ impl Agents {
         }
     }
 
-    /// Notes that an agent was told again of the task that it has.
+    /// Records that an agent was sent its task again.
     pub(super) fn tell_again(&mut self, id: &AgentId) {
         if let Some(agent) = self.agents.get_mut(id) {
             agent.told_again = true;
@@ -217,7 +223,7 @@ impl Agents {
     pub(super) fn park(&mut self, id: &AgentId, ticket: Ticket) {
         self.parkings += 1;
         self.set_slot(id, Slot::Parked(ticket, self.parkings));
-        // It changes when the agent connects anew, so that to park costs no change of the index.
+        // It changes only when the agent reconnects, so that parking usually costs no change of the index.
         let connection = Some(ticket.connection);
         if let Some(agent) = self.agents.get_mut(id).filter(|agent| agent.connection != connection) {
             if let Some(before) = std::mem::replace(&mut agent.connection, connection) {
@@ -235,7 +241,7 @@ impl Agents {
         }
     }
 
-    /// The agents that are parked by this connection, with their tickets.
+    /// The agents that this connection has parked, with their tickets.
     pub(super) fn parked_by(&self, connection: ConnectionId) -> Vec<(AgentId, Ticket)> {
         let of_it = self.by_connection.get(&connection).into_iter().flatten();
         let parked = |id: &AgentId| match self.slot(id) {
@@ -245,7 +251,7 @@ impl Agents {
         of_it.filter_map(parked).collect()
     }
 
-    /// The one place where a slot changes; keeps the list of the parked ones right.
+    /// The only place that changes a slot; it keeps the list of parked agents consistent.
     pub(super) fn set_slot(&mut self, id: &AgentId, slot: Slot) {
         let Some(before) = self.slot(id).map(state) else { return };
         self.relist(id, |agent| {
@@ -262,15 +268,15 @@ impl Agents {
         &self.parked
     }
 
-    /// Whether there is an agent that is not lost, may get tasks, meets these needs and has, by `has`, the tool.
-    pub(super) fn any_with(&self, needs: &Needs, has: impl Fn(SetId) -> bool) -> bool {
+    /// Whether any agent is not lost, may get tasks, meets these requirements and has the tool according to `has`.
+    pub(super) fn any_with(&self, needs: &Requirements, has: impl Fn(SetId) -> bool) -> bool {
         self.all_with(needs, has).next().is_some()
     }
 
-    /// The agents that are not lost, may get tasks, meet these needs and have, by `has`, the tool.
+    /// The agents that are not lost, may get tasks, meet these requirements and have the tool according to `has`.
     pub(super) fn all_with(
         &self,
-        needs: &Needs,
+        needs: &Requirements,
         has: impl Fn(SetId) -> bool,
     ) -> impl Iterator<Item = (&AgentId, &Agent)> {
         self.agents.iter().filter(move |(_, agent)| {
@@ -284,7 +290,7 @@ impl Agents {
         self.counts
     }
 
-    /// Some agents, in the order of their ids.
+    /// A page of agents, in the order of their ids.
     pub(super) fn page(
         &self,
         offset: usize,
@@ -304,7 +310,7 @@ impl Agents {
         self.agents.iter().skip(offset).take(limit).map(view).collect()
     }
 
-    /// All agents that have a task, with it.
+    /// All agents that have a task, with that task.
     pub(super) fn busy(&self) -> impl Iterator<Item = (&AgentId, TaskId)> {
         self.agents.iter().filter_map(|(id, agent)| match agent.slot {
             Slot::Busy(task) => Some((id, task)),

@@ -1,58 +1,22 @@
-//! Handing tasks to agents: heartbeat, exit, apply, dispatch, and what happens when an agent is gone.
+//! Assignment of tasks to agents, and the arrival and loss of agents.
 
 use std::time::Duration;
 
 use super::Controller;
-use super::agent::{Agent, Life, Slot};
-use super::effect::{Answer, Effect, Ticket, Timer};
+use super::agent::{Agent, Liveness, Slot};
+use super::effect::{Effect, Timer};
 use super::leases::Remains;
-use super::report::outcome_of;
-use super::slack;
 use super::transition::TaskEvent;
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{self, Reply, Wanted};
-use crate::protocol::request::{FromAgent, Heartbeat, Sender};
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::Sender;
 use crate::protocol::{Code, Refusal, words};
-use crate::types::{AgentId, Assignment, Now, Offer, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
-
-/// A task that is handed out is with its agent after a commit and a hop, some milliseconds: a tenth of the heartbeat interval
-/// is long. Should it be on its way still, the agent asks once more than it must and is told the same.
-const HANDOUT_SHARE: u32 = 10;
+use crate::types::{AgentId, Assignment, Now, Outcome, PhaseTimes, Round, RoundEnd, Session, TaskId, TaskState};
 
 impl Controller {
-    /// Takes a message of an agent. Any message is a sign of life, and makes an unknown agent known.
-    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
-        let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
-        let answer = match self.welcome(now, sender, replaces) {
-            Ok(()) => {
-                self.name_the_run(sender, &mut message);
-                self.hear_tools(now, &sender.agent, &message);
-                self.hear(now, ticket, sender, message)
-            }
-            Err(refusal) => Answer::Now(Reply::Refused(refusal)),
-        };
-        self.settle(now);
-        answer
-    }
-
-    fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
-        self.reunite(now, sender, &message);
-        self.readopt(now, &sender.agent, &message);
-        match message {
-            FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
-            FromAgent::Exit => {
-                self.session_is_over(now, &sender.agent, sender.session);
-                self.leave(now, &sender.agent);
-                Reply::Done.into()
-            }
-            FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
-            FromAgent::Report(report) => self.report(now, ticket, sender, *report),
-        }
-    }
-
-    /// A task that was handed out could not be delivered: no such peer. It waits again, in the same round; unless this was not
-    /// the first time that its agent was told of it, for then it may run there already. If not, that agent asks again or is
-    /// lost.
+    /// A task that was handed out could not be delivered, because the peer is gone. It waits again, in the same round. If
+    /// its agent had been sent the task before, the task may already run there: then it stays, and the agent either asks
+    /// again or is lost.
     pub fn handle_undelivered(&mut self, now: Now, task: TaskId, round: Round) {
         let Some(record) = self.tasks.get(task) else { return };
         let TaskState::Dispatched(assignment) = &record.state else { return };
@@ -60,59 +24,60 @@ impl Controller {
             return;
         }
         let agent = assignment.agent.clone();
-        // An answer that waits for the store for long may find its agent lost: then its lease, if any, runs out first.
+        // An answer that waits long for the store may find its agent lost: then its lease, if any, expires first.
         if self.agents.get(&agent).is_none_or(|agent| agent.told_again || agent.slot != Slot::Busy(task)) {
             return;
         }
         self.agents.set_slot(&agent, Slot::Free);
         let Some(record) = self.tasks.get(task) else { return };
         match record.kill.as_ref().map(|kill| kill.cause.clone()) {
-            Some(cause) if cause.ends_the_task() => self.close(now, task, outcome_of(&cause)),
+            Some(cause) if cause.ends_the_task() => self.close(now, task, cause.outcome()),
             _ => self.tasks.change(now, task, TaskEvent::Return),
         }
         self.settle(now);
     }
 
-    /// Knows the sender from here on, unless another process uses its id (HAZARDS row A10).
-    fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
+    /// Registers the sender, unless another process uses its id (HAZARDS row A10).
+    pub(super) fn welcome(&mut self, now: Now, sender: &Sender, replaces: Option<Session>) -> Result<(), Refusal> {
         let id = &sender.agent;
-        let other = |agent: &&Agent| matches!(agent.life, Life::Session(session) if session != sender.session);
+        let other = |agent: &&Agent| matches!(agent.liveness, Liveness::Session(session) if session != sender.session);
         if let Some(agent) = self.agents.get(id).filter(other) {
-            let gone = agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.life == Life::Session(before));
+            let gone =
+                agent.slot == Slot::Lost || replaces.is_some_and(|before| agent.liveness == Liveness::Session(before));
             if !gone {
                 let message = format!("{} {id} belongs to another running agent; choose another name", words::AGENT_ID);
                 return Err(Refusal::new(Code::NotAllowed, message));
             }
             if let Slot::Busy(task) = agent.slot {
-                // It did not say good-bye: a task that ends every agent must not run for ever (HAZARDS row A9).
+                // It did not say good-bye. A task that crashes every agent must not run forever (HAZARDS row A9).
                 self.agents.set_slot(id, Slot::Free);
-                self.void(now, task, RoundEnd::Lost, Remains::Gone);
+                self.void_round(now, task, RoundEnd::Lost, Remains::Gone);
             }
             self.leave(now, id);
         }
         if self.agents.get(id).is_none() {
             self.make_room(now)?;
             log::info!("agent {id} is here");
-            self.agents.register(now, id.clone(), Life::Session(sender.session));
+            self.agents.register(now, id.clone(), Liveness::Session(sender.session));
         }
         if let Some(before) = replaces {
             self.session_is_over(now, id, before);
         }
-        self.agents.hear(now, id);
+        self.agents.note_sign_of_life(now, id);
         if self.agents.slot(id) == Some(Slot::Lost) {
             log::info!("agent {id} is back");
             self.tools_are_back(now, id);
             self.await_look(id);
             self.agents.set_slot(id, Slot::Free);
         }
-        // The deadline moves only when it comes: a heartbeat costs no change of the timers.
+        // The deadline is moved only when it is reached, so a heartbeat costs no change of the timers.
         if !self.timers.is_set(&Timer::Silence(id.clone())) {
             self.timers.set(Timer::Silence(id.clone()), now.mono + self.silence_max());
         }
         Ok(())
     }
 
-    /// Lets an agent be forgotten that nothing is lost with, if there is no room for one more.
+    /// Forgets a dispensable agent if there is no room for one more.
     fn make_room(&mut self, now: Now) -> Result<(), Refusal> {
         if self.agents.len() < self.settings.agents_max {
             return Ok(());
@@ -143,137 +108,20 @@ impl Controller {
         let heard = agent.heard;
         log::warn!("agent {id} is lost: silent for {:?}", now.mono.since(heard));
         self.unpark(&id);
-        if let Slot::Busy(task) = agent_slot(self, &id) {
-            self.void(now, task, RoundEnd::Lost, Remains::Unknown(heard));
+        if let Slot::Busy(task) = self.agents.slot_or_free(&id) {
+            self.void_round(now, task, RoundEnd::Lost, Remains::Unknown(heard));
         }
         self.tools_are_lost(now, &id);
         self.agents.set_slot(&id, Slot::Lost);
     }
 
-    fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
-        self.agents.set_ip(id, heartbeat.ip);
-        self.agents.set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some() });
-        self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
-        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
-        let beat = heartbeat.beat.map(|beat| beat.number);
-        let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
-        match (agent_slot(self, id), wanted) {
-            (Slot::Free | Slot::Parked(..), Some((.., Wanted::Drop))) => {
-                self.unpark(id);
-                self.agents.set_slot(id, Slot::Stray);
-            }
-            // What a run that is over has left keeps it from taking another one.
-            (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
-            (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
-            _ => {}
-        }
-        // An agent that does not park learns only from PUB that there is work; PUB may lose, so say it again.
-        if !heartbeat.busy && self.tasks.queue().len() > 0 {
-            self.inform();
-        }
-        Reply::Heartbeat {
-            controller: self.controller_id,
-            beat,
-            wanted,
-            parked: self.has_applied(now, id),
-            tools: self.known_tools(id),
-            look: self.look_of(id),
-        }
-    }
-
-    /// Whether an agent that says that its slot is free has no reason to ask for a task: it waits here for one, or has been
-    /// given one a moment ago. One that was given long before, and of which it does not speak, has been lost on its way.
-    fn has_applied(&self, now: Now, id: &AgentId) -> bool {
-        match agent_slot(self, id) {
-            Slot::Parked(..) => true,
-            Slot::Free | Slot::Stray | Slot::Lost => false,
-            Slot::Busy(task) => match self.tasks.get(task).map(|record| &record.state) {
-                Some(TaskState::Dispatched(run)) => {
-                    now.wall.since(run.dispatched_at) < self.settings.heartbeat_interval / HANDOUT_SHARE
-                }
-                _ => true,
-            },
-        }
-    }
-
-    /// What shall become of a run that an agent says it has.
-    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Wanted {
-        let current = self.tasks.get(task).filter(|record| record.round == round);
-        let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
-        match mine {
-            // To go on would be to begin anew: its lease is not renewed, and the task does not wait for longer than that.
-            Some(_) if self.expiring.contains_key(&task) => Wanted::Drop,
-            Some(record) if record.kill.is_some() => Wanted::Kill,
-            Some(_) => Wanted::Run,
-            None => Wanted::Drop,
-        }
-    }
-
-    fn leave(&mut self, now: Now, id: &AgentId) {
-        log::info!("agent {id} has left");
-        self.unpark(id);
-        if let Slot::Busy(task) = agent_slot(self, id) {
-            self.void(now, task, RoundEnd::Returned, Remains::Gone);
-        }
-        self.forget_tools(now, id);
-        self.agents.remove(id);
-        self.timers.clear(&Timer::Silence(id.clone()));
-    }
-
-    fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
-        self.unpark(id);
-        if let Slot::Busy(task) = agent_slot(self, id) {
-            if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
-                // The agent has never seen the answer to its last APPLY (HAZARDS row A5).
-                let reply = Reply::Assigned(Box::new(record.clone()));
-                self.agents.tell_again(id);
-                return reply.into();
-            }
-            log::warn!("agent {id} asks for a task while it has {task}: it has forgotten it");
-            let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
-            let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
-            self.void(now, task, RoundEnd::Lost, remains);
-        }
-        self.agents.set_slot(id, Slot::Free);
-        self.agents.set_given(id, None);
-        if let Some(task) = self.task_for(now, id) {
-            let slack = self.tasks.get(task).map(|record| slack::after_queuing(now.wall, record)).unwrap_or_default();
-            return self.assign(now, task, id, slack).into();
-        }
-        match wait {
-            None => reply::no_task().into(),
-            Some(wait) => {
-                self.agents.park(id, ticket);
-                self.timers.set(Timer::ApplyWait(id.clone()), now.mono + wait);
-                Answer::Later
-            }
-        }
-    }
-
-    /// An agent with a free slot waits for its next task.
-    pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
-        match self.apply(now, ticket, id, Some(wait)) {
-            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
-            Answer::Later => {}
-            Answer::NowAndLater(reply) => unreachable!("an APPLY has one answer: {reply:?}"),
-        }
-    }
-
-    /// Ends the wait of an agent without a task.
-    pub(super) fn unpark(&mut self, id: &AgentId) {
-        if let Slot::Parked(ticket, _) = agent_slot(self, id) {
-            self.agents.set_slot(id, Slot::Free);
-            self.timers.clear(&Timer::ApplyWait(id.clone()));
-            self.tasks.effects.push_back(Effect::Reply(ticket, reply::no_task()));
-        }
-    }
-
-    /// Hands tasks to parked agents: the best task, the agent that has been parked longest among the least special ones.
+    /// Hands tasks to parked agents: the best task to the agent that has been parked longest among the least specialised
+    /// ones.
     pub(super) fn dispatch(&mut self, now: Now) {
         self.catch_up(now);
         self.tasks.release_due(now);
         while let Some((task, agent)) = self.next_match() {
-            let Slot::Parked(ticket, _) = agent_slot(self, &agent) else {
+            let Slot::Parked(ticket, _) = self.agents.slot_or_free(&agent) else {
                 unreachable!("agent {agent} is listed as parked")
             };
             self.timers.clear(&Timer::ApplyWait(agent.clone()));
@@ -292,22 +140,14 @@ impl Controller {
         Some((task, agent.clone()))
     }
 
-    /// The task that an agent gets that asks for one.
-    fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
-        self.catch_up(now);
-        self.tasks.release_due(now);
-        let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
-        self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
-    }
-
-    fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, slack: Duration) -> Reply {
+    pub(super) fn assign(&mut self, now: Now, task: TaskId, agent: &AgentId, batch_delay: Duration) -> Reply {
         let queue = self.tasks.queue();
         let is_stocked = self.tasks.get(task).is_some_and(|record| queue.is_stocked(record));
         if self.may_be_out(task) {
-            // The next number is a fence to the run that another agent may have.
+            // The next number fences off a run that another agent may have.
             self.tasks.update(task, |record| record.round = record.round.next());
         }
-        self.give(
+        self.give_run(
             now,
             task,
             Assignment {
@@ -315,7 +155,7 @@ impl Controller {
                 dispatched_at: now.wall,
                 dispatched: Some(now.mono),
                 after_commit: self.is_told_after_commit(task, agent),
-                slack,
+                batch_delay,
                 times: PhaseTimes::default(),
                 lease: self.lease(task, agent),
             },
@@ -325,15 +165,17 @@ impl Controller {
         Reply::Assigned(Box::new(record.clone()))
     }
 
-    /// Whether a run must be stored before its agent is told of it: it is exclusive, or the submit would be repeated with the same
-    /// key and make another task, or the agent, a simple one, could not tell the next controller what it runs.
+    /// Whether a run must be stored before its agent gets it. This holds for an exclusive task; for a submit with a key,
+    /// whose repetition would otherwise make another task; and for a simple agent, which could not tell the next controller
+    /// what it runs.
     fn is_told_after_commit(&self, task: TaskId, agent: &AgentId) -> bool {
-        let is_simple = self.agents.get(agent).is_some_and(|agent| agent.life == Life::Session(Session::default()));
+        let is_simple =
+            self.agents.get(agent).is_some_and(|agent| agent.liveness == Liveness::Session(Session::default()));
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.policy.needs.exclusive);
         is_simple || is_exclusive || task > self.stored_max && self.tasks.has_submit_key(task)
     }
 
-    pub(super) fn give(&mut self, now: Now, task: TaskId, assignment: Assignment) {
+    pub(super) fn give_run(&mut self, now: Now, task: TaskId, assignment: Assignment) {
         let round = self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         self.agents.set_slot(&assignment.agent, Slot::Busy(task));
         self.agents.set_given(&assignment.agent, Some((task, round)));
@@ -354,9 +196,4 @@ impl Controller {
         self.tasks.change(now, task, TaskEvent::Close { at: now.wall, outcome });
         self.finished(now, task);
     }
-}
-
-/// The slot of an agent that is known to be registered.
-pub(super) fn agent_slot(controller: &Controller, id: &AgentId) -> Slot {
-    controller.agents.slot(id).unwrap_or(Slot::Free)
 }

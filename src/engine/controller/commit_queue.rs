@@ -1,6 +1,7 @@
-//! The records that the store is to commit, and the messages that may not leave before it has.
+//! The records to commit, and the messages that must not leave before the commit.
 //!
-//! The store takes one commit at a time. Turns go on meanwhile, so that no dispatch waits for a disk, and share the next one.
+//! The store takes one commit at a time. Turns continue meanwhile, so that no dispatch waits for a disk, and share the next
+//! commit.
 //!
 //! | the store is | records and deferred messages of a turn |
 //! |---|---|
@@ -8,10 +9,11 @@
 //! | busy | wait for it, and form the commit after that |
 //! | in trouble, such as a full disk | wait until a commit has taken all of them; one is tried every second |
 //!
-//! A deferred message leaves after the commit of its turn and of all turns before it, in the order in which it was made. One
-//! from a turn without records waits for those before it as well: what it says may rest on them. Records that no message
-//! depends on are due a little later: no client has observed them yet. That a run is prepared or has begun, its agent says again
-//! after a restart: such a record is due a second later, and usually joins another commit.
+//! A deferred message leaves after the commit of its turn and of all earlier turns, in the order in which it was made. A
+//! message from a turn without records waits for earlier turns as well, because its content may depend on them. Records
+//! that no message depends on are committed up to 10 ms later; no client has observed them yet. An agent repeats after a
+//! restart that a run is being prepared or has begun. Such a record is due a second later, and usually joins another
+//! commit.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,10 +26,10 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a record or message that no client waits for may be delayed to share a commit or a write.
 pub(super) const BATCH_DELAY_MAX: Duration = Duration::from_millis(10);
 
-/// The same for what an agent says again after a restart: a run that is shorter costs no commit for it.
+/// The same for facts that an agent repeats after a restart: a run shorter than this costs no commit for them.
 const PROGRESS_DELAY_MAX: Duration = Duration::from_secs(1);
 
-/// The deferred messages of a turn in order, and when the first of them is due.
+/// The deferred messages of a turn in order, and the deadline of the first one.
 #[derive(Debug)]
 pub(super) struct Batch<M> {
     list: Vec<M>,
@@ -35,7 +37,7 @@ pub(super) struct Batch<M> {
 }
 
 impl<M> Batch<M> {
-    /// Adds a message, which is to leave as soon as possible after `due`.
+    /// Adds a message, which leaves as soon as possible after `due`.
     pub(super) fn add(&mut self, due: Mono, message: M) {
         self.list.push(message);
         self.due = earlier(self.due, Some(due));
@@ -54,16 +56,16 @@ fn earlier(a: Option<Mono>, b: Option<Mono>) -> Option<Mono> {
 
 /// The records and deferred messages of the turns of a controller; see the [module](self).
 ///
-/// After each turn: [`Self::handle_turn`], then [`Self::poll_commit`]. What the store has made of a commit comes back through
-/// [`Self::handle_stored`] or [`Self::handle_trouble`], after which there may be another one to poll.
+/// After each turn: [`Self::handle_turn`], then [`Self::poll_commit`]. The result of a commit comes back through
+/// [`Self::handle_stored`] or [`Self::handle_trouble`], after which another commit may be polled.
 #[derive(Debug)]
 pub(super) struct CommitQueue<M> {
     store: Store<M>,
-    /// Of the turns since the last commit began. Only the latest record of a task, a gate or an agent matters.
+    /// Records of the turns since the last commit began. Only the latest record of a task, a gate or an agent matters.
     records: BTreeMap<Subject, Record>,
     /// Empty when there are no records, unless the store is in trouble.
     deferred: Vec<M>,
-    /// When the next commit shall begin.
+    /// When the next commit is to begin.
     due: Option<Mono>,
     is_closing: bool,
 }
@@ -75,14 +77,14 @@ enum Store<M> {
     Troubled { retry_at: Mono },
 }
 
-/// What a commit has brought.
+/// The result of a commit.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Committed<M> {
-    /// The messages that may leave now.
+    /// The messages that may leave.
     pub(super) released: Vec<M>,
     /// The newest task of which a record was stored.
     pub(super) newest: Option<TaskId>,
-    /// Whether this commit ended a time of trouble.
+    /// Whether this commit ended a period of trouble.
     pub(super) recovered: bool,
 }
 
@@ -93,7 +95,7 @@ impl<M> Default for CommitQueue<M> {
 }
 
 impl<M> CommitQueue<M> {
-    /// Takes what a turn has decided. Gives back the messages that may leave at once.
+    /// Takes the records and messages of a turn. Returns the messages that may leave at once.
     #[must_use]
     pub(super) fn handle_turn(&mut self, now: Mono, records: Vec<Record>, batch: Batch<M>) -> Vec<M> {
         let Batch { list, due } = batch;
@@ -111,7 +113,7 @@ impl<M> CommitQueue<M> {
         Vec::new()
     }
 
-    /// What the store is to commit next, if it is free and something is due.
+    /// The next commit, if the store is free and something is due.
     #[must_use]
     pub(super) fn poll_commit(&mut self, now: Mono) -> Option<Vec<Record>> {
         let in_trouble = match self.store {
@@ -130,7 +132,7 @@ impl<M> CommitQueue<M> {
         Some(std::mem::take(&mut self.records).into_values().collect())
     }
 
-    /// When to poll for a commit although no turn has ended.
+    /// When to poll for a commit if no turn ends before.
     #[must_use]
     pub(super) const fn poll_timeout(&self) -> Option<Mono> {
         match self.store {
@@ -145,21 +147,22 @@ impl<M> CommitQueue<M> {
         self.is_closing = true;
     }
 
-    /// The commit rests on the disk.
+    /// The commit is on the disk.
     #[must_use]
     pub(super) fn handle_stored(&mut self) -> Committed<M> {
         let (released, newest, recovered) = self.end_commit();
         Committed { released, newest, recovered }
     }
 
-    /// The commit is not stored; these records of it come back, and are part of the next one. When the trouble has just begun,
-    /// the deferred messages come back as well: some can be taken back. The others are to be given to [`Self::hold`] in order.
+    /// The commit has failed. Its records come back and join the next commit. If the trouble has just begun, the deferred
+    /// messages are returned as well, because some can be withdrawn. The caller gives the others to [`Self::hold`] in
+    /// order.
     #[must_use]
     pub(super) fn handle_trouble(&mut self, now: Mono, records: Vec<Record>) -> Option<Vec<M>> {
         let (mut deferred, _, in_trouble) = self.end_commit();
         self.store = Store::Troubled { retry_at: now + RETRY_INTERVAL };
         for record in records {
-            // What has been decided since is newer.
+            // A record made since is newer.
             self.records.entry(Subject::of(&record)).or_insert(record);
         }
         deferred.append(&mut self.deferred);
@@ -182,7 +185,7 @@ impl<M> CommitQueue<M> {
         self.deferred.push(message);
     }
 
-    /// Whether the last commit was not stored.
+    /// Whether the last commit failed.
     #[must_use]
     pub(super) const fn is_in_trouble(&self) -> bool {
         matches!(self.store, Store::Troubled { .. } | Store::Busy { in_trouble: true, .. })
@@ -201,7 +204,7 @@ impl<M> CommitQueue<M> {
     /// Checks that no message is deferred without a commit that releases it.
     ///
     /// # Panics
-    /// When one is.
+    /// When a message is.
     pub(super) fn sanity_check(&self) {
         if let Store::Idle | Store::Busy { .. } = self.store {
             assert!(self.deferred.is_empty() || !self.records.is_empty(), "messages wait for no commit");
@@ -225,7 +228,7 @@ fn delay_max(record: &Record) -> Duration {
     }
 }
 
-/// What a record is of.
+/// The subject of a record.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Subject {
     Task(TaskId),
@@ -299,7 +302,7 @@ mod tests {
         assert_eq!(queue.handle_turn(at(0), vec![drained("b", false)], due(&[])), [""; 0]);
         assert_eq!(queue.poll_commit(at(0)), None, "one at a time");
         assert_eq!(queue.handle_stored().released, ["first"]);
-        // The latest word on each.
+        // The latest record of each.
         assert_eq!(queue.poll_commit(at(0)), Some(vec![drained("b", false), drained("c", true)]));
         assert_eq!(queue.handle_stored().released, ["second", "third"]);
     }
@@ -325,7 +328,7 @@ mod tests {
         let records = queue.poll_commit(at(0)).unwrap();
         turn(&mut queue, "b", "second");
         assert_eq!(queue.handle_turn(at(0), vec![drained("a", false)], due(&[])), [""; 0]);
-        // The first is taken back.
+        // The first message is withdrawn.
         assert_eq!(queue.handle_trouble(at(0), records), Some(vec!["first", "second"]));
         queue.hold("second");
         assert!(queue.is_at_rest() && queue.is_in_trouble());

@@ -1,52 +1,53 @@
-//! What goes out of the controller's engine: answers, effects and deadlines.
+//! Outputs of the controller's engine: answers, effects and deadlines.
 
 use std::ops::RangeInclusive;
 
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{Reply, Wanted};
+use crate::protocol::reply::Reply;
+use crate::protocol::requests::heartbeat::{Directive, Heard};
 use crate::types::{AgentId, GateSettings, Label, Phase, Round, TaskId, TaskRecord, TaskState};
 
-/// The connection that a request came by. The shell names it, and gives no name twice.
+/// The connection of a request. The shell assigns it and never reuses one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ConnectionId {
-    /// Which of the controller's doors it leads to.
+    /// Number of the door.
     pub door: u8,
-    /// Its number there.
+    /// Number of the connection within its door.
     pub number: u64,
 }
 
-/// A request whose answer is still owed. The shell makes it and knows where the answer goes. Those of a connection stand
-/// together in the order of tickets.
+/// A request whose answer is still owed. The shell assigns it and knows the route of the answer. Tickets of one connection
+/// are adjacent in the order of tickets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket {
-    /// Where it came from.
+    /// Connection of the request.
     pub connection: ConnectionId,
-    /// No two have the same.
+    /// A number that is unique among all tickets.
     pub number: u64,
 }
 
 impl Ticket {
-    /// Before every ticket.
+    /// Smaller than every ticket.
     pub(super) const MIN: Self = Self { connection: ConnectionId { door: 0, number: 0 }, number: 0 };
-    /// After every ticket.
+    /// Larger than every ticket.
     pub(super) const MAX: Self =
         Self { connection: ConnectionId { door: u8::MAX, number: u64::MAX }, number: u64::MAX };
 
-    /// All that a connection can have.
+    /// The range of all tickets of a connection.
     pub(super) const fn of(connection: ConnectionId) -> RangeInclusive<Self> {
         Self { connection, number: 0 }..=Self { connection, number: u64::MAX }
     }
 }
 
-/// The answer to a request: by value, so that it can be neither forgotten nor doubled.
+/// The answer to a request, by value, so that it can be neither forgotten nor sent twice.
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Answer {
-    /// Here it is.
+    /// The complete answer.
     Now(Reply),
-    /// It comes as an [`Effect::Reply`] with the ticket of the request.
+    /// The answer comes as an [`Effect::Reply`] with the ticket of the request.
     Later,
-    /// Here it is, and the task that the report asked for comes as an [`Effect::Reply`] with the same ticket.
+    /// This answer now; the task that the report asked for comes as an [`Effect::Reply`] with the same ticket.
     NowAndLater(Reply),
 }
 
@@ -56,34 +57,35 @@ impl From<Reply> for Answer {
     }
 }
 
-/// What the shell must do, in order.
+/// An instruction to the shell; the order matters.
 ///
-/// All [`Record`]s of a turn are committed at once ([`Sequencer`](super::Sequencer)). [`Effect::claim`] says what leaves after that
-/// commit; everything else may leave before it, so that no dispatch waits for a disk (design, section 4).
+/// All [`Record`]s of a turn are committed at once ([`Sequencer`](super::Sequencer)). [`Effect::claim`] decides which
+/// effects leave after that commit. All others may leave before it, so that no dispatch waits for a disk (design, section
+/// 4).
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    /// Store this.
+    /// Store this record.
     Record(Record),
     /// Answer a parked request.
     Reply(Ticket, Reply),
-    /// Publish this to agents and watchers.
+    /// Publish this to agents and subscribers.
     Publish(Published),
-    /// The state of a task has changed: push it to its address, and publish it for those who watch.
+    /// The state of a task has changed: push it to its address, and publish it to subscribers.
     Push(Box<TaskRecord>),
-    /// The end of a task was not confirmed: push it to its address once more.
+    /// The end of a task has not been confirmed: push it to its address again.
     PushAgain(Box<TaskRecord>),
 }
 
-/// What a message says of stored things, and so what it waits for.
+/// What a message asserts about stored data, which decides how long it waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Claim {
-    /// It tells somebody what must not be lost any more: it waits for the commit.
+    /// It tells a client that something will not be lost: it waits for the commit.
     Promise,
-    /// It shows how things stand. What it shows shall not be undone by a restart, so it waits for the commit, but not for a
-    /// store that is in trouble.
+    /// It shows the state of tasks. A restart must not undo what it shows, so it waits for the commit, but not for a store
+    /// that is in trouble.
     View,
-    /// Nothing: it leaves at once.
+    /// It asserts nothing: it leaves at once.
     Nothing,
 }
 
@@ -104,12 +106,12 @@ impl Claim {
 }
 
 impl Effect {
-    /// What this effect claims.
+    /// The claim of this effect.
     #[must_use]
     pub(super) fn claim(&self) -> Claim {
         match self {
             Self::Record(_) | Self::Publish(_) => Claim::Nothing,
-            // Whoever has waited for the end goes on from here.
+            // A client that has waited for the end continues from here.
             Self::Reply(_, Reply::Task { record, .. }) if record.phase() == Phase::Finished => Claim::Promise,
             Self::Reply(_, reply) => claim_of_reply(reply),
             Self::Push(record) => claim_of_push(record),
@@ -118,8 +120,9 @@ impl Effect {
     }
 }
 
-/// What an answer claims. A task is handed out without a wait for the disk; but not for a second time, or where the next
-/// controller could not find the run again: a controller that dies must not leave a run that its successor hands out, too.
+/// The claim of an answer. A task is handed out without waiting for the disk, except for a second time, or if the next
+/// controller could not find the run again: a controller that dies must not leave a run that its successor hands out as
+/// well.
 #[must_use]
 pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
     match reply {
@@ -128,23 +131,23 @@ pub(super) fn claim_of_reply(reply: &Reply) -> Claim {
             let after_commit = record.last_run().is_some_and(|run| run.after_commit);
             Claim::promise_if(record.round > Round(0) || after_commit)
         }
-        // An agent forgets a run by it.
+        // The answer makes an agent forget a run.
         Reply::Reported { phase, refusal, .. } => Claim::promise_if(*phase >= Phase::Ended || refusal.is_some()),
-        Reply::Heartbeat { wanted, .. } => Claim::promise_if(matches!(wanted, Some((.., Wanted::Drop)))),
+        Reply::Heartbeat(Heard { wanted, .. }) => Claim::promise_if(matches!(wanted, Some((.., Directive::Drop)))),
         Reply::Task { .. }
         | Reply::Explained { .. }
         | Reply::Tasks { .. }
         | Reply::Agents { .. }
         | Reply::Gate(_)
         | Reply::Gates(_) => Claim::View,
-        // How many there are at the moment, and not which: whoever asks whether the service is alive waits for no disk.
+        // Momentary counts, without ids: a client that checks whether the service is alive must not wait for a disk.
         Reply::Statistic(_) | Reply::AgentCounts(_) => Claim::Nothing,
         Reply::Refused(_) => Claim::Nothing,
     }
 }
 
-/// A return to WAITING and FINISHED are pushed after their commit. The phases of a run are pushed at once, unless a former
-/// controller may have pushed something else with the same number: then the number is stored first.
+/// A return to WAITING and FINISHED are pushed after their commit. The phases of a run are pushed at once, unless an
+/// earlier controller may have pushed another change with the same number: then the number is stored first.
 fn claim_of_push(record: &TaskRecord) -> Claim {
     match &record.state {
         TaskState::Waiting { .. } | TaskState::Finished { .. } => Claim::Promise,
@@ -155,40 +158,40 @@ fn claim_of_push(record: &TaskRecord) -> Claim {
     }
 }
 
-/// What is stored. A later record of the same task, gate or agent replaces an earlier one.
+/// An entry of the store. A later record of the same task, gate or agent replaces an earlier one.
 #[derive(Debug, PartialEq)]
 pub enum Record {
-    /// The task stands like this.
+    /// The present state of a task.
     Put(Box<TaskRecord>),
     /// The task is forgotten.
     Remove(TaskId),
-    /// The gate is set like this.
+    /// The present settings of a gate.
     Gate(Label, GateSettings),
-    /// Whether the agent shall get no more tasks.
+    /// Whether the agent gets no more tasks.
     Drained(AgentId, bool),
 }
 
-/// Why the engine wants to be called.
+/// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// A search goes on; it leaves room for other requests after each slice.
+    /// A search continues; it leaves room for other requests after each slice.
     Scan,
     /// An agent may have been silent for too long.
     Silence(AgentId),
-    /// The lease of a void run is over.
+    /// The lease of a void run expires.
     Lease(TaskId),
-    /// Agents have not said in time that they have looked for tools.
+    /// Agents have not reported in time that they have looked for tools.
     Look,
-    /// The time for which an agent waits for a task is over.
+    /// An agent has waited long enough for a task.
     ApplyWait(AgentId),
-    /// The time for which a query waits for the end of a task is over.
+    /// A query has waited long enough for the end of a task.
     QueryWait(Ticket),
     /// Finished tasks may be old enough to be forgotten.
     Retention,
-    /// The run of a task has lasted as long as it may.
+    /// The run of a task has reached its time limit.
     RunTime(TaskId),
-    /// A delay or a life is over, or a gate may open.
+    /// A delay or a task ends, or a gate may open.
     Calendar,
-    /// The end of a task was not confirmed.
+    /// The end of a task has not been confirmed.
     PushAgain(TaskId),
 }

@@ -1,6 +1,6 @@
-//! Parents and children: who goes down with whom, and whose whole family has finished.
+//! Parents and children: the tasks that end with another one, and the families that have finished.
 //!
-//! Most tasks have no family and cost nothing here.
+//! A task without a family costs nothing here.
 
 use std::collections::BTreeMap;
 
@@ -11,12 +11,12 @@ pub(super) struct Families {
     children: BTreeMap<TaskId, Vec<TaskId>>,
     /// The eldest ancestor of each child.
     roots: BTreeMap<TaskId, TaskId>,
-    /// How many of a family have not finished, by its root. A family without an unfinished member has no entry.
+    /// Number of unfinished members of a family, by its root. A family without unfinished members has no entry.
     unfinished: BTreeMap<TaskId, usize>,
 }
 
 impl Families {
-    /// Notes a child of a parent that has not finished.
+    /// Adds a child of a parent that has not finished.
     pub(super) fn add(&mut self, child: TaskId, parent: TaskId) {
         let root = self.root(parent);
         self.roots.insert(child, root);
@@ -30,12 +30,12 @@ impl Families {
         self.roots.contains_key(&task) || self.children.contains_key(&task)
     }
 
-    /// The eldest ancestor of a task; itself, if it has none.
+    /// The eldest ancestor of a task, or the task itself if it has none.
     pub(super) fn root(&self, task: TaskId) -> TaskId {
         self.roots.get(&task).copied().unwrap_or(task)
     }
 
-    /// Notes that a task has finished. When nobody of its family is left, returns the root.
+    /// A task has finished. Returns the root if its whole family has.
     pub(super) fn finished(&mut self, task: TaskId) -> Option<TaskId> {
         let root = self.root(task);
         let Some(unfinished) = self.unfinished.get_mut(&root) else { return Some(root) };
@@ -47,14 +47,14 @@ impl Families {
         Some(root)
     }
 
-    /// A task that had finished has not any more.
+    /// A finished task is reopened.
     pub(super) fn reopened(&mut self, task: TaskId) {
         if self.has(task) {
             *self.unfinished.entry(self.root(task)).or_insert(0) += 1;
         }
     }
 
-    /// All descendants of a task, parents before their children. Walks without recursion: a chain may be long.
+    /// All descendants of a task, parents before their children. It does not recurse, because a chain may be long.
     pub(super) fn descendants(&self, task: TaskId) -> Vec<TaskId> {
         let mut found: Vec<TaskId> = self.children.get(&task).cloned().unwrap_or_default();
         let mut next = 0;
@@ -65,7 +65,7 @@ impl Families {
         found
     }
 
-    /// Forgets a whole family and returns its members, the root first.
+    /// Removes a whole family and returns its members, the root first.
     pub(super) fn remove(&mut self, root: TaskId) -> Vec<TaskId> {
         let mut members = vec![root];
         members.extend(self.descendants(root));
@@ -76,12 +76,12 @@ impl Families {
         members
     }
 
-    /// Whether somebody of the family of this root has not finished.
+    /// Whether any member of the family of this root has not finished.
     pub(super) fn is_open(&self, root: TaskId) -> bool {
         self.unfinished.contains_key(&root)
     }
 
-    /// For each family with unfinished members: its root and their number.
+    /// Each family with unfinished members: its root and their number.
     pub(super) fn unfinished(&self) -> impl Iterator<Item = (TaskId, usize)> {
         self.unfinished.iter().map(|(root, count)| (*root, *count))
     }
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(families.finished(task(9)), Some(task(9)));
     }
 
-    /// HAZARDS row A12: no recursion that a long chain could overflow.
+    /// HAZARDS row A12: a long chain must not overflow the stack by recursion.
     #[test]
     fn a_chain_of_a_hundred_thousand_is_walked() {
         let mut families = Families::default();

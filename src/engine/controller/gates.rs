@@ -1,21 +1,21 @@
-//! The gates by name, and the lines of the queue that each of them may hold up.
+//! The gates by name, and the lines of the queue that each gate may hold up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::LOOK_INTERVAL;
 use crate::engine::gate::Gate;
-use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Needs, Now};
+use crate::types::{GateSettings, GateVerdict, GateView, Label, Mono, Now, Requirements};
 
 #[derive(Debug, Default)]
 struct Entry {
     gate: Gate,
-    lines: BTreeSet<Arc<Needs>>,
-    /// When to look at it again.
+    lines: BTreeSet<Arc<Requirements>>,
+    /// When to check it again.
     due: Option<Mono>,
 }
 
-/// All gates that somebody has set, names, or has passed.
+/// All gates that are set, named by a task, or have been passed.
 #[derive(Debug, Default)]
 pub(super) struct Gates {
     gates: BTreeMap<Label, Entry>,
@@ -33,7 +33,7 @@ impl Gates {
         self.gates.get(name).map(|entry| entry.gate.settings().clone()).unwrap_or_default()
     }
 
-    /// How many are known.
+    /// Number of known gates.
     pub(super) fn len(&self) -> usize {
         self.gates.len()
     }
@@ -42,20 +42,21 @@ impl Gates {
         self.gates.contains_key(name)
     }
 
-    /// A line is made whose tasks must pass these gates.
-    pub(super) fn join(&mut self, now: Now, needs: &Arc<Needs>) {
+    /// Adds a line whose tasks must pass these gates.
+    pub(super) fn enter(&mut self, now: Now, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             let entry = self.gates.entry(name.clone()).or_default();
             entry.lines.insert(Arc::clone(needs));
-            // Nobody looked at it while nobody waited. What is due anyway must not be forgotten: other lines wait for it.
+            // The gate was not checked while no line waited for it. A deadline that is already set must not be lost,
+            // because other lines wait for it.
             if entry.due.is_none() {
                 self.review(now, name);
             }
         }
     }
 
-    /// A line is gone.
-    pub(super) fn part(&mut self, needs: &Arc<Needs>) {
+    /// Removes a line.
+    pub(super) fn leave(&mut self, needs: &Arc<Requirements>) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.lines.remove(needs);
@@ -72,24 +73,24 @@ impl Gates {
     }
 
     /// The lines that must pass a gate.
-    pub(super) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Needs>> {
+    pub(super) fn lines(&self, name: &Label) -> impl Iterator<Item = Arc<Requirements>> {
         self.gates.get(name).into_iter().flat_map(|entry| entry.lines.iter().cloned())
     }
 
-    pub(super) fn start(&mut self, at: Mono, needs: &Needs) {
+    pub(super) fn start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.start(at);
         }
     }
 
-    /// One that is running started before the controller did.
-    pub(super) fn resume(&mut self, needs: &Needs) {
+    /// Counts a restored run.
+    pub(super) fn resume(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             self.gates.entry(name.clone()).or_default().gate.resume();
         }
     }
 
-    pub(super) fn end(&mut self, needs: &Needs) {
+    pub(super) fn end(&mut self, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.end();
@@ -98,8 +99,8 @@ impl Gates {
         }
     }
 
-    /// One that started before the controller did.
-    pub(super) fn note_start(&mut self, at: Mono, needs: &Needs) {
+    /// Counts the start of a restored run.
+    pub(super) fn note_start(&mut self, at: Mono, needs: &Requirements) {
         for name in needs.gates.iter() {
             if let Some(entry) = self.gates.get_mut(name) {
                 entry.gate.note_start(at);
@@ -107,20 +108,20 @@ impl Gates {
         }
     }
 
-    /// Whether every gate of these needs lets one more pass.
-    pub(super) fn admit(&self, now: Now, needs: &Needs) -> bool {
+    /// Whether every gate of these requirements lets one more task pass.
+    pub(super) fn admit(&self, now: Now, needs: &Requirements) -> bool {
         needs.gates.is_empty() || self.obstacle(now, needs).is_none()
     }
 
-    /// The first gate that lets nobody pass.
-    pub(super) fn obstacle(&self, now: Now, needs: &Needs) -> Option<(Label, GateVerdict)> {
+    /// The first gate that lets no task pass.
+    pub(super) fn obstacle(&self, now: Now, needs: &Requirements) -> Option<(Label, GateVerdict)> {
         needs.gates.iter().find_map(|name| {
             let (verdict, _) = self.gates.get(name)?.gate.verdict(now);
             (verdict != GateVerdict::Open).then(|| (name.clone(), verdict))
         })
     }
 
-    /// Notes when a gate opens by itself.
+    /// Records when a gate opens by itself.
     pub(super) fn review(&mut self, now: Now, name: &Label) {
         let due = self.gates.get(name).and_then(|entry| {
             let closed = entry.gate.settings().closed_until.is_some();
@@ -130,7 +131,8 @@ impl Gates {
         self.set_due(name, due.map(|at| at.min(now.mono + LOOK_INTERVAL)));
     }
 
-    /// Forgets that a gate was closed, when the time for that is over: runs may close ever new ones. Returns how it is set then.
+    /// Removes the closing of a gate when its time has passed, because runs may close ever more gates. Returns the settings
+    /// after that.
     pub(super) fn reopen(&mut self, now: Now, name: &Label) -> Option<GateSettings> {
         let entry = self.gates.get_mut(name)?;
         let settings = entry.gate.settings();
@@ -156,7 +158,7 @@ impl Gates {
         self.due.first().map(|(at, _)| *at)
     }
 
-    /// The gates whose time to be looked at has come.
+    /// The gates that are due for a check.
     pub(super) fn due(&self, now: Mono) -> Vec<Label> {
         self.due.iter().take_while(|(at, _)| *at <= now).map(|(_, name)| name.clone()).collect()
     }
@@ -166,7 +168,7 @@ impl Gates {
         self.gates.keys()
     }
 
-    /// How a gate stands.
+    /// The state of a gate for a query.
     pub(super) fn view(&self, now: Now, name: &Label, waiting: usize) -> GateView {
         let blank = Gate::default();
         let gate = self.gates.get(name).map_or(&blank, |entry| &entry.gate);
@@ -174,15 +176,15 @@ impl Gates {
         GateView { name: name.clone(), settings, verdict: gate.verdict(now).0, running, waiting }
     }
 
-    /// Whether a gate is full, or is to be looked at later.
-    pub(super) fn may_be_shut(&self, needs: &Needs) -> bool {
+    /// Whether a gate is full, or is due for a check later.
+    pub(super) fn may_be_shut(&self, needs: &Requirements) -> bool {
         needs.gates.iter().filter_map(|name| self.gates.get(name)).any(|entry| {
             let full = |max| entry.gate.running() >= max;
             entry.due.is_some() || entry.gate.settings().running_max.is_some_and(full)
         })
     }
 
-    /// How many that have passed a gate are running.
+    /// The number of running tasks of each gate.
     pub(super) fn running(&self) -> impl Iterator<Item = (&Label, u32)> {
         self.gates.iter().map(|(name, entry)| (name, entry.gate.running()))
     }

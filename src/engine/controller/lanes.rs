@@ -1,12 +1,13 @@
-//! The tasks of one line by their tools: a lane for each tool, and which lanes agents with each set of tools may serve.
+//! The tasks of one line by their tools: a lane for each tool, and the sets of tools whose agents may serve each lane.
 //!
 //! | a lane is served by | as long as |
 //! |---|---|
-//! | the sets that have its tool | an agent that is here has one of them |
-//! | every set of an agent that is here | none of them has its tool, and all agents have looked for it ([`super::looks`]): the agent that gets the task does so once more |
+//! | the sets that contain its tool | a present agent has one of them |
+//! | every set of a present agent | none of them contains its tool, and all agents have looked for it ([`super::looks`]); the agent that gets the task looks once more |
 //!
-//! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each set
-//! that serves its lane; a set that comes or goes costs a look at all lanes, which happens when agents or tools do.
+//! A choice of a task looks at one head per line, however many tools there are. A change of a head costs O(log n) for each
+//! set that serves its lane. A set that comes or goes costs a look at all lanes, which happens when agents or tools come
+//! and go.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,7 +15,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{TaskId, ToolName};
 
-/// The place of a task in its lane, and in the whole queue.
+/// The place of a task in its lane and in the whole queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Place {
     pub(super) priority: Reverse<i8>,
@@ -23,17 +24,17 @@ pub(super) struct Place {
 
 #[derive(Debug)]
 struct Lane {
-    /// The tasks that an agent may get.
+    /// Tasks that an agent may get.
     ready: BTreeSet<Place>,
-    /// Those whose tool has to be looked for first, in a look that has not begun.
+    /// Tasks whose tool must be looked for first, in a look that has not begun yet.
     unsought: BTreeSet<Place>,
-    /// Those whose tool is being looked for.
+    /// Tasks whose tool is being looked for.
     sought: BTreeSet<Place>,
-    /// All that wait, the delayed and held ones too.
+    /// Number of all waiting tasks, including delayed and held ones.
     members: usize,
     /// The sets that serve it.
     servers: Vec<SetId>,
-    /// Whether those have the tool.
+    /// Whether those sets contain the tool.
     is_stocked: bool,
 }
 
@@ -42,7 +43,7 @@ pub(super) struct Lanes {
     lanes: BTreeMap<ToolName, Lane>,
     /// The first tasks of the lanes that each set serves.
     heads: BTreeMap<SetId, BTreeSet<Place>>,
-    /// The lanes with unsought tasks, and those with sought ones.
+    /// The lanes with unsought tasks, and those with sought tasks.
     unsought: BTreeSet<ToolName>,
     sought: BTreeSet<ToolName>,
 }
@@ -59,7 +60,7 @@ impl Lanes {
         self.lanes.insert(tool.clone(), Lane { ready, unsought, sought, members: 1, servers, is_stocked });
     }
 
-    /// One task less does; it was taken from the ready ones before.
+    /// One task less waits; it has been removed from the ready ones before.
     pub(super) fn leave(&mut self, tool: &ToolName) {
         let Some(lane) = self.lanes.get_mut(tool) else { unreachable!("tool {tool} has no lane") };
         lane.members -= 1;
@@ -70,12 +71,12 @@ impl Lanes {
         }
     }
 
-    /// Whether an agent that is here has this tool, of which tasks wait.
+    /// Whether a present agent has this tool, for which tasks wait.
     pub(super) fn is_stocked(&self, tool: &ToolName) -> bool {
         self.lanes.get(tool).is_some_and(|lane| lane.is_stocked)
     }
 
-    /// A task may start, if need be after a look for its tool; true when that changes the head of its lane.
+    /// A task may start, if necessary after a look for its tool. True if that changes the head of its lane.
     pub(super) fn insert(&mut self, tool: &ToolName, place: Place) -> bool {
         if !self.is_stocked(tool) && !self.unsought.contains(tool) {
             self.unsought.insert(tool.clone());
@@ -86,14 +87,14 @@ impl Lanes {
         })
     }
 
-    /// A task starts no more; true when that changes the head of its lane.
+    /// A task may not start any more. True if that changes the head of its lane.
     pub(super) fn remove(&mut self, tool: &ToolName, place: Place) -> bool {
         self.change(tool, |lane| {
             let _ = lane.ready.remove(&place) || lane.unsought.remove(&place) || lane.sought.remove(&place);
         })
     }
 
-    /// The tools of unsought tasks are looked for from here on; true when there are such tasks.
+    /// A look for the tools of unsought tasks begins. True if there are such tasks.
     pub(super) fn begin_look(&mut self) -> bool {
         for tool in std::mem::take(&mut self.unsought) {
             let Some(lane) = self.lanes.get_mut(&tool).filter(|lane| !lane.unsought.is_empty()) else { continue };
@@ -103,7 +104,7 @@ impl Lanes {
         !self.sought.is_empty()
     }
 
-    /// All agents have looked: tasks whose tool was not found may go to any agent. True when there are such tasks.
+    /// The look has ended: tasks whose tool was not found may go to any agent. True if there are such tasks.
     pub(super) fn end_look(&mut self) -> bool {
         let sought = std::mem::take(&mut self.sought);
         for tool in &sought {
@@ -120,7 +121,7 @@ impl Lanes {
         let Some(lane) = self.lanes.get_mut(tool) else { unreachable!("tool {tool} has no lane") };
         let before = lane.head();
         change(lane);
-        // Most tasks queue up behind others: then nothing changes for the line.
+        // Most tasks queue up behind others, which changes nothing for the line.
         let is_changed = before != lane.head();
         if is_changed {
             lane.set_head(&mut self.heads, before);
@@ -133,7 +134,7 @@ impl Lanes {
         self.lanes.get(tool).map_or(&[], |lane| &lane.servers)
     }
 
-    /// The best task that an agent with this set may get.
+    /// The best task for an agent with this set.
     pub(super) fn first(&self, set: SetId) -> Option<Place> {
         self.heads.get(&set)?.first().copied()
     }
@@ -148,8 +149,8 @@ impl Lanes {
         self.lanes.values().filter(compete).flat_map(move |lane| lane.ready.range(..place))
     }
 
-    /// The first agent with a set has come, or the last one has gone: the lanes that it serves change, and, of tools that are
-    /// there for the first time or not any more, those that others serve.
+    /// The first agent with a set has come, or the last one has gone. Updates the lanes that the set serves, and, for tools
+    /// that have appeared or disappeared with it, the lanes that other sets serve.
     pub(super) fn sets_have_changed(&mut self, set: SetId, sets: &ToolSets) {
         let is_here = sets.live().contains(&set);
         for (tool, lane) in &mut self.lanes {
@@ -182,7 +183,7 @@ impl Lanes {
             let mut servers = lane.servers.clone();
             expected.sort_unstable();
             servers.sort_unstable();
-            assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "who serves the lane of tool {tool}");
+            assert_eq!((servers, lane.is_stocked), (expected, is_stocked), "servers of the lane of tool {tool}");
             let waiting: usize = lane.ready_or_not().map(BTreeSet::len).sum();
             assert!(lane.members > 0 && waiting <= lane.members, "the lane of tool {tool} is empty");
             let is_looked_for = |places: &BTreeSet<Place>, tools: &BTreeSet<ToolName>| {
@@ -203,7 +204,7 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Gives the lane other servers, which have its tool although those before had not, or the other way round.
+    /// Gives the lane other servers, which differ from the previous ones in whether they have its tool.
     fn serve(&mut self, heads: &mut BTreeMap<SetId, BTreeSet<Place>>, servers: Vec<SetId>, is_stocked: bool) {
         if let Some(head) = self.head() {
             for set in &self.servers {
@@ -220,7 +221,7 @@ impl Lane {
         self.set_head(heads, None);
     }
 
-    /// The task that an agent gets next. One whose tool is to be looked for first is not overtaken by those behind it.
+    /// The task that an agent gets next. A task whose tool must be looked for first is not overtaken by those behind it.
     fn head(&self) -> Option<Place> {
         let head = self.ready.first()?;
         let is_first =
@@ -244,7 +245,8 @@ impl Lane {
     }
 }
 
-/// Moves all of `from` to `to`, at no cost if that is empty: all tasks of a tool may move at once, when its last agent is gone.
+/// Moves all of `from` to `to`, at no cost if `to` is empty: all tasks of a tool may move at once when its last agent
+/// leaves.
 fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
     if to.is_empty() {
         std::mem::swap(to, from);
@@ -253,7 +255,7 @@ fn take_all(to: &mut BTreeSet<Place>, from: &mut BTreeSet<Place>) {
     }
 }
 
-/// The sets that serve a lane, and whether they have its tool.
+/// The sets that serve a lane, and whether they contain its tool.
 fn servers_of(tool: &ToolName, sets: &ToolSets) -> (Vec<SetId>, bool) {
     let with: Vec<_> = sets.with(tool).collect();
     if with.is_empty() { (sets.live().to_vec(), false) } else { (with, true) }

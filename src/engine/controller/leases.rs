@@ -1,57 +1,57 @@
-//! Runs that are given up: at once, or, of exclusive tasks, when nothing can be left of them.
+//! Runs that are given up: at once, or, for exclusive tasks, when no process of them can be left.
 //!
-//! | the run is void, and | of an exclusive task | of another one |
+//! | a void run | of an exclusive task | of another task |
 //! |---|---|---|
-//! | its agent has shown that no process of it is left | the task goes on at once | the same |
-//! | its agent is not heard, or what it says is no proof | the task goes on when the lease is over ([`Lease::end`]) | at once; should it end thereby, that is told as unconfirmed |
+//! | its agent has shown that no process of it is left | the task continues at once | the same |
+//! | its agent is silent, or its message proves nothing | the task continues when the lease has expired ([`Lease::end`]) | at once; if the task ends by it, the end is reported as unconfirmed |
 //!
-//! What proves it for an exclusive run: its last report, also one that says that the lease is over; a good-bye of the session
-//! that holds it; a heartbeat of a session that replaces that one. That an agent asks for a task proves nothing: the request
-//! may be older than the run.
+//! Proof for an exclusive run is: its last report, including one that says that the lease expired; a good-bye of the
+//! session that holds the lease; a heartbeat of a session that replaces that one. A request for a task proves nothing,
+//! because it may be older than the run.
 
 use super::Controller;
 use super::effect::Timer;
 use super::transition::Again;
 use super::verdict::{self, Verdict};
-use crate::protocol::request::{FromAgent, Sender};
+use crate::protocol::requests::{FromAgent, Sender};
 use crate::types::{AgentId, Lease, Mono, Now, PhaseTimes, RoundEnd, Session, TaskId};
 
-/// A run of an exclusive task that is void, while processes of it may be left.
+/// A void run of an exclusive task, while processes of it may be left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Expiring {
-    /// What it ends as.
+    /// The end that the round will get.
     end: RoundEnd,
-    /// When its last process is gone.
+    /// When its last process must be gone.
     pub(super) until: Mono,
 }
 
-/// What is known of the processes of a run that is void.
+/// The known state of the processes of a void run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Remains {
-    /// None is left.
+    /// No process is left.
     Gone,
-    /// Nothing, since the agent was heard at this moment.
+    /// Unknown since the last message of the agent, at this moment.
     Unknown(Mono),
 }
 
 impl Controller {
-    /// What a run holds that is handed out to this agent, if its task is exclusive.
+    /// The lease of a run that is handed out to this agent, if its task is exclusive.
     pub(super) fn lease(&self, task: TaskId, agent: &AgentId) -> Option<Box<Lease>> {
         self.tasks.get(task).filter(|record| record.policy.needs.exclusive)?;
         let agent = self.agents.get(agent);
         let kill_budget = agent.and_then(|agent| agent.kill_budget).unwrap_or(self.settings.kill_budget);
-        let session = agent.map(|agent| agent.life.session()).unwrap_or_default();
+        let session = agent.map(|agent| agent.liveness.session()).unwrap_or_default();
         Some(Box::new(Lease { term: self.silence_max(), kill_budget, session }))
     }
 
-    /// The run of a task is void.
-    pub(super) fn void(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
+    /// The run of a task has become void.
+    pub(super) fn void_round(&mut self, now: Now, task: TaskId, end: RoundEnd, remains: Remains) {
         let lease = self.tasks.get(task).and_then(|record| record.lease()).copied();
         match (remains, lease) {
             (Remains::Unknown(heard), Some(lease)) => {
                 let until = lease.end(heard);
                 if now.mono < until {
-                    log::info!("task {task} goes on in {:?}, when its lease is over", until.since(now.mono));
+                    log::info!("task {task} continues in {:?}, when its lease has expired", until.since(now.mono));
                     self.expiring.insert(task, Expiring { end, until });
                     return self.timers.set(Timer::Lease(task), until);
                 }
@@ -62,14 +62,14 @@ impl Controller {
         self.go_on(now, task, end);
     }
 
-    /// The lease of a void run is over.
+    /// The lease of a void run has expired.
     pub(super) fn end_lease(&mut self, now: Now, task: TaskId) {
         if let Some(Expiring { end, .. }) = self.expiring.get(&task).copied() {
             self.go_on(now, task, end);
         }
     }
 
-    /// Nothing is left of this run, says its agent: it had to end it because of its lease.
+    /// The agent reports that it had to end the run because of its lease, and that no process of it is left.
     pub(super) fn given_up(&mut self, now: Now, task: TaskId) {
         let end = self.expiring.get(&task).map_or(RoundEnd::Lost, |expiring| expiring.end);
         self.go_on(now, task, end);
@@ -83,7 +83,7 @@ impl Controller {
         }
     }
 
-    /// The agent of a run is gone without a word. That is no loss when its result is known.
+    /// The agent of a run has gone silent. That is no loss if the result is known.
     fn lose_run(&mut self, now: Now, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.result().is_some()) {
             return self.requeue(now, task, RoundEnd::Lost);
@@ -92,7 +92,7 @@ impl Controller {
         self.requeue(now, task, RoundEnd::Lost);
     }
 
-    /// The run of a task is void. What it had achieved is kept if its result is known.
+    /// The run of a task is void. Its result is kept if it is known.
     fn requeue(&mut self, now: Now, task: TaskId, end: RoundEnd) {
         let Some(record) = self.tasks.get(task) else { unreachable!("task {task} of an agent is gone") };
         if let Some(result) = record.result().cloned() {
@@ -107,15 +107,15 @@ impl Controller {
         }
     }
 
-    /// The task goes on, in whatever way: its lease is not waited for.
+    /// The task continues without waiting for its lease.
     pub(super) fn forget_lease(&mut self, task: TaskId) {
         if self.expiring.remove(&task).is_some() {
             self.timers.clear(&Timer::Lease(task));
         }
     }
 
-    /// What may be left of a run of which its agent, when it has come back, does not speak. For most tasks its silence is
-    /// enough; of a lease, the session that holds it must be over.
+    /// What may be left of a run that its agent, now back, does not mention. For most tasks its silence is enough; for a
+    /// lease, the session that holds it must have ended.
     pub(super) fn remains_after(&self, now: Now, task: TaskId, sender: &Sender, message: &FromAgent) -> Remains {
         let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
         let over = match message {
@@ -127,7 +127,7 @@ impl Controller {
         if is_proof || !is_exclusive { Remains::Gone } else { Remains::Unknown(now.mono) }
     }
 
-    /// This session of an agent is over and has left nothing behind.
+    /// This session of an agent has ended and has left no process behind.
     pub(super) fn session_is_over(&mut self, now: Now, agent: &AgentId, session: Session) {
         let is_of_it = |task: &TaskId| self.is_held_by(*task, agent, session);
         for task in self.expiring.keys().copied().filter(is_of_it).collect::<Vec<_>>() {
@@ -136,7 +136,7 @@ impl Controller {
         }
     }
 
-    /// Whether the run of a task is with this very session of this agent, as far as its lease tells.
+    /// Whether the run of a task belongs to this very session of this agent, as far as its lease tells.
     pub(super) fn is_held_by(&self, task: TaskId, agent: &AgentId, session: Session) -> bool {
         let run = self.tasks.get(task).and_then(|record| record.last_run());
         run.is_some_and(|run| run.is_with(agent, session))

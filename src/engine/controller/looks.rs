@@ -1,16 +1,16 @@
-//! Looking for tools that no agent has, as far as is known: before a task ends for the lack of its tool, every agent that is here has
-//! looked into its folder since the task began to wait for it.
+//! Looks for tools that no agent is known to have: before a task ends for lack of its tool, every present agent has looked
+//! into its folder since the task began to wait for it.
 //!
 //! | a look | when |
 //! |---|---|
-//! | begins | a task waits whose tool no agent has, and no look is under way: one look is for all of them |
-//! | is asked for | by a broadcast, which busy agents hear too, and again with each answer to a heartbeat |
-//! | goes on | until each agent that can be asked and is here has said that it has looked |
-//! | is over at once | where no agent can be asked, or only one agent is here: the one that gets the task looks anyway |
+//! | begins | a task waits whose tool no agent has, and no look is under way: one look serves all such tasks |
+//! | is requested | by a broadcast, which busy agents receive too, and again with each answer to a heartbeat |
+//! | continues | until each present agent that can be asked has reported that it has looked |
+//! | ends at once | if no agent can be asked, or only one agent is present, which looks anyway when it gets the task |
 //! | is given up | after two heartbeat intervals |
 //!
-//! A look is a `stat` of a folder and a heartbeat for each agent. Tasks that come while one is under way wait for the next one,
-//! so there is never more than one at a time, however many tasks name a tool that is nowhere.
+//! A look costs a `stat` of a folder and a heartbeat for each agent. Tasks that come while a look is under way wait for the
+//! next one, so there is at most one at a time, however many tasks name a tool that does not exist.
 
 use std::collections::BTreeSet;
 
@@ -19,10 +19,10 @@ use super::effect::{Effect, Timer};
 use crate::protocol::publish::Published;
 use crate::types::{AgentId, Now};
 
-/// The look that is under way, or was the last one.
+/// The look that is under way, or the last one.
 #[derive(Debug, Default)]
 pub(super) struct Looks {
-    /// Another one for each look, and in each life of the controller.
+    /// Number of the look; it differs for each look and in each life of the controller.
     number: u64,
     is_under_way: bool,
     /// Whether agents have been asked for it.
@@ -38,7 +38,7 @@ impl Looks {
 }
 
 impl Controller {
-    /// Ends the look that is under way as soon as all have answered, and begins the next one if there is a reason.
+    /// Ends the current look when all have answered, and begins the next one if there is a reason.
     pub(super) fn look_for_tools(&mut self, now: Now) {
         while self.looks.awaited.is_empty() {
             if std::mem::take(&mut self.looks.is_under_way) {
@@ -70,7 +70,7 @@ impl Controller {
         }
     }
 
-    /// An agent says which look it was asked for last; `None` of one that cannot be asked.
+    /// An agent reports the last look that it has carried out; `None` if it cannot be asked.
     pub(super) fn has_looked(&mut self, id: &AgentId, looked: Option<u64>) {
         self.agents.set_looks(id, looked.is_some());
         if looked.is_none() || looked == Some(self.looks.number) {
@@ -80,7 +80,7 @@ impl Controller {
         }
     }
 
-    /// An agent is here while a look is under way.
+    /// An agent is present while a look is under way.
     pub(super) fn await_look(&mut self, id: &AgentId) {
         let is_asked = !self.looks.awaited.is_empty() && self.agents.get(id).is_some_and(|agent| agent.looks);
         if is_asked {
@@ -88,12 +88,12 @@ impl Controller {
         }
     }
 
-    /// An agent is here no more.
+    /// An agent is not present any more.
     pub(super) fn forget_look(&mut self, id: &AgentId) {
         self.looks.awaited.remove(id);
     }
 
-    /// The look that an agent is to answer, for the answer to its heartbeat.
+    /// The look that an agent must answer, for the answer to its heartbeat.
     pub(super) fn look_of(&self, id: &AgentId) -> Option<u64> {
         self.looks.awaited.contains(id).then_some(self.looks.number)
     }
@@ -103,7 +103,7 @@ impl Controller {
         self.looks.awaited.first()
     }
 
-    /// Agents that are heard have not answered in time.
+    /// Agents that are in contact have not answered in time.
     pub(super) fn give_up_look(&mut self) {
         for agent in std::mem::take(&mut self.looks.awaited) {
             log::warn!("agent {agent} has not looked for tools in time");

@@ -3,27 +3,27 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::tool_sets::SetId;
-use crate::types::{AgentId, Needs, Offer};
+use crate::types::{AgentId, Offer, Requirements};
 
-/// The agents that wait, longest first: by their tools, then by what they offer. No map or set in it is empty.
+/// The waiting agents, longest first: by their tools, then by their offer. No map or set in it is empty.
 #[derive(Debug, Default)]
 pub(super) struct Parked(BTreeMap<SetId, BTreeMap<Offer, BTreeSet<(u64, AgentId)>>>);
 
-/// An agent that can run a task: how much it offers, its number, and its id. The least of them gets the task.
+/// An agent that can run a task: the size of its offer, its number, and its id. The smallest gets the task.
 pub(super) type Suited<'a> = ((usize, bool), u64, &'a AgentId);
 
 impl Parked {
     /// Adds an agent with these tools and a number, which is greater than that of every agent that has waited longer.
     pub(super) fn add(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let lists = self.0.entry(set).or_default();
-        // Agents come and go with each task: the offer is copied only for the first one that makes it.
+        // Agents come and go with each task, so the offer is copied only for the first agent with it.
         match lists.get_mut(offer) {
             Some(with_this) => with_this.insert((number, id.clone())),
             None => lists.entry(offer.clone()).or_default().insert((number, id.clone())),
         };
     }
 
-    /// Removes an agent that was added with the same words.
+    /// Removes an agent that was added with the same arguments.
     pub(super) fn remove(&mut self, (set, number): (SetId, u64), offer: &Offer, id: &AgentId) {
         let Some(lists) = self.0.get_mut(&set) else { return };
         let Some(with_this) = lists.get_mut(offer) else { return };
@@ -40,14 +40,14 @@ impl Parked {
         self.0.is_empty()
     }
 
-    /// The sets of tools that agents which wait have.
+    /// The tool sets of the waiting agents.
     pub(super) fn sets(&self) -> impl Iterator<Item = SetId> {
         self.0.keys().copied()
     }
 
-    /// The agent with these tools that a task with these needs gets: of those with the fewest tags, without leases if there are such,
-    /// the one that has waited longest, so that special agents stay free for the tasks that need them.
-    pub(super) fn best(&self, set: SetId, needs: &Needs) -> Option<Suited<'_>> {
+    /// The agent with these tools for a task with these requirements: among those with the fewest tags, and without leases
+    /// if possible, the one that has waited longest. Specialised agents thus stay free for the tasks that need them.
+    pub(super) fn best(&self, set: SetId, needs: &Requirements) -> Option<Suited<'_>> {
         let suited = self.0.get(&set)?.iter().filter(|(offer, _)| offer.meets(needs));
         let first = suited.filter_map(|(offer, parked)| {
             let (number, id) = parked.first()?;
@@ -56,7 +56,7 @@ impl Parked {
         first.min()
     }
 
-    /// All of them, with tools, offer and number.
+    /// All waiting agents, with tools, offer and number.
     pub(super) fn all(&self) -> impl Iterator<Item = (SetId, &Offer, u64, &AgentId)> {
         assert!(self.0.values().all(|lists| !lists.is_empty()), "a list of parked agents by tools is empty");
         let lists = self.0.iter().flat_map(|(set, lists)| lists.iter().map(move |(offer, list)| (*set, offer, list)));

@@ -1,17 +1,17 @@
-//! The tasks that wait: whose turn it is, and what holds the others up.
+//! The waiting tasks: their order, and the reasons that hold them up.
 //!
-//! | a task that waits is | until |
+//! | a waiting task is | until |
 //! |---|---|
-//! | held | somebody releases it |
-//! | delayed | its time has come: `__START_AFTER__`, the delay of a retry, a defer |
-//! | ready | an agent takes it; higher priority first, then the older one |
+//! | held | a client releases it |
+//! | delayed | its moment: `__START_AFTER__`, the delay of a retry, a defer |
+//! | ready | an agent takes it; higher priority first, then the older task |
 //!
-//! Tasks with equal needs (gates, tags, a lease) stand in one line. A line is open while every one of its gates lets one more pass;
-//! of the open lines, the one with the best head comes first. So a task whose gate is closed holds up nobody who does not name
-//! that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an agent gets the best of the lanes that
-//! its set of tools serves: each set that is here has its own list of the open lines. Cost: O(log n) in the tasks, for each set
-//! that has the tool. A choice looks at the open lines in their order until one suits; there are as many as there are different
-//! needs, and those have a limit.
+//! Tasks with equal requirements (gates, tags, a lease) wait in one line. A line is open while every one of its gates lets
+//! one more task pass; of the open lines, the one with the best head comes first. So a task whose gate is closed does not
+//! hold up a task that does not name that gate. Within a line, each tool has a lane of its own ([`super::lanes`]), and an
+//! agent gets the best task of the lanes that its set of tools serves: each present set has its own list of the open lines.
+//! Cost: O(log n) in the tasks, for each set that contains the tool. A choice looks at the open lines in their order until
+//! one fits; their number is that of the different requirements, which is limited.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,51 +22,51 @@ use super::lanes::{Lanes, Place};
 use super::parked::Suited;
 use super::tool_sets::{SetId, ToolSets};
 use crate::types::{
-    AgentId, Holdup, Label, Needs, Now, Offer, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
+    AgentId, Holdup, Label, Now, Offer, Requirements, Servers, TaskId, TaskRecord, TaskState, ToolName, ToolSet, Wall,
 };
 
-/// The tasks with equal needs.
+/// The tasks with equal requirements.
 #[derive(Debug, Default)]
 struct Line {
     lanes: Lanes,
-    /// All that wait, the delayed and held ones too.
+    /// Number of all waiting tasks, including delayed and held ones.
     members: usize,
-    /// Whether every gate lets one more pass.
+    /// Whether every gate lets one more task pass.
     is_admitted: bool,
     /// The head for each set, while the line is open.
     open: BTreeMap<SetId, Place>,
 }
 
 /// The open lines in the order of their heads, for each set of tools.
-type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Needs>)>>;
+type OpenLines = BTreeMap<SetId, BTreeSet<(Place, Arc<Requirements>)>>;
 
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    lines: BTreeMap<Arc<Needs>, Line>,
+    lines: BTreeMap<Arc<Requirements>, Line>,
     open: OpenLines,
     delayed: BTreeSet<(Wall, TaskId)>,
     pub(super) gates: Gates,
-    /// What agents have.
+    /// The tools of the agents.
     sets: ToolSets,
-    /// Whether tasks may have come whose tool no agent has, since a look began.
+    /// Whether tasks whose tool no agent has may have come since a look began.
     may_seek: bool,
     len: usize,
     bytes: usize,
 }
 
 impl Queue {
-    /// How many tasks wait.
+    /// Number of waiting tasks.
     pub(super) const fn len(&self) -> usize {
         self.len
     }
 
-    /// Bytes of memory that the tasks which wait cost.
+    /// Bytes of memory that the waiting tasks cost.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// How many different needs wait, unless these are among them.
-    pub(super) fn other_needs(&self, needs: &Needs) -> usize {
+    /// Number of different requirements among waiting tasks, unless these are one of them.
+    pub(super) fn other_needs(&self, needs: &Requirements) -> usize {
         if self.lines.contains_key(needs) { 0 } else { self.lines.len() }
     }
 
@@ -75,7 +75,7 @@ impl Queue {
         let needs = &record.policy.needs;
         if !self.lines.contains_key(needs) {
             let needs = Arc::new(needs.clone());
-            self.gates.join(now, &needs);
+            self.gates.enter(now, &needs);
             self.lines.insert(needs, Line::default());
         }
         if let Some(line) = self.lines.get_mut(needs) {
@@ -93,7 +93,7 @@ impl Queue {
         }
     }
 
-    /// A task no longer waits; `record` is as it was while it did.
+    /// A task stops waiting; `record` is its state while it waited.
     pub(super) fn leave(&mut self, now: Now, record: &TaskRecord) {
         self.len -= 1;
         self.bytes -= record.bytes();
@@ -112,17 +112,17 @@ impl Queue {
             line.lanes.leave(&record.tool);
         }
         if is_last && let Some((needs, _)) = self.lines.remove_entry(needs) {
-            self.gates.part(&needs);
+            self.gates.leave(&needs);
         }
     }
 
-    /// The delayed task whose time has come, if there is one; it is [`Self::make_ready`] then.
+    /// The next delayed task whose moment has come, if any; the caller then calls [`Self::make_ready`].
     pub(super) fn pop_due(&mut self, wall: Wall) -> Option<TaskId> {
         self.delayed.first().filter(|(at, _)| *at <= wall)?;
         self.delayed.pop_first().map(|(_, task)| task)
     }
 
-    /// A task that waits may start from here on.
+    /// A waiting task may start from here on.
     pub(super) fn make_ready(&mut self, now: Now, record: &TaskRecord) {
         let needs = &record.policy.needs;
         let Some(line) = self.lines.get_mut(needs) else { unreachable!("task {} waits in no line", record.id) };
@@ -132,12 +132,12 @@ impl Queue {
         }
     }
 
-    /// Whether an agent that is here has the tool of this task, which waits.
+    /// Whether a present agent has the tool of this waiting task.
     pub(super) fn is_stocked(&self, record: &TaskRecord) -> bool {
         self.lines.get(&record.policy.needs).is_some_and(|line| line.lanes.is_stocked(&record.tool))
     }
 
-    /// All agents are about to look for what they have. True when a task waits for that.
+    /// All agents are about to look for their tools. True if a task waits for that.
     pub(super) fn begin_look(&mut self) -> bool {
         if !std::mem::take(&mut self.may_seek) {
             return false;
@@ -145,7 +145,7 @@ impl Queue {
         self.lines.values_mut().filter_map(|line| line.lanes.begin_look().then_some(())).count() > 0
     }
 
-    /// They have: the agent that gets a task whose tool none of them has found is the last one to look for it.
+    /// The look has ended: an agent that gets a task whose tool no agent has found is the last one to look for it.
     pub(super) fn end_look(&mut self, now: Now) {
         let sought = self.lines.iter_mut().filter_map(|(needs, line)| line.lanes.end_look().then(|| Arc::clone(needs)));
         for needs in sought.collect::<Vec<_>>() {
@@ -154,28 +154,28 @@ impl Queue {
     }
 
     /// A run of a task begins: it passes its gates.
-    pub(super) fn start(&mut self, now: Now, needs: &Needs) {
+    pub(super) fn start(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.start(now.mono, needs));
     }
 
-    /// A run had begun before the controller did; when, is noted apart from it.
-    pub(super) fn resume(&mut self, now: Now, needs: &Needs) {
+    /// A run began before this controller started; the time of its start is recorded separately.
+    pub(super) fn resume(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.resume(needs));
     }
 
-    /// A run is over.
-    pub(super) fn end(&mut self, now: Now, needs: &Needs) {
+    /// A run has ended.
+    pub(super) fn end(&mut self, now: Now, needs: &Requirements) {
         self.pass(now, needs, |gates| gates.end(needs));
     }
 
-    fn pass(&mut self, now: Now, needs: &Needs, change: impl FnOnce(&mut Gates)) {
+    fn pass(&mut self, now: Now, needs: &Requirements, change: impl FnOnce(&mut Gates)) {
         if !needs.gates.is_empty() {
             change(&mut self.gates);
             self.refresh_gated(now, needs.gates.iter());
         }
     }
 
-    /// Gates that may let others pass than before.
+    /// Re-evaluates gates that may let more or fewer tasks pass than before.
     pub(super) fn refresh_gated<'a>(&mut self, now: Now, gates: impl Iterator<Item = &'a Label>) {
         let mut lines = BTreeSet::new();
         for gate in gates {
@@ -187,9 +187,9 @@ impl Queue {
         }
     }
 
-    /// Opens or closes a line, and notes its head for the sets that serve the lane of `tool`; for all, where every lane may have
-    /// changed.
-    fn refresh(&mut self, now: Now, needs: &Needs, tool: Option<&ToolName>) {
+    /// Opens or closes a line, and updates its head for the sets that serve the lane of `tool`, or for all sets if every
+    /// lane may have changed.
+    fn refresh(&mut self, now: Now, needs: &Requirements, tool: Option<&ToolName>) {
         let is_admitted = self.gates.admit(now, needs);
         let Some((needs, _)) = self.lines.get_key_value(needs) else { return };
         let needs = Arc::clone(needs);
@@ -216,26 +216,26 @@ impl Queue {
         }
     }
 
-    /// What agents have.
+    /// The tools of the agents.
     pub(super) const fn sets(&self) -> &ToolSets {
         &self.sets
     }
 
-    /// As [`Self::sets`], to hold and release one.
+    /// The same as [`Self::sets`], for holding and releasing a set.
     pub(super) const fn sets_mut(&mut self) -> &mut ToolSets {
         &mut self.sets
     }
 
-    /// An agent that holds this set is here.
-    pub(super) fn join(&mut self, now: Now, set: SetId) {
-        if self.sets.join(set) {
+    /// An agent with this set is present.
+    pub(super) fn enter_set(&mut self, now: Now, set: SetId) {
+        if self.sets.enter(set) {
             self.serve(now, set);
         }
     }
 
-    /// An agent that holds this set is here no more.
-    pub(super) fn part(&mut self, now: Now, set: SetId) {
-        if self.sets.part(set) {
+    /// An agent with this set is not present any more.
+    pub(super) fn leave_set(&mut self, now: Now, set: SetId) {
+        if self.sets.leave(set) {
             self.open.remove(&set);
             for line in self.lines.values_mut() {
                 line.open.remove(&set);
@@ -256,35 +256,35 @@ impl Queue {
         }
     }
 
-    /// The task that an agent with these tools gets which offers this.
+    /// The best task for an agent with these tools and this offer.
     pub(super) fn best_for(&self, set: SetId, offer: &Offer) -> Option<TaskId> {
         let mut open = self.open.get(&set)?.iter();
         open.find(|(_, needs)| offer.meets(needs)).map(|(place, _)| place.task)
     }
 
-    /// The task whose turn it is and that `agent_for` finds an agent for, with that agent: of those that offer least, the one that
-    /// has been parked longest. `sets` are those with agents that wait.
+    /// The first task that `agent_for` finds an agent for, with that agent: of the agents with the smallest offer, the one
+    /// that has been parked longest. `sets` are the tool sets of parked agents.
     pub(super) fn best_match<'a>(
         &self,
         sets: impl Iterator<Item = SetId>,
-        agent_for: impl Fn(SetId, &Needs) -> Option<Suited<'a>>,
+        agent_for: impl Fn(SetId, &Requirements) -> Option<Suited<'a>>,
     ) -> Option<(TaskId, &'a AgentId)> {
         let first_of = |set| {
             let open: &BTreeSet<_> = self.open.get(&set)?;
             open.iter().find_map(|(place, needs)| Some((*place, agent_for(set, needs)?)))
         };
-        // Each set that serves the best task of all has that for its own best one.
+        // For each set that serves the overall best task, that task is also the set's own best one.
         sets.filter_map(first_of).min().map(|(place, (.., agent))| (place.task, agent))
     }
 
-    /// When the next delay is over.
+    /// The end of the next delay.
     pub(super) fn next_delay_end(&self) -> Option<Wall> {
         self.delayed.first().map(|(at, _)| *at)
     }
 
-    /// What holds up this task, which waits.
+    /// The reason that holds up this waiting task.
     pub(super) fn holdup(&self, now: Now, record: &TaskRecord, agents_with: AgentsWith<'_>) -> Holdup {
-        /// A person wants to know whether it is many, not how many exactly.
+        /// A reader wants the order of magnitude, not the exact number.
         const BEFORE_MAX: usize = 10_000;
         if let Some(since) = record.held {
             return Holdup::Held(since);
@@ -296,7 +296,7 @@ impl Queue {
             return Holdup::Gate(gate, verdict);
         }
         let needs = &record.policy.needs;
-        if !agents_with(&Needs { exclusive: false, ..needs.clone() }, None) {
+        if !agents_with(&Requirements { exclusive: false, ..needs.clone() }, None) {
             return Holdup::NoSuchAgent;
         }
         if !agents_with(needs, None) {
@@ -308,7 +308,7 @@ impl Queue {
         if !agents_with(needs, Some(&record.tool)) {
             return Holdup::ToolElsewhere;
         }
-        // Whatever they require, as long as they could start: priority and age count across all lines.
+        // All tasks that could start count, whatever they require: priority and age apply across all lines.
         let servers = self.lines.get(needs).map_or(&[][..], |line| line.lanes.servers(&record.tool));
         let open = self.lines.iter().filter(|(needs, line)| line.is_admitted && agents_with(needs, None));
         let rivals = open.flat_map(|(_, line)| line.lanes.rivals(servers, place(record)));
@@ -319,10 +319,10 @@ impl Queue {
             _ if servers.iter().all(tells) => Servers::Told,
             _ => Servers::Untold,
         };
-        Holdup::Agents { before, servers, is_one_idle: false, kept: None }
+        Holdup::Agents { before, servers, is_one_idle: false, blocked: None }
     }
 
-    /// How many wait that must pass this gate.
+    /// Number of waiting tasks that must pass this gate.
     pub(super) fn waiting_at(&self, gate: &Label) -> usize {
         self.gates.lines(gate).filter_map(|needs| self.lines.get(&needs)).map(|line| line.members).sum()
     }
@@ -369,15 +369,15 @@ impl Queue {
     }
 }
 
-/// Says whether there is an agent that may get tasks and meets these needs, and has this tool.
-pub(super) type AgentsWith<'a> = &'a dyn Fn(&Needs, Option<&ToolName>) -> bool;
+/// Whether any agent may get tasks, meets these requirements and, if one is given, has this tool.
+pub(super) type AgentsWith<'a> = &'a dyn Fn(&Requirements, Option<&ToolName>) -> bool;
 
 enum Delay {
     Until(Wall),
     Ready,
 }
 
-/// How a task begins to wait; a held one does not count its time.
+/// The delay with which a task begins to wait; the delay of a held task does not count.
 fn delay(record: &TaskRecord) -> Option<Delay> {
     if record.held.is_some() {
         return None;

@@ -1,19 +1,19 @@
-//! A controller that starts again: from stored records to the state in which they were written.
+//! The start of a controller: from the stored records back to the state in which they were written.
 //!
-//! Waiting tasks keep their order. A task that an agent had stays with that agent: if it comes back and speaks of the same
-//! run, it is adopted ([`super::adopt`]); if it is silent for two intervals, it is lost like any other.
+//! Waiting tasks keep their order. A task that an agent had stays with that agent: if the agent comes back and names the
+//! same run, the run is adopted ([`super::adopt`]); if it is silent for two intervals, it is lost like any other.
 //!
-//! The former controller may have pushed more than it stored. The numbers of those pushes are skipped, and what is pushed of an
-//! adopted run is stored before ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
+//! The earlier controller may have pushed more than it stored. The numbers of those pushes are skipped, and pushes of an
+//! adopted run are stored first ([`Effect::claim`](super::Effect::claim)), so that no number ever stands for two states.
 
-use super::agent::{Life, Slot};
+use super::agent::{Liveness, Slot};
 use super::effect::Timer;
 use super::leases::Remains;
 use super::{Controller, Settings};
 use crate::types::{AgentId, GateSettings, Label, Now, RoundEnd, TaskId, TaskRecord, TaskState};
 
 impl Controller {
-    /// A controller with what a former one has stored; the tasks in the order of their ids.
+    /// A controller with the records of an earlier one; the tasks in the order of their ids.
     #[must_use]
     pub fn restore(settings: Settings, seed: u64, now: Now, stored: Stored) -> Self {
         let mut controller = Self::new(settings, seed);
@@ -32,9 +32,9 @@ impl Controller {
         }
         controller.restored_max = controller.last_id;
         controller.stored_max = controller.last_id;
-        // Only when all members are known: a family is kept from the end of its last one.
+        // Only now are all members known: a family is kept from the end of its last member on.
         for (id, at) in finished {
-            controller.keep(now, id, at);
+            controller.keep_family(now, id, at);
             controller.expect_acknowledgement(now, id);
         }
         let queue = controller.tasks.queue_mut();
@@ -62,7 +62,7 @@ impl Controller {
             }
         };
         let task = record.id;
-        // For how long it has run is for its agent to say: the clock on the wall may have jumped.
+        // Its agent will say how long it has run: the wall clock may have jumped.
         self.tasks.restore(now, record);
         if let Some(agent) = agent {
             self.take_back_agent(now, agent, task);
@@ -73,23 +73,23 @@ impl Controller {
         let round = |task| self.tasks.get(task).map(|record| record.round).unwrap_or_default();
         let Some(slot) = self.agents.slot(&agent) else {
             let given = (task, round(task));
-            self.agents.register(now, agent.clone(), Life::Stored);
+            self.agents.register(now, agent.clone(), Liveness::Restored);
             self.agents.set_slot(&agent, Slot::Busy(task));
             self.agents.set_given(&agent, Some(given));
             self.expect_every_tool(now, &agent);
             return self.timers.set(Timer::Silence(agent), now.mono + self.silence_max());
         };
         let Slot::Busy(other) = slot else { unreachable!("agent {agent} was restored without a task") };
-        // The older run was given up, and its lease was waited for. How long ago its agent was heard is not known any more.
+        // The older run was given up and its lease awaited. The time of its agent's last message is not known any more.
         let given = |task| self.tasks.get(task).and_then(|record| record.last_run()).map(|run| run.dispatched_at);
         let (older, newer) = if given(other) <= given(task) { (other, task) } else { (task, other) };
         let given = (newer, round(newer));
         self.agents.set_slot(&agent, Slot::Busy(newer));
         self.agents.set_given(&agent, Some(given));
-        self.void(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
+        self.void_round(now, older, RoundEnd::Lost, Remains::Unknown(now.mono));
     }
 
-    /// The starts of the last while count at the gates, so that a new controller exceeds no pace.
+    /// Counts the recent starts at the gates, so that a new controller exceeds no pace.
     fn note_starts(&mut self, now: Now, record: &TaskRecord) {
         let past = record.past.iter().filter_map(|past| past.assignment.as_deref());
         let starts = past.chain(record.last_run()).map(|run| now.wall.since(run.dispatched_at));
@@ -102,8 +102,8 @@ impl Controller {
     }
 }
 
-/// How many pushes may have left after this was stored and before the next change was: PREPARING, RUNNING and ENDED. A later round
-/// is not handed out before it is stored.
+/// Number of pushes that may have left after this record was stored and before the next change was: PREPARING, RUNNING and
+/// ENDED. A later round is not handed out before it is stored.
 const fn unstored_pushes(record: &TaskRecord) -> u32 {
     match &record.state {
         TaskState::Waiting { .. } if record.round.0 == 0 => 3,
@@ -114,13 +114,13 @@ const fn unstored_pushes(record: &TaskRecord) -> u32 {
     }
 }
 
-/// What a controller has stored.
+/// The records that a controller has stored.
 #[derive(Debug, Default)]
 pub struct Stored {
     /// The tasks, in the order of their ids.
     pub tasks: Vec<TaskRecord>,
-    /// The gates that were set.
+    /// The gates with settings.
     pub gates: Vec<(Label, GateSettings)>,
-    /// The agents that shall get no more tasks.
+    /// The agents that get no more tasks.
     pub drained: Vec<AgentId>,
 }

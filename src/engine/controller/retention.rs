@@ -1,4 +1,4 @@
-//! How long finished tasks are kept: whole families, by wall time, within a bound of bytes (document, section 4.3).
+//! Retention of finished tasks: whole families, by wall time, within a bound of bytes (document, section 4.3).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,27 +7,27 @@ use super::effect::Timer;
 use super::{Controller, LOOK_INTERVAL};
 use crate::types::{Now, TaskId, TaskRecord, Wall};
 
-/// Families that are forgotten in one turn, so that a day's worth of tasks does not stop the service.
+/// Families that one turn forgets, so that a day's worth of tasks does not block the service.
 const FAMILIES_PER_TURN: usize = 500;
 
-/// Between two looks when tasks are to be kept for no time at all.
+/// Shortest time between two checks, for a retention of zero.
 const LOOK_INTERVAL_MIN: Duration = Duration::from_millis(500);
 
-/// The finished families, by the time at which they are to be forgotten.
+/// The finished families, by the time at which they are forgotten.
 #[derive(Debug, Default)]
-pub(super) struct Kept {
+pub(super) struct RetainedFamilies {
     until: BTreeSet<(Wall, TaskId)>,
     until_of: BTreeMap<TaskId, Wall>,
     bytes_of: BTreeMap<TaskId, usize>,
     bytes: usize,
 }
 
-impl Kept {
+impl RetainedFamilies {
     pub(super) fn len(&self) -> usize {
         self.until.len()
     }
 
-    /// A task lives again, and with it the family of this root.
+    /// A task is reopened, and with it the family of this root.
     pub(super) fn reopened(&mut self, task: TaskId, root: TaskId) {
         self.bytes -= self.bytes_of.remove(&task).unwrap_or_default();
         if let Some(until) = self.until_of.remove(&root) {
@@ -45,16 +45,16 @@ impl Kept {
 }
 
 impl Controller {
-    /// A task has finished, at `at`; if its whole family has, the family is kept from then on.
-    pub(super) fn keep(&mut self, now: Now, task: TaskId, at: Wall) {
+    /// A task has finished, at `at`. If its whole family has, the family is kept from now on.
+    pub(super) fn keep_family(&mut self, now: Now, task: TaskId, at: Wall) {
         let bytes = self.tasks.get(task).map_or(0, TaskRecord::bytes);
-        self.kept.bytes_of.insert(task, bytes);
-        self.kept.bytes += bytes;
+        self.retained.bytes_of.insert(task, bytes);
+        self.retained.bytes += bytes;
         if let Some(root) = self.families.finished(task) {
             let until = at + self.settings.keep;
-            self.kept.until.insert((until, root));
-            self.kept.until_of.insert(root, until);
-            let over = self.kept.bytes > self.settings.keep_bytes_max;
+            self.retained.until.insert((until, root));
+            self.retained.until_of.insert(root, until);
+            let over = self.retained.bytes > self.settings.keep_bytes_max;
             if over {
                 self.timers.set(Timer::Retention, now.mono);
             } else if !self.timers.is_set(&Timer::Retention) {
@@ -63,36 +63,37 @@ impl Controller {
         }
     }
 
-    /// Forgets what is too old or too much.
+    /// Forgets families that are too old or exceed the bound.
     pub(super) fn retain(&mut self, now: Now) {
         for _ in 0..FAMILIES_PER_TURN {
-            let over = self.kept.bytes > self.settings.keep_bytes_max;
-            let Some((until, root)) = self.kept.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
+            let over = self.retained.bytes > self.settings.keep_bytes_max;
+            let Some((until, root)) =
+                self.retained.until.first().copied().filter(|(until, _)| over || *until <= now.wall)
             else {
                 break;
             };
-            self.kept.until.remove(&(until, root));
-            self.kept.until_of.remove(&root);
+            self.retained.until.remove(&(until, root));
+            self.retained.until_of.remove(&root);
             if let Some(later) = self.awaited_until(now, root).filter(|later| !over && until < *later) {
-                self.kept.until.insert((later, root));
-                self.kept.until_of.insert(root, later);
+                self.retained.until.insert((later, root));
+                self.retained.until_of.insert(root, later);
                 continue;
             }
             for member in self.families.remove(root) {
                 self.tasks.remove(now, member);
                 self.stop_pushing_again(member);
-                self.kept.bytes -= self.kept.bytes_of.remove(&member).unwrap_or_default();
+                self.retained.bytes -= self.retained.bytes_of.remove(&member).unwrap_or_default();
             }
         }
-        let due = self.kept.until.first().is_some_and(|(until, _)| *until <= now.wall);
-        if due || self.kept.bytes > self.settings.keep_bytes_max && self.kept.len() > 0 {
+        let due = self.retained.until.first().is_some_and(|(until, _)| *until <= now.wall);
+        if due || self.retained.bytes > self.settings.keep_bytes_max && self.retained.len() > 0 {
             self.timers.set(Timer::Retention, now.mono);
-        } else if self.kept.len() > 0 {
+        } else if self.retained.len() > 0 {
             self.timers.set(Timer::Retention, now.mono + self.next_look());
         }
     }
 
-    /// Until the next look: none is later than the time for which tasks are kept asks for.
+    /// The time until the next check: at most the configured retention.
     fn next_look(&self) -> Duration {
         self.settings.keep.clamp(LOOK_INTERVAL_MIN, LOOK_INTERVAL)
     }

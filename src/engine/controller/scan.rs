@@ -1,49 +1,51 @@
-//! Requests that look at many tasks, agents or gates, without keeping anyone else waiting: a slice of work a turn.
+//! Requests that look at many tasks, agents or gates without blocking others: one slice of work per turn.
 //!
-//! Whatever the searches are and however many, a turn does one slice of them, and the connections take turns. A search that fits
-//! into what is left of the present turn is answered at once, unless others wait. A connection's own searches are done one after the
-//! other, so that many of them cost no more memory than their requests.
+//! A turn does one slice of searches, whatever they are and however many, and the connections take turns. A search that
+//! fits into the rest of the present turn is answered at once, unless others wait. The searches of one connection run one
+//! after the other, so that many of them cost no more memory than their requests.
 
 use std::collections::{BTreeMap, VecDeque};
 
 use super::Controller;
 use super::effect::{Answer, ConnectionId, Effect, Ticket, Timer};
 use super::tasks::Tasks;
-use crate::protocol::reply::{PageOf, Reply};
-use crate::protocol::request::Page;
+use crate::protocol::page::Page;
+use crate::protocol::page::PageOf;
+use crate::protocol::reply::Reply;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Mono, Now, TaskId, TaskRecord};
 
-/// The work of one turn: so many tasks are looked at. That is some hundred microseconds, so that other requests hardly notice
-/// (HAZARDS row W11).
+/// Work of one turn, in tasks looked at. This takes some hundred microseconds, which other requests hardly notice (HAZARDS
+/// row W11).
 const SLICE: usize = 2_000;
 
-/// What a search costs that looks at nothing: many of them fit into a turn, but not a flood.
+/// Cost of a search that looks at nothing: many of them fit into a turn, but not a flood.
 const BEGUN: usize = 4;
 
-/// A task, an agent or a gate that is shown is copied and written out, which takes as long as so many looks.
+/// Cost of a shown task, agent or gate in looks: it is copied and serialised.
 const SHOWN: usize = 10;
 
-/// To explain why a task waits, those before it are counted.
+/// Cost of explaining why a task waits: the tasks before it are counted.
 const EXPLAINED: usize = 500;
 
-/// The part of all searches that one connection may have waiting.
+/// The share of all waiting searches that one connection may have, as a divisor.
 const SHARE: usize = 10;
 
-/// A search that goes on.
+/// A search in progress.
 #[derive(Debug)]
 pub(super) struct Scan {
     ticket: Ticket,
     goal: Goal,
     filter: Filter,
-    /// Everything from here on has been seen.
+    /// Everything from this id on has been seen.
     before: Option<TaskId>,
     matches: usize,
 }
 
+/// The object of a search.
 #[derive(Debug)]
-enum Goal {
+pub(super) enum Goal {
     Newest { found: Option<TaskId>, wait_until: Option<Mono> },
     Page { page: Page, limit: usize, records: Vec<TaskRecord> },
     Explain { found: Option<TaskId> },
@@ -51,13 +53,13 @@ enum Goal {
     Gates,
 }
 
-/// The searches that are under way: a line for each connection, and whose turn it is.
+/// The searches in progress: a line for each connection, and the order of turns.
 #[derive(Debug)]
 pub(super) struct Scans {
     lines: BTreeMap<ConnectionId, VecDeque<Scan>>,
     turns: VecDeque<ConnectionId>,
     len: usize,
-    /// The work that may still be done in this turn.
+    /// The work that is left for this turn.
     left: usize,
 }
 
@@ -68,7 +70,7 @@ impl Default for Scans {
 }
 
 impl Scans {
-    /// A turn is over: the next one does its share of work.
+    /// A turn has ended: the next one does its share of work.
     pub(super) const fn begin_turn(&mut self) {
         self.left = SLICE;
     }
@@ -94,20 +96,20 @@ impl Scans {
         self.len += 1;
     }
 
-    /// The search whose turn it is. It is out of its line until [`Self::put_back`] or [`Self::end`].
+    /// The next search. It stays out of its line until [`Self::put_back`] or [`Self::end`].
     fn next(&mut self) -> Option<Scan> {
         let connection = self.turns.pop_front()?;
         self.lines.get_mut(&connection)?.pop_front()
     }
 
-    /// It goes on when all other connections have had their turn.
+    /// The search continues after a turn of every other connection.
     fn put_back(&mut self, scan: Scan) {
         let connection = scan.ticket.connection;
         self.lines.entry(connection).or_default().push_front(scan);
         self.turns.push_back(connection);
     }
 
-    /// It is done; the next one of its connection goes to the end of the turns.
+    /// The search is done; the next one of its connection goes to the end of the order.
     fn end(&mut self, connection: ConnectionId) {
         self.len -= 1;
         if self.lines.get(&connection).is_some_and(|line| !line.is_empty()) {
@@ -117,7 +119,7 @@ impl Scans {
         }
     }
 
-    /// A connection is gone; gives back the tickets of its searches.
+    /// A connection is gone; returns the tickets of its searches.
     pub(super) fn forget(&mut self, connection: ConnectionId) -> Vec<Ticket> {
         let Some(line) = self.lines.remove(&connection) else { return Vec::new() };
         self.turns.retain(|turn| *turn != connection);
@@ -139,37 +141,8 @@ impl Scans {
 }
 
 impl Controller {
-    /// Looks for the newest task that matches, and counts the others.
-    pub(super) fn scan_newest(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
-        self.search(now, ticket, filter, Goal::Newest { found: None, wait_until })
-    }
-
-    /// TASK/DETAILS: a page of the tasks that match, and how many there are in all.
-    pub(super) fn list(&mut self, now: Now, ticket: Ticket, filter: Filter, page: Page) -> Answer {
-        let limit = self.page_limit(page.limit);
-        self.search(now, ticket, filter, Goal::Page { page, limit, records: Vec::new() })
-    }
-
-    /// TASK/EXPLAIN: why the newest task of an id or a given id stands where it does.
-    pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
-        if filter.task_id().is_none() && filter.given_id().is_none() {
-            return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();
-        }
-        self.search(now, ticket, filter, Goal::Explain { found: None })
-    }
-
-    /// AGENT/DETAILS: a page of the agents.
-    pub(super) fn list_agents(&mut self, now: Now, ticket: Ticket, page: Page) -> Answer {
-        let goal = Goal::Agents { page, limit: self.page_limit(page.limit) };
-        self.search(now, ticket, Filter::default(), goal)
-    }
-
-    /// GATE/QUERY without a name: all gates.
-    pub(super) fn list_gates(&mut self, now: Now, ticket: Ticket) -> Answer {
-        self.search(now, ticket, Filter::default(), Goal::Gates)
-    }
-
-    fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
+    /// Begins a search, and answers it if it fits into the rest of the present turn.
+    pub(super) fn search(&mut self, now: Now, ticket: Ticket, filter: Filter, goal: Goal) -> Answer {
         let mut scan = Scan { ticket, goal, filter, before: None, matches: 0 };
         if self.scans.len == 0 && self.step(&mut scan) {
             return self.found_out(now, scan);
@@ -182,7 +155,7 @@ impl Controller {
         Answer::Later
     }
 
-    /// Does what may still be done in this turn; the connections take turns.
+    /// Does the work that is left for this turn; the connections take turns.
     pub(super) fn continue_scans(&mut self, now: Now) {
         while self.scans.left > 0
             && let Some(mut scan) = self.scans.next()
@@ -202,7 +175,7 @@ impl Controller {
         }
     }
 
-    /// Goes on with a search as long as work is left in this turn; true when it is done.
+    /// Continues a search as long as work is left in this turn; true when it is done.
     fn step(&mut self, scan: &mut Scan) -> bool {
         let left = &mut self.scans.left;
         if *left == 0 {
@@ -210,7 +183,7 @@ impl Controller {
         }
         *left = left.saturating_sub(BEGUN);
         match &scan.goal {
-            // A page of them is one slice.
+            // A page of agents is one slice.
             Goal::Agents { page, limit } => {
                 let passed = page.offset.min(self.agents.len()) / SHOWN;
                 *left = left.saturating_sub(passed + SHOWN * (*limit).min(self.agents.len()));
@@ -224,7 +197,7 @@ impl Controller {
         }
     }
 
-    /// What has come of a search that is done.
+    /// The answer of a search that is done.
     fn found_out(&mut self, now: Now, scan: Scan) -> Answer {
         let Scan { ticket, goal, matches, filter, .. } = scan;
         match goal {
@@ -249,7 +222,7 @@ impl Controller {
 }
 
 impl Scan {
-    /// Looks at tasks as long as work is left; true when there is nothing more to see.
+    /// Looks at tasks as long as work is left; true when there are no more.
     fn look(&mut self, tasks: &Tasks, left: &mut usize) -> bool {
         for record in candidates(tasks, &self.filter, self.before) {
             if *left == 0 {
@@ -261,7 +234,7 @@ impl Scan {
                 *left = left.saturating_sub(take(&mut self.goal, &mut self.matches, record));
             }
             if self.has_enough() {
-                // Without a filter every task matches: no need to look at those beyond the page.
+                // Without a filter every task matches, so those beyond the page need no look.
                 self.matches = if self.filter.is_empty() { tasks.len() } else { self.matches };
                 return true;
             }
@@ -269,7 +242,7 @@ impl Scan {
         true
     }
 
-    /// Whether the tasks that were not looked at make no difference.
+    /// Whether the remaining tasks cannot change the answer.
     fn has_enough(&self) -> bool {
         match &self.goal {
             Goal::Newest { found, .. } => found.is_some() && self.filter.is_empty(),
@@ -280,7 +253,7 @@ impl Scan {
     }
 }
 
-/// The tasks that may match and are older than `before`, newest first.
+/// The tasks older than `before` that may match, newest first.
 fn candidates<'a>(
     tasks: &'a Tasks,
     filter: &Filter,
@@ -296,7 +269,7 @@ fn candidates<'a>(
     }
 }
 
-/// Notes a task that matches; gives back what that costs beside the look.
+/// Adds a matching task; returns the cost besides the look.
 fn take(goal: &mut Goal, matches: &mut usize, record: &TaskRecord) -> usize {
     *matches += 1;
     match goal {

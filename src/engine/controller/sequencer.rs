@@ -1,17 +1,17 @@
-//! What leaves the controller when: at once, after the commit that it rests on, or a little later with others.
+//! When messages leave the controller: at once, after the commit that they depend on, or a little later for batching.
 //!
-//! A turn is: messages, deadlines and the outcome of a commit in; then departures out, until there is none. The shell keeps the
-//! sockets and the disk and decides nothing.
+//! In a turn, messages, deadlines and the result of a commit come in; then departures go out until there are none left. The
+//! shell owns the sockets and the disk and decides nothing.
 //!
 //! | departure | when |
 //! |---|---|
 //! | a reply or a push that claims nothing ([`Claim`]) | in the turn in which it was decided |
-//! | one that shows how things stand | after the commit of its turn; at once while the store is in trouble |
+//! | one that shows the state of tasks | after the commit of its turn; at once while the store is in trouble |
 //! | one that promises something | after the commit of its turn |
-//! | the records of the turns since the last commit | when the store is free and the first message that rests on them is due |
+//! | the records of the turns since the last commit | when the store is free and the first message that depends on them is due |
 //!
-//! In a turn, agents come first, as they are idle until they hear of their tasks; then the disk, which works on its own; then
-//! the addresses that are pushed to. When the store gets into trouble, submits that it has not taken are refused as though they
+//! In a turn, agents come first, because they are idle until they get their tasks; then the disk, which works on its own;
+//! then the addresses of pushes. When the store gets into trouble, submits that it has not stored are refused as if they
 //! had never come; every other promise waits until the store recovers.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -22,12 +22,12 @@ use super::commit_queue::{BATCH_DELAY_MAX, Batch, CommitQueue};
 use super::effect::{Answer, Claim, ConnectionId, Effect, Record, Ticket, Timer, claim_of_reply};
 use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::Message;
-use crate::protocol::words::kind;
+use crate::protocol::requests::Message;
+use crate::protocol::requests::apply::TASK_APPLY;
 use crate::protocol::{Code, Refusal};
 use crate::types::{Mono, Now, PushAddress, TaskId, TaskRecord};
 
-/// Where a reply goes, which is the concern of the door that the request came by, and what kind of request it answers.
+/// The route of a reply, which only the door of the request understands, and the kind of request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route<R> {
     /// The door's own return address.
@@ -36,40 +36,42 @@ pub struct Route<R> {
     pub kind: &'static str,
 }
 
-/// What the shell must do next.
+/// An instruction to the shell.
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Departure<R> {
-    /// Send this reply. It may be held back for `delay_max`, to share a write with another message to the same peer. A reply that
-    /// cannot be sent goes to [`Sequencer::handle_undelivered`].
+    /// Send this reply. It may be delayed for `delay_max`, to share a write with another message to the same peer. A reply
+    /// that cannot be sent goes to [`Sequencer::handle_undelivered`].
     Reply {
-        /// To whom.
+        /// The route of the reply.
         route: Route<R>,
-        /// What.
+        /// The reply.
         reply: Reply,
-        /// Zero for one that somebody waits for.
+        /// Zero if a client waits for it.
         delay_max: Duration,
     },
-    /// Publish this to agents and watchers.
+    /// Publish this to agents and subscribers.
     Publish(Published),
     /// Hand over to the network all replies and publications before this one.
     Flush,
-    /// Commit this, and call [`Sequencer::handle_stored`] or [`Sequencer::handle_trouble`]. There is one commit at a time.
+    /// Commit these records, and call [`Sequencer::handle_stored`] or [`Sequencer::handle_trouble`]. At most one commit is
+    /// under way.
     Commit(Vec<Record>),
-    /// The state of a task has changed. It is to be written to the address of the task by then, and shown to watchers.
+    /// The state of a task has changed. It is to be written to the address of the task by the deadline, and shown to
+    /// subscribers.
     Push {
-        /// 1 for the first change since the start of the controller, and one more for each.
+        /// 1 for the first change since the start of the controller, increasing by one.
         number: u64,
-        /// The task as it is now.
+        /// The task after the change.
         record: Box<TaskRecord>,
-        /// The latest moment for the write; until then it may be held back to share one.
+        /// The deadline of the write; until then it may be delayed for batching.
         by: Mono,
     },
-    /// The end of a task was not confirmed: to its address once more.
+    /// The end of a task has not been confirmed: push it to its address again.
     PushAgain(Box<TaskRecord>),
 }
 
-/// A message that rests on a commit.
+/// A message that depends on a commit.
 #[derive(Debug)]
 enum Deferred<R> {
     Reply { route: Route<R>, claim: Claim, reply: Reply, delay_max: Duration },
@@ -77,25 +79,25 @@ enum Deferred<R> {
     PushAgain(Box<TaskRecord>),
 }
 
-/// A [`Controller`] with its commits; `R` is how the doors name where a reply goes. See the [module](self).
+/// A [`Controller`] with its commits; `R` is the doors' name for the route of a reply. See the [module](self).
 #[derive(Debug)]
 pub struct Sequencer<R> {
     controller: Controller,
     commits: CommitQueue<Deferred<R>>,
-    /// The routes of the requests that are not answered yet.
+    /// The routes of the requests that have not been answered yet.
     routes: BTreeMap<Ticket, Route<R>>,
     last_ticket: u64,
     /// The messages of this turn that wait for its commit.
     batch: Batch<Deferred<R>>,
     departures: VecDeque<Departure<R>>,
-    /// Changes of tasks that have left.
+    /// Number of changes of tasks that have left.
     changes: u64,
     /// Whether a reply or a publication has left since the last flush.
     is_unflushed: bool,
 }
 
 impl<R: Clone> Sequencer<R> {
-    /// Of a controller that has just started.
+    /// For a controller that has just started.
     #[must_use]
     pub fn new(controller: Controller) -> Self {
         Self {
@@ -110,7 +112,7 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// Takes a request that came by this connection.
+    /// Handles a request that arrived on this connection.
     pub fn handle_message(&mut self, now: Now, connection: ConnectionId, route: Route<R>, message: Message) {
         self.last_ticket += 1;
         let ticket = Ticket { connection, number: self.last_ticket };
@@ -122,29 +124,29 @@ impl<R: Clone> Sequencer<R> {
             Answer::Now(reply) => self.answer(now, route, claim_of_reply(&reply), reply),
             Answer::Later => drop(self.routes.insert(ticket, route)),
             Answer::NowAndLater(reply) => {
-                // The agent goes on with the next task; that the end of the last one is stored, it can learn later.
+                // The agent continues with the next task; it can learn later that the end of the last one is stored.
                 let (delay_max, claim) = (BATCH_DELAY_MAX, Claim::Promise);
                 let confirmation = Deferred::Reply { route: route.clone(), claim, reply, delay_max };
                 self.batch.add(now.mono + delay_max, confirmation);
-                self.routes.insert(ticket, Route { kind: kind::TASK_APPLY, ..route });
+                self.routes.insert(ticket, Route { kind: TASK_APPLY.word, ..route });
             }
         }
     }
 
-    /// Answers a request that could not be read.
+    /// Answers a request that could not be parsed.
     pub fn handle_refused(&mut self, now: Now, route: Route<R>, refusal: Refusal) {
         let reply = refusal.into();
         self.answer(now, route, claim_of_reply(&reply), reply);
     }
 
-    /// A connection is gone: nothing that it was owed is sent any more.
+    /// A connection is gone: answers owed to it are dropped.
     pub fn handle_disconnected(&mut self, connection: ConnectionId) {
         for ticket in self.controller.handle_disconnected(connection) {
             self.routes.remove(&ticket);
         }
     }
 
-    /// A reply met no peer. A task that it handed out waits again.
+    /// A reply found no peer. A task that it handed out waits again.
     pub fn handle_undelivered(&mut self, now: Now, reply: &Reply) {
         if let Reply::Assigned(record) = reply {
             self.controller.handle_undelivered(now, record.id, record.round);
@@ -156,7 +158,7 @@ impl<R: Clone> Sequencer<R> {
         self.controller.handle_acknowledgement(now, task, seq, from);
     }
 
-    /// The last commit rests on the disk. True when the store was in trouble until now.
+    /// The last commit is on the disk. True if the store was in trouble until now.
     pub fn handle_stored(&mut self) -> bool {
         let committed = self.commits.handle_stored();
         self.controller.handle_committed(committed.newest);
@@ -167,8 +169,8 @@ impl<R: Clone> Sequencer<R> {
         committed.recovered
     }
 
-    /// The store could not take the last commit, and nothing of it is stored; its records come back. It is tried again every
-    /// second. True when the trouble has just begun.
+    /// The last commit has failed, and none of its records is stored; they come back and are tried again every second. True
+    /// if the trouble has just begun.
     pub fn handle_trouble(&mut self, now: Now, why: &str, records: Vec<Record>) -> bool {
         let Some(deferred) = self.commits.handle_trouble(now.mono, records) else { return false };
         for message in deferred {
@@ -178,18 +180,18 @@ impl<R: Clone> Sequencer<R> {
         true
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Now) {
         self.controller.handle_timeout(now);
     }
 
-    /// Refuses submits from here on, answers every parked request, and delays no commit any more.
+    /// Refuses submits from here on, answers every parked request, and delays no further commit.
     pub fn handle_stop(&mut self) {
         self.controller.handle_stop();
         self.commits.close();
     }
 
-    /// The next deadline, and why: a timer of the controller, or `None` for a commit.
+    /// The next deadline and its reason: a timer of the controller, or `None` for a commit.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, Option<&Timer>)> {
         let timer = self.controller.poll_timeout().map(|(at, timer)| (at, Some(timer)));
@@ -197,18 +199,18 @@ impl<R: Clone> Sequencer<R> {
         timer.into_iter().chain(commit).min_by_key(|(at, _)| *at)
     }
 
-    /// What leaves next. When there is none, the turn is over.
+    /// The next departure. The turn ends when there is none.
     pub fn poll_departure(&mut self, now: Now) -> Option<Departure<R>> {
         self.poll_departure_with(now, |_| {})
     }
 
-    /// The same, and shows each record when it is decided: long before its commit, and though a later one may replace it.
+    /// The same, and shows each record when it is decided: long before its commit, and even if a later one replaces it.
     pub fn poll_departure_with(&mut self, now: Now, mut decided: impl FnMut(&Record)) -> Option<Departure<R>> {
         loop {
             if let Some(departure) = self.departures.pop_front() {
                 return Some(departure);
             }
-            // After the last departure once more: a reply that met no peer is news for the controller.
+            // Repeat after the last departure: a reply without a peer is news for the controller.
             self.advance(now, &mut decided);
             if self.departures.is_empty() {
                 return None;
@@ -225,18 +227,18 @@ impl<R: Clone> Sequencer<R> {
     /// Checks every invariant of the controller and of the commits.
     ///
     /// # Panics
-    /// When one does not hold.
+    /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         self.controller.sanity_check();
         self.commits.sanity_check();
     }
 
-    /// The controller itself, for questions that go past the turn.
+    /// The controller itself, for queries outside a turn.
     pub const fn controller(&mut self) -> &mut Controller {
         &mut self.controller
     }
 
-    /// Requests that are not answered yet.
+    /// Number of requests that have not been answered yet.
     #[must_use]
     pub fn unanswered(&self) -> usize {
         self.routes.len()
@@ -257,7 +259,7 @@ impl<R: Clone> Sequencer<R> {
                     self.departures.push_back(Departure::Publish(message));
                 }
                 Effect::Push(record) => {
-                    let by = now.mono + record.slack();
+                    let by = now.mono + record.batch_delay();
                     if claim.waits(self.commits.is_in_trouble()) {
                         self.batch.add(by, Deferred::Push { record, by });
                     } else {
@@ -304,7 +306,7 @@ impl<R: Clone> Sequencer<R> {
         self.departures.push_back(Departure::Push { number: self.changes, record, by });
     }
 
-    /// Lets go what has waited for a commit.
+    /// Releases messages that have waited for a commit.
     fn release(&mut self, deferred: Vec<Deferred<R>>) {
         for message in deferred {
             match message {
@@ -315,7 +317,7 @@ impl<R: Clone> Sequencer<R> {
         }
     }
 
-    /// What becomes of a deferred message when the store gets into trouble.
+    /// Handles a deferred message when the store gets into trouble.
     fn hold_or_refuse(&mut self, now: Now, why: &str, message: Deferred<R>) {
         match message {
             Deferred::Reply { route, reply: Reply::Submitted { task, duplicate, .. }, .. }

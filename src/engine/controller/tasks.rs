@@ -1,23 +1,23 @@
-//! The table of tasks with its indexes. Every change of a task goes through here, so that no index can be forgotten.
+//! The table of tasks with its indexes. Every change of a task goes through here, so that no index is missed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::effect::{Effect, Record};
-use super::names::Names;
 use super::queue::Queue;
+use super::task_index::TaskIndex;
 use super::transition::{self, TaskEvent};
 use crate::protocol::task;
 use crate::types::{Now, Phase, TaskId, TaskRecord, Wall};
 
 #[derive(Debug, Default)]
 pub(super) struct Tasks {
-    /// By id, and so by the time of submission. Boxed: ids only grow, and such a map leaves its nodes half empty.
+    /// By id, and thus by the time of submission. Boxed: ids only grow, and such a map leaves its nodes half empty.
     records: BTreeMap<TaskId, Box<TaskRecord>>,
     queue: Queue,
-    /// The ends of the lives of those that have not finished.
+    /// The end-before times of unfinished tasks.
     end_before: BTreeSet<(Wall, TaskId)>,
-    given_ids: Names,
-    submit_keys: Names,
+    given_ids: TaskIndex,
+    submit_keys: TaskIndex,
     counts: [usize; Phase::ALL.len()],
     pub(super) effects: VecDeque<Effect>,
 }
@@ -31,7 +31,7 @@ impl Tasks {
         self.records.len()
     }
 
-    /// How many tasks are in each phase, in the order of [`Phase::ALL`].
+    /// Number of tasks in each phase, in the order of [`Phase::ALL`].
     pub(super) const fn counts(&self) -> [usize; Phase::ALL.len()] {
         self.counts
     }
@@ -65,13 +65,13 @@ impl Tasks {
         self.submit_keys.get(key, None).find_map(|id| self.get(id))
     }
 
-    /// Takes a new task in.
+    /// Adds a new task.
     pub(super) fn insert(&mut self, now: Now, record: TaskRecord) {
         self.put(&record);
         self.restore(now, record);
     }
 
-    /// Takes a task in that is stored already.
+    /// Adds a task that is already stored.
     pub(super) fn restore(&mut self, now: Now, record: TaskRecord) {
         let id = record.id;
         self.given_ids.insert(task::given_id(&record), id);
@@ -91,7 +91,7 @@ impl Tasks {
         assert!(before.is_none(), "task {id} exists twice");
     }
 
-    /// The one place where a task changes its phase. Stores and pushes what must be.
+    /// The only place that changes the phase of a task. Stores and pushes the change if required.
     pub(super) fn change(&mut self, now: Now, id: TaskId, event: TaskEvent) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let (before, round) = (record.phase(), record.round);
@@ -112,7 +112,7 @@ impl Tasks {
             (Some(at), _, Phase::Finished) => {
                 self.end_before.remove(&(at, id));
             }
-            // Of a run that had ended in time nobody looks at it; the next one must not begin after it.
+            // This was not checked for a run that had ended in time, but the next run must not begin after it.
             (Some(at), _, Phase::Waiting) => {
                 self.end_before.insert((at, id));
             }
@@ -129,7 +129,7 @@ impl Tasks {
         self.counts[after as usize] += 1;
     }
 
-    /// Changes what is known of a task beside its phase, and what its place in the queue follows from.
+    /// Changes the record of a task except its phase, and updates its place in the queue.
     pub(super) fn update(&mut self, id: TaskId, change: impl FnOnce(&mut TaskRecord)) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let before = (record.phase(), record.held);
@@ -138,14 +138,14 @@ impl Tasks {
         self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
-    /// Stores how far a run has come, after one or more changes of its phase that are not stored by themselves.
+    /// Stores the progress of a run, after phase changes that are not stored individually.
     pub(super) fn store_progress(&mut self, id: TaskId) {
         if let Some(record) = self.records.get(&id).filter(|record| !is_stored(record.phase())) {
             self.effects.push_back(Effect::Record(Record::Put(record.clone())));
         }
     }
 
-    /// Keeps a task from starting, or lets it.
+    /// Holds a task back, or releases it.
     pub(super) fn hold(&mut self, now: Now, id: TaskId, held: Option<Wall>) {
         let Some(record) = self.records.get_mut(&id) else { unreachable!("task {id} changes, but does not exist") };
         let waits = record.phase() == Phase::Waiting;
@@ -159,7 +159,7 @@ impl Tasks {
         self.effects.push_back(Effect::Record(Record::Put(record.clone())));
     }
 
-    /// Lets the tasks be ready whose time has come.
+    /// Makes the tasks ready whose moment has come.
     pub(super) fn release_due(&mut self, now: Now) {
         while let Some(id) = self.queue.pop_due(now.wall) {
             let Some(record) = self.records.get(&id) else { unreachable!("task {id} is delayed, but does not exist") };
@@ -172,12 +172,12 @@ impl Tasks {
         self.submit_keys.has(id)
     }
 
-    /// The next task whose whole life ends, and when.
+    /// The next task that reaches its end-before time, and that time.
     pub(super) fn next_end(&self) -> Option<(Wall, TaskId)> {
         self.end_before.first().copied()
     }
 
-    /// The end of a task's life was seen to; it is not looked at again.
+    /// An end-before time has been handled; it is not checked again.
     pub(super) fn forget_end(&mut self, end: (Wall, TaskId)) {
         self.end_before.remove(&end);
     }
@@ -212,14 +212,14 @@ impl Tasks {
         self.check_gates();
         for (at, id) in &self.end_before {
             let lives = self.records.get(id).is_some_and(|task| task.phase() < Phase::Finished);
-            assert!(lives, "the life of task {id} is still to end at {at}");
+            assert!(lives, "task {id} is still to end at {at}");
         }
         for names in [&self.given_ids, &self.submit_keys] {
             names.sanity_check(|id| self.records.contains_key(&id));
         }
     }
 
-    /// A gate counts exactly those that have passed it and are with agents.
+    /// A gate counts exactly the tasks that have passed it and are with agents.
     fn check_gates(&self) {
         let mut running = BTreeMap::new();
         for record in self.records.values().filter(|record| is_active(record.phase())) {
@@ -242,7 +242,7 @@ const fn is_active(phase: Phase) -> bool {
     }
 }
 
-/// Every change from PREPARING on; a return to WAITING is told too, and is known by its new round (design, section 6).
+/// Every change from PREPARING on is pushed. So is a return to WAITING, which its new round identifies (design, section 6).
 const fn is_pushed(after: Phase) -> bool {
     match after {
         Phase::Waiting | Phase::Dispatched => false,
@@ -250,8 +250,8 @@ const fn is_pushed(after: Phase) -> bool {
     }
 }
 
-/// Whether a phase is stored as soon as it is reached. PREPARING and RUNNING are stored once for each report
-/// ([`Tasks::store_progress`]): a short run goes through them within one.
+/// Whether a phase is stored as soon as it is reached. PREPARING and RUNNING are stored once per report
+/// ([`Tasks::store_progress`]), because a short run passes both within one report.
 const fn is_stored(after: Phase) -> bool {
     match after {
         Phase::Waiting | Phase::Dispatched | Phase::Ended | Phase::Finished => true,

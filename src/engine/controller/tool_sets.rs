@@ -1,24 +1,24 @@
-//! The different sets of tools of the agents, each kept once: agents with equal sets share its number, so that what a task can
-//! run on is decided per set and not per agent. A fleet with one tools folder is one set.
+//! The different tool sets of the agents, each stored once. Agents with equal sets share its number, so that the choice of
+//! a task depends on the set and not on the agent. A fleet with one tools folder is one set.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::types::{ToolName, ToolSet};
 
-/// The number of a set. A number is never used again for another one.
+/// The number of a set. It is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SetId(u64);
 
-/// Names in all sets together, about 100 bytes each. An agent beyond it is taken to have every tool.
+/// Names in all sets together, about 100 bytes each. An agent beyond this is assumed to have every tool.
 const NAMES_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
 struct Entry {
     set: Arc<ToolSet>,
-    /// Agents that have it, lost ones too.
+    /// Number of agents with it, including lost ones.
     holders: usize,
-    /// Those of them that are here.
+    /// Number of present agents with it.
     here: usize,
 }
 
@@ -26,14 +26,14 @@ struct Entry {
 pub(super) struct ToolSets {
     sets: BTreeMap<SetId, Entry>,
     ids: BTreeMap<Arc<ToolSet>, SetId>,
-    /// The sets of agents that are here.
+    /// The sets of present agents.
     live: Vec<SetId>,
     names: usize,
     last: u64,
 }
 
 impl ToolSets {
-    /// The number of a set that one more agent holds, until [`Self::release`].
+    /// The number of a set for one more agent that holds it, until [`Self::release`].
     pub(super) fn hold(&mut self, set: ToolSet) -> SetId {
         let fits = self.names + set.names().len() <= NAMES_MAX;
         let set = if fits || self.ids.contains_key(&set) { set } else { ToolSet::every() };
@@ -56,7 +56,7 @@ impl ToolSets {
         id
     }
 
-    /// An agent does not hold the set any more; one that was here has been [`Self::part`]ed before.
+    /// An agent stops holding the set; if it was present, [`Self::leave`] came before.
     pub(super) fn release(&mut self, id: SetId) {
         let Some(entry) = self.sets.get_mut(&id) else { return };
         entry.holders -= 1;
@@ -68,9 +68,9 @@ impl ToolSets {
         }
     }
 
-    /// An agent with this set is here; true when it is the first one.
-    pub(super) fn join(&mut self, id: SetId) -> bool {
-        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent joins without a set") };
+    /// An agent with this set is present; true for the first one.
+    pub(super) fn enter(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent enters without a set") };
         entry.here += 1;
         let is_first = entry.here == 1;
         if is_first {
@@ -79,9 +79,9 @@ impl ToolSets {
         is_first
     }
 
-    /// An agent with this set is here no more; true when it was the last one.
-    pub(super) fn part(&mut self, id: SetId) -> bool {
-        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent parts without a set") };
+    /// An agent with this set is not present any more; true for the last one.
+    pub(super) fn leave(&mut self, id: SetId) -> bool {
+        let Some(entry) = self.sets.get_mut(&id) else { unreachable!("an agent leaves without a set") };
         entry.here -= 1;
         let was_last = entry.here == 0;
         if was_last {
@@ -98,17 +98,17 @@ impl ToolSets {
         self.get(id).is_some_and(|set| set.has(tool))
     }
 
-    /// The sets of agents that are here.
+    /// The sets of present agents.
     pub(super) fn live(&self) -> &[SetId] {
         &self.live
     }
 
-    /// Those of them that have this tool.
+    /// The sets of present agents that contain this tool.
     pub(super) fn with(&self, tool: &ToolName) -> impl Iterator<Item = SetId> {
         self.live.iter().copied().filter(move |id| self.has(*id, tool))
     }
 
-    /// Checks the counts against the agents: what each holds, and whether it is here.
+    /// Checks the counts against the agents: the set that each holds, and whether it is present.
     pub(super) fn sanity_check(&self, agents: impl Iterator<Item = (SetId, bool)>) {
         let mut counts: BTreeMap<SetId, (usize, usize)> = BTreeMap::new();
         for (id, here) in agents {

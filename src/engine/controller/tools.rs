@@ -1,41 +1,42 @@
-//! Which agent has which tools, and what becomes of a task whose agent has not found its tool.
+//! The tools of each agent, and the fate of a task whose agent has not found its tool.
 //!
-//! An agent that tells ([`crate::engine::slot`]) says it with its first heartbeat and after each change; one that does not is
-//! taken to have every tool.
+//! Some agents report their tools ([`crate::engine::slot`]), with the first heartbeat and after each change. An agent that
+//! does not is assumed to have every tool.
 //!
-//! | a task whose tool | is handed to | and if that agent reports -129 |
+//! | the tool of a task | the task is handed to | if that agent reports -129 |
 //! |---|---|---|
-//! | an agent that is here has | such an agent; it waits while all of them are busy | it waits for the others in its next round |
-//! | no agent that is here has | any agent, when all have looked for the tool anew ([`super::looks`]) | it ends with -129, unless one has the tool by then |
+//! | a present agent has it | such an agent; it waits while all of them are busy | it waits for the others in its next round |
+//! | no present agent has it | any agent, after all have looked for the tool again ([`super::looks`]) | it ends with -129, unless an agent has the tool by then |
 //!
-//! | an agent | has, as far as is known here |
+//! | an agent that | has, as far as the controller knows |
 //! |---|---|
-//! | has just been heard for the first time | every tool, or what its heartbeat tells |
-//! | tells another list | that list |
-//! | reports -129 | that tool no more, until it tells a list again |
+//! | has just sent its first message | every tool, or the tools in its heartbeat |
+//! | reports another list | that list |
+//! | reports -129 | not that tool, until it reports a list again |
 //! | reports that a run has started | also the tool of that run |
-//! | is lost, or has left | nothing that counts; a lost one that is back has what it had |
+//! | is lost, or has left | no tool; a lost one that comes back has its former tools |
 //!
-//! So no task is given twice to an agent that lacks its tool while another one has it, unless that agent tells of it again; and
-//! after [`TaskRecord::PAST_ROUNDS_MAX`] rounds of that kind it ends. No budget of the task is spent on them. If the last agent that had the tool reports -129, the others
-//! look anew before the task ends: what they have may be news.
+//! So no task is given twice to an agent that lacks its tool while another one has it, unless that agent reports the tool
+//! again; and after [`TaskRecord::PAST_ROUNDS_MAX`] rounds of that kind it ends. These rounds draw on no budget of the
+//! task. If the last agent with the tool reports -129, the others look again before the task ends, because they may have
+//! got it.
 
 use std::sync::Arc;
 
 use super::Controller;
 use super::agent::{Slot, Tools};
-use super::report::reached;
 use super::transition::Again;
-use crate::protocol::request::{FromAgent, Report};
+use crate::protocol::requests::FromAgent;
+use crate::protocol::requests::report::Report;
 use crate::types::{AgentId, ExitCode, Now, Phase, RoundEnd, RunResult, TaskId, TaskRecord, ToolSet};
 
 impl Controller {
-    /// Takes in what an agent tells of its tools; the agent is here.
+    /// Handles an agent's report of its tools; the agent is present.
     pub(super) fn hear_tools(&mut self, now: Now, id: &AgentId, message: &FromAgent) {
         let known = self.agents.get(id).and_then(|agent| agent.tools);
         let told = if let FromAgent::Heartbeat(heartbeat) = message { heartbeat.tools.as_ref() } else { None };
         let news = told.and_then(|told| Some((told.generation, told.set.as_ref()?)));
-        // One that was late on its way is old.
+        // A report that was delayed on its way is outdated.
         let is_newer =
             |generation: Option<u64>| generation.is_none() || generation > known.and_then(|known| known.generation);
         match (news.filter(|(generation, _)| is_newer(*generation)), known) {
@@ -45,12 +46,12 @@ impl Controller {
         }
     }
 
-    /// An agent that a former controller knew has not been heard: whatever it has, no task ends for the lack of it.
+    /// An agent of an earlier controller has sent no message yet: no task ends for lack of a tool that it may have.
     pub(super) fn expect_every_tool(&mut self, now: Now, id: &AgentId) {
         self.set_tools(now, id, ToolSet::every(), None);
     }
 
-    /// The number of the list that is known of an agent, for its answer.
+    /// The number of the list that is known of an agent, for the answer to it.
     pub(super) fn known_tools(&self, id: &AgentId) -> Option<u64> {
         self.agents.get(id)?.tools?.generation
     }
@@ -59,32 +60,32 @@ impl Controller {
         let before = self.agents.get(id).and_then(|agent| agent.tools);
         let queue = self.tasks.queue_mut();
         let set = queue.sets_mut().hold(set);
-        // The new one first: the tools in both are there all the time.
-        queue.join(now, set);
+        // The new set comes first: tools in both sets stay available throughout.
+        queue.enter_set(now, set);
         self.agents.set_tools(id, Tools { set, generation });
         if let Some(before) = before {
-            self.tasks.queue_mut().part(now, before.set);
+            self.tasks.queue_mut().leave_set(now, before.set);
             self.tasks.queue_mut().sets_mut().release(before.set);
         }
     }
 
-    /// An agent that was lost is back, with what it had.
+    /// A lost agent is back, with its former tools.
     pub(super) fn tools_are_back(&mut self, now: Now, id: &AgentId) {
         if let Some(tools) = self.agents.get(id).and_then(|agent| agent.tools) {
-            self.tasks.queue_mut().join(now, tools.set);
+            self.tasks.queue_mut().enter_set(now, tools.set);
         }
     }
 
-    /// An agent is lost: what it has is of no use.
+    /// An agent is lost: its tools do not count.
     pub(super) fn tools_are_lost(&mut self, now: Now, id: &AgentId) {
         let Some(agent) = self.agents.get(id).filter(|agent| agent.slot != Slot::Lost) else { return };
         if let Some(tools) = agent.tools {
-            self.tasks.queue_mut().part(now, tools.set);
+            self.tasks.queue_mut().leave_set(now, tools.set);
         }
         self.forget_look(id);
     }
 
-    /// An agent leaves for good.
+    /// An agent has left for good.
     pub(super) fn forget_tools(&mut self, now: Now, id: &AgentId) {
         self.tools_are_lost(now, id);
         if let Some(tools) = self.agents.get(id).and_then(|agent| agent.tools) {
@@ -92,7 +93,7 @@ impl Controller {
         }
     }
 
-    /// Notes that the agent of a run has its tool, or lacks it.
+    /// Records that the agent of a run has its tool, or lacks it.
     fn note_tool(&mut self, now: Now, task: TaskId, has: bool) {
         let Some(record) = self.tasks.get(task) else { return };
         let Some(id) = record.assignment().map(|run| &run.agent) else { return };
@@ -106,13 +107,13 @@ impl Controller {
         self.set_tools(now, &id, set, tools.generation);
     }
 
-    /// The run of a task has started: its agent has the tool, whatever it has told.
+    /// The run of a task has started: its agent has the tool, whatever it has reported.
     pub(super) fn tool_was_found(&mut self, now: Now, task: TaskId) {
         self.note_tool(now, task, true);
     }
 
-    /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has it, or
-    /// may have it: then the task waits for that one, as soon as this one is done with it.
+    /// Whether a report, of the present round by its agent, says that the tool is missing there although another agent has
+    /// it or may have it. The task then waits for that agent, as soon as this one has finished with it.
     pub(super) fn gives_back(&mut self, now: Now, report: &Report) -> bool {
         let missing = |result: &RunResult| result.exit_code == ExitCode::TOOL_MISSING;
         let Some(record) = self.tasks.get(report.task) else { return false };
@@ -120,7 +121,7 @@ impl Controller {
             return false;
         }
         let is_killed = record.kill.is_some();
-        // An agent may tell again and again what it does not find.
+        // An agent may report again and again a tool that it does not find.
         let tries = record.past.iter().filter(|past| past.end == RoundEnd::NoTool).count();
         let is_tried = tries >= TaskRecord::PAST_ROUNDS_MAX;
         let tool = record.tool.clone();
@@ -131,14 +132,14 @@ impl Controller {
             return false;
         }
         if report.phase == Phase::Finished {
-            let (end, times) = (RoundEnd::NoTool, reached(now, report.times, Phase::Finished));
+            let (end, times) = (RoundEnd::NoTool, report.times.up_to(Phase::Finished, now.wall));
             let result = report.result.clone().map(Arc::new);
             self.again(now, report.task, Again { at: now.wall, end, times, result, not_before: None });
         }
         true
     }
 
-    /// Whether other agents than this one, which has not found its tool, may find it if they look for it anew.
+    /// Whether agents other than this one, which has not found its tool, may find it if they look again.
     fn others_look(&self, id: &AgentId) -> bool {
         let is_last_resort = self.agents.get(id).is_some_and(|agent| agent.is_last_resort);
         !is_last_resort && self.agents.that_look().any(|other| other != id)

@@ -1,4 +1,4 @@
-//! The phases of a task and what moves it between them: one total table.
+//! The phases of a task and the events that change them: one total table.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use crate::types::{
     Wall,
 };
 
-/// What can happen to a task.
+/// An event of a task.
 #[derive(Debug)]
 pub(super) enum TaskEvent {
     /// An agent gets it.
@@ -20,15 +20,15 @@ pub(super) enum TaskEvent {
     Run(PhaseTimes),
     /// run.sh has ended.
     End(PhaseTimes, Option<RunResult>),
-    /// Its agent has cleaned up, or will never say so although the result is known.
+    /// Its agent has cleaned up, or will never report that although the result is known.
     Finish { at: Wall, times: PhaseTimes, result: Arc<RunResult>, outcome: Outcome },
     /// It ends without a result.
     Close { at: Wall, outcome: Outcome },
-    /// The round is over; the next one waits.
+    /// The round has ended; the next one waits.
     Again(Again),
 }
 
-/// How a round makes way for the next one.
+/// The end of a round that another one follows.
 #[derive(Debug)]
 pub(super) struct Again {
     pub(super) at: Wall,
@@ -40,7 +40,7 @@ pub(super) struct Again {
 
 /// Applies an event.
 ///
-/// What a peer may wrongly send is refused before; what arrives here and does not fit is a bug of this engine.
+/// A wrong message of a peer is refused before this point. An event that does not fit here is a bug of this engine.
 pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     use TaskEvent as Event;
     use TaskState as State;
@@ -49,17 +49,17 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
         (State::Waiting { .. }, Event::Dispatch(assignment)) => State::Dispatched(Box::new(assignment)),
         (State::Dispatched(_), Event::Return) => State::Waiting { not_before: None },
         (State::Dispatched(run), Event::Prepare(times)) => {
-            // From here on the agent of this run is asked, not that of an earlier one.
+            // From here on the agent of this run confirms the end, not that of an earlier one.
             record.unconfirmed = false;
-            State::Preparing(told(run, times))
+            State::Preparing(merge_times(run, times))
         }
-        (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(told(run, times)),
+        (State::Dispatched(run) | State::Preparing(run), Event::Run(times)) => State::Running(merge_times(run, times)),
         (State::Dispatched(run) | State::Preparing(run) | State::Running(run), Event::End(times, result)) => {
-            State::Ended { assignment: told(run, times), result: result.map(Arc::new) }
+            State::Ended { assignment: merge_times(run, times), result: result.map(Arc::new) }
         }
         (State::Ended { assignment, .. }, Event::Finish { at, times, result, outcome }) => {
             count_outcome(&mut record.counts, outcome);
-            State::Finished { at, outcome, run: Some((told(assignment, times), Some(result))) }
+            State::Finished { at, outcome, run: Some((merge_times(assignment, times), Some(result))) }
         }
         (State::Waiting { .. }, Event::Close { at, outcome }) => {
             count_outcome(&mut record.counts, outcome);
@@ -94,7 +94,8 @@ pub(super) fn apply(record: &mut TaskRecord, event: TaskEvent) {
     };
 }
 
-/// The one way into a later round: what the round before achieved is kept, and its kill went no further than itself.
+/// The only transition into a later round. It keeps the results of the earlier round and clears a kill that applied to that
+/// round only.
 fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Again) -> TaskState {
     let Again { at, end, times, result, not_before } = again;
     match end {
@@ -108,8 +109,8 @@ fn next_round(record: &mut TaskRecord, run: Option<Box<Assignment>>, again: Agai
     if record.past.len() >= TaskRecord::PAST_ROUNDS_MAX {
         record.past.remove(0);
     }
-    let result = result.map(cut);
-    let assignment = run.map(|run| told(Box::new(Assignment { lease: None, ..*run }), times));
+    let result = result.map(shorten_texts);
+    let assignment = run.map(|run| merge_times(Box::new(Assignment { lease: None, ..*run }), times));
     record.past.push(PastRound { round: record.round, at, end, assignment, result });
     record.round = record.round.next();
     TaskState::Waiting { not_before }
@@ -123,8 +124,8 @@ const fn count_outcome(counts: &mut Counts, outcome: Outcome) {
     }
 }
 
-/// A task that is run again and again must not grow with the texts of all its rounds.
-fn cut(result: Arc<RunResult>) -> Arc<RunResult> {
+/// A task with many rounds must not grow with the texts of all of them.
+fn shorten_texts(result: Arc<RunResult>) -> Arc<RunResult> {
     let max = PastRound::TAIL_BYTES_MAX;
     let texts = [&result.error, &result.report_tail, &result.stdout_tail, &result.stderr_tail];
     if texts.iter().all(|text| text.len() <= max) {
@@ -138,8 +139,8 @@ fn cut(result: Arc<RunResult>) -> Arc<RunResult> {
     Arc::new(RunResult { error, report_tail, stdout_tail, stderr_tail, ..RunResult::clone(&result) })
 }
 
-/// Adds what a report says of times to what is known.
-fn told(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
+/// Adds the times in a report to the known ones.
+fn merge_times(mut run: Box<Assignment>, times: PhaseTimes) -> Box<Assignment> {
     let known = run.times;
     run.times = PhaseTimes {
         prepare: known.prepare.or(times.prepare),

@@ -1,24 +1,24 @@
-//! What becomes of a task when a round of it is over: its end, or another round (design, section 5).
+//! The decision at the end of a round: the end of the task, or another round (design, section 5).
 //!
-//! A budget is exceeded when its counter, after this round, is greater than what the policy allows.
+//! A budget is exceeded when its counter, after this round, is greater than the policy allows.
 
 use crate::types::{ExitCode, Kill, KillCause, Outcome, RoundEnd, RunResult, TaskRecord};
 
-/// What follows a round.
+/// The consequence of a finished round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// The task ends like this.
+    /// The task ends with this outcome.
     End(Outcome),
-    /// Another round, because this one ended like this.
+    /// Another round follows, because this one ended like this.
     Again(RoundEnd),
 }
 
-/// A run has ended, and this is its result.
+/// The verdict on a run that has ended with this result.
 pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
     let (policy, counts) = (&record.policy, &record.counts);
     let stderr_is_failure = policy.fail_on_stderr && !result.stderr_tail.is_empty();
     let has_succeeded = result.exit_code == ExitCode::SUCCESS && !stderr_is_failure;
-    // A kill that came after the end of a run has ended nothing; but there must not be another round.
+    // A kill that came after the end of a run has ended nothing, but another round must not follow.
     if let Some(kill) = record.kill.as_ref().filter(|_| !(has_succeeded && result.by_itself)) {
         return of_kill(record, kill);
     }
@@ -31,17 +31,17 @@ pub(super) fn of_result(record: &TaskRecord, result: &RunResult) -> Verdict {
     }
 }
 
-/// Whether a run that has ended is followed by no other one, as far as its result is known.
+/// Whether no other run follows an ended one, as far as its result is known.
 pub(super) fn is_the_last_round(record: &TaskRecord) -> bool {
     record.result().is_some_and(|result| matches!(of_result(record, result), Verdict::End(_)))
 }
 
-/// A run is void: its agent is lost, which is counted already, or has come back or left without it.
+/// The verdict on a void run: its agent is lost (already counted), or has come back or left without it.
 pub(super) fn of_void_run(record: &TaskRecord, end: RoundEnd) -> Verdict {
     let one_loss_too_many = end == RoundEnd::Lost && record.counts.losses > record.policy.losses_max;
     match &record.kill {
         Some(kill) if kill.cause.ends_the_task() => of_kill(record, kill),
-        // Also when it was to be ended because it took too long: each budget counts.
+        // This also holds for a run that was being ended by its time limit: each budget counts.
         _ if one_loss_too_many => Verdict::End(Outcome::Lost),
         Some(kill) => of_kill(record, kill),
         None => Verdict::Again(end),

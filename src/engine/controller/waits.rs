@@ -1,24 +1,24 @@
-//! Parked queries: which wait for the end of which task, and how many of them each connection has.
+//! Parked queries: the task that each waits for, and the number of queries of each connection.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::effect::{ConnectionId, Ticket};
 use crate::types::TaskId;
 
-/// The part of all places that one connection may have: what one client parks must not keep the others from it.
+/// The share of all places that one connection may have, as a divisor: one client must not keep others from parking.
 const SHARE: usize = 10;
 
-/// What is parked. Each of the three indexes follows from the others.
+/// The parked queries. Each of the three indexes follows from the others.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// What each waits for, and how many tasks it matched.
+    /// The task that each query waits for, and the number of tasks that it matched.
     by_ticket: BTreeMap<Ticket, (TaskId, usize)>,
     by_task: BTreeSet<(TaskId, Ticket)>,
     of_connection: BTreeMap<ConnectionId, usize>,
 }
 
 impl Waits {
-    /// Why one more of this connection cannot be parked, as a sentence.
+    /// Why one more query of this connection cannot be parked, as a sentence.
     pub(super) fn obstacle(&self, connection: ConnectionId, max: usize) -> Option<String> {
         let share = (max / SHARE).max(1);
         let own = self.of_connection.get(&connection).copied().unwrap_or_default();
@@ -35,7 +35,7 @@ impl Waits {
         *self.of_connection.entry(ticket.connection).or_default() += 1;
     }
 
-    /// Ends a wait; says what it was for.
+    /// Ends a wait; returns its task.
     pub(super) fn remove(&mut self, ticket: Ticket) -> Option<(TaskId, usize)> {
         let (task, matches) = self.by_ticket.remove(&ticket)?;
         self.by_task.remove(&(task, ticket));
@@ -48,17 +48,17 @@ impl Waits {
         Some((task, matches))
     }
 
-    /// Those that wait for this task.
+    /// The queries that wait for this task.
     pub(super) fn for_task(&self, task: TaskId) -> Vec<Ticket> {
         self.by_task.range((task, Ticket::MIN)..=(task, Ticket::MAX)).map(|(_, ticket)| *ticket).collect()
     }
 
-    /// Those of this connection.
+    /// The queries of this connection.
     pub(super) fn of(&self, connection: ConnectionId) -> Vec<Ticket> {
         self.by_ticket.range(Ticket::of(connection)).map(|(ticket, _)| *ticket).collect()
     }
 
-    /// All of them, with what they wait for.
+    /// All queries with their tasks.
     pub(super) fn iter(&self) -> impl Iterator<Item = (Ticket, TaskId)> {
         self.by_ticket.iter().map(|(ticket, (task, _))| (*ticket, *task))
     }

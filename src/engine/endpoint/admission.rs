@@ -1,168 +1,173 @@
-//! Places for connections, and who gives way to a newcomer when there is none.
+//! Places for connections, and the connection that gives way to a newcomer when all are taken.
 //!
-//! | all places are taken | gives way |
+//! | all places are taken, and | gives way |
 //! |---|---|
-//! | a handshake is under way | the oldest one |
-//! | else | of the machine with the most connections, the one that has been silent the longest |
-//! | the same of one machine, which may have so many only | the same, of that machine |
+//! | a handshake is in progress | the oldest handshake |
+//! | otherwise | of the machine with the most connections, the one that has been silent the longest |
+//! | the same for the places of one machine | the same, of that machine |
 //!
-//! A connection that is owed an answer, as a parked query is, and one by which an agent speaks never give way. Of a machine,
-//! subscribers come last: silence is all that is expected of them. While there are places, no connection gives way, however
-//! silent. The last places are for the unix socket, and for the first connection of each machine.
+//! A connection that is owed an answer, such as a parked query, and one on which an agent sends requests never give way.
+//! Among the connections of a machine, subscribers come last, because they are expected to be silent. While there are free
+//! places, no connection gives way, however silent. The last places are for the unix socket, and for the first connection
+//! of each machine.
 
 use std::collections::VecDeque;
 
-use super::crowds::{Crowds, Machine, Standing};
+use super::machines::{ConnectionsByMachine, Machine, Standing};
 use crate::types::Mono;
 
-/// The part of all places that is kept for the unix socket, and for the first connection of each machine.
+/// The share of all places that is reserved for the unix socket and for the first connection of each machine, as a divisor.
 const KEPT_SHARE: usize = 32;
 
-/// Connections that are looked at for one place. Those that may stay go behind the others, so that a later look begins with others.
+/// Connections that are examined for one place. Exempt ones move to the back, so that a later search begins with others.
 const LOOKS_MAX: usize = 16;
 
-/// How many connections there may be, and what they may cost together.
+/// Limits for the number of connections and for their memory together.
 #[derive(Clone, Copy, Debug)]
 pub struct ConnectionLimits {
-    /// Connections in all; descriptors beyond it are for other purposes.
+    /// Maximum number of connections; the remaining descriptors are for other purposes.
     pub connections_max: usize,
-    /// Connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
+    /// Maximum number of connections of one machine: an IPv4 address, a /64 network of IPv6, or all of loopback.
     pub per_address_max: usize,
-    /// Bytes that all of them make us hold: half messages, and what peers that do not read are owed.
+    /// Maximum bytes that all of them make us hold: incomplete messages, and output for peers that do not read.
     pub held_bytes_max: usize,
 }
 
-/// What the rules know of one connection.
+/// The facts about one connection that the rules need.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionInfo {
     machine: Machine,
-    /// Where it stands among the connections of its machine.
+    /// Its position among the connections of its machine.
     standing: Standing,
     is_open: bool,
-    /// When it came, or said something that its owner has seen.
+    /// The time of its arrival, or of its last message.
     heard: Mono,
-    /// Messages of it without an answer.
+    /// Number of its messages without an answer.
     owed: u32,
-    is_kept: bool,
+    is_exempt: bool,
     subscribes: bool,
 }
 
-impl Place {
-    /// Of a connection that has just come from this machine, or by the unix socket.
+impl ConnectionInfo {
+    /// For a connection that has just arrived from this machine, or on the unix socket.
     #[must_use]
     pub const fn new(now: Mono, machine: Machine, subscribes: bool) -> Self {
         let standing = (subscribes, now);
-        Self { machine, standing, is_open: false, heard: now, owed: 0, is_kept: false, subscribes }
+        Self { machine, standing, is_open: false, heard: now, owed: 0, is_exempt: false, subscribes }
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     pub const fn opened(&mut self, now: Mono, subscribes: bool) {
         (self.is_open, self.heard, self.subscribes) = (true, now, subscribes);
     }
 
-    /// It has said something, which may be a message that is answered.
+    /// It has sent something, possibly a message that will be answered.
     pub fn heard(&mut self, now: Mono, is_message: bool) {
         self.heard = now;
         self.owed = self.owed.saturating_add(u32::from(is_message));
     }
 
-    /// One of its messages is answered.
+    /// One of its messages has been answered.
     pub const fn answered(&mut self) {
         self.owed = self.owed.saturating_sub(1);
     }
 
-    /// From here on it gives way to no newcomer.
-    pub const fn keep(&mut self) {
-        self.is_kept = true;
+    /// From here on it never gives way to a newcomer.
+    pub const fn exempt(&mut self) {
+        self.is_exempt = true;
     }
 
-    /// Whether the handshake was done.
+    /// Whether the handshake is complete.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         self.is_open
     }
 }
 
-/// All connections of an endpoint, as the rules see them.
-pub trait Guests<K> {
-    /// What the rules know of one that is there.
-    fn place(&mut self, id: K) -> Option<&mut Place>;
+/// All connections of an endpoint, for the rules.
+pub trait ConnectionTable<K> {
+    /// The facts about an existing connection.
+    fn info(&mut self, id: K) -> Option<&mut ConnectionInfo>;
 
-    /// How many there are.
+    /// Number of connections.
     fn count(&self) -> usize;
 }
 
-/// What becomes of a newcomer.
+/// The decision about a newcomer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision<K> {
-    /// It has a place.
+    /// It gets a free place.
     Admit,
-    /// It has the place of this one, which has been in its handshake for too long.
+    /// It replaces this connection, which has been in its handshake for too long.
     ReplaceHandshake(K),
-    /// It has the place of this one, which has been silent for too long.
+    /// It replaces this connection, which has been silent for too long.
     ReplaceIdle(K),
-    /// It has none: its machine has so many connections, and none of them gives way.
+    /// It is refused: its machine has this number of connections, and none of them gives way.
     Refuse(usize),
 }
 
-/// Who is there. See the [module](self).
+/// The admission of connections. See the [module](self).
 #[derive(Debug)]
 pub struct Admission<K> {
     limits: ConnectionLimits,
-    crowds: Crowds<K>,
-    /// Connections in the order in which they came, as long as their handshake may be under way.
+    by_machine: ConnectionsByMachine<K>,
+    /// Connections in the order of arrival, as long as their handshake may be in progress.
     handshakes: VecDeque<K>,
 }
 
 impl<K: Copy + Ord> Admission<K> {
-    /// Nobody is there.
+    /// Without connections.
     #[must_use]
     pub const fn new(limits: ConnectionLimits) -> Self {
-        Self { limits, crowds: Crowds::new(), handshakes: VecDeque::new() }
+        Self { limits, by_machine: ConnectionsByMachine::new(), handshakes: VecDeque::new() }
     }
 
-    /// Whether a newcomer of some machine would have a place: while none has, the others need not be asked in.
-    pub fn has_place(&mut self, now: Mono, guests: &mut impl Guests<K>) -> bool {
-        guests.count() < self.limits.connections_max
-            || self.oldest_handshake(None, guests).is_some()
-            || self.longest_idle(now, guests).is_some()
+    /// Whether a newcomer of some machine would get a place. If not, further callers need not be accepted.
+    pub fn has_place(&mut self, now: Mono, connections: &mut impl ConnectionTable<K>) -> bool {
+        connections.count() < self.limits.connections_max
+            || self.oldest_handshake(None, connections).is_some()
+            || self.longest_idle(now, connections).is_some()
     }
 
-    /// What becomes of a newcomer from this machine. Whoever it replaces is to be removed first.
-    pub fn decide(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Decision<K> {
-        let count = self.crowds.len(machine);
+    /// Decides about a newcomer from this machine. The caller must first remove the connection that it replaces.
+    pub fn decide(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Decision<K> {
+        let count = self.by_machine.len(machine);
         let is_crowd = machine.is_some() && count >= self.limits.per_address_max;
-        if !is_crowd && guests.count() < self.places_for(machine) {
+        if !is_crowd && connections.count() < self.places_for(machine) {
             return Decision::Admit;
         }
-        if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), guests) {
+        if let Some(oldest) = self.oldest_handshake(is_crowd.then_some(machine), connections) {
             return Decision::ReplaceHandshake(oldest);
         }
-        let idle = if is_crowd { self.longest_idle_of(now, machine, guests) } else { self.longest_idle(now, guests) };
+        let idle = if is_crowd {
+            self.longest_idle_of(now, machine, connections)
+        } else {
+            self.longest_idle(now, connections)
+        };
         idle.map_or(Decision::Refuse(count), Decision::ReplaceIdle)
     }
 
     /// A newcomer has taken its place.
-    pub fn join(&mut self, id: K, place: &Place) {
-        self.crowds.join(place.machine, place.standing, id);
+    pub fn enter(&mut self, id: K, info: &ConnectionInfo) {
+        self.by_machine.enter(info.machine, info.standing, id);
         self.handshakes.push_back(id);
     }
 
     /// A connection is gone.
-    pub fn leave(&mut self, id: K, place: &Place) {
-        self.crowds.leave(place.machine, place.standing, id);
+    pub fn leave(&mut self, id: K, info: &ConnectionInfo) {
+        self.by_machine.leave(info.machine, info.standing, id);
     }
 
     /// Connections that there may be for a newcomer of this machine to have a place.
     fn places_for(&self, machine: Machine) -> usize {
-        let is_first = machine.is_none() || self.crowds.len(machine) == 0;
+        let is_first = machine.is_none() || self.by_machine.len(machine) == 0;
         let kept = if is_first { 0 } else { self.limits.connections_max / KEPT_SHARE };
         self.limits.connections_max - kept
     }
 
     /// The connection that has been longest in its handshake, of one machine or of all.
-    fn oldest_handshake(&mut self, machine: Option<Machine>, guests: &mut impl Guests<K>) -> Option<K> {
-        let mut in_handshake = |id: K| guests.place(id).filter(|place| !place.is_open).map(|place| place.machine);
+    fn oldest_handshake(&mut self, machine: Option<Machine>, connections: &mut impl ConnectionTable<K>) -> Option<K> {
+        let mut in_handshake = |id: K| connections.info(id).filter(|info| !info.is_open).map(|info| info.machine);
         while let Some(first) = self.handshakes.front().copied()
             && in_handshake(first).is_none()
         {
@@ -173,37 +178,37 @@ impl<K: Copy + Ord> Admission<K> {
     }
 
     /// The connection that gives way to a newcomer when all places are taken.
-    fn longest_idle(&mut self, now: Mono, guests: &mut impl Guests<K>) -> Option<K> {
-        self.crowds.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, guests))
+    fn longest_idle(&mut self, now: Mono, connections: &mut impl ConnectionTable<K>) -> Option<K> {
+        self.by_machine.largest().into_iter().find_map(|machine| self.longest_idle_of(now, machine, connections))
     }
 
     /// The same among the connections of one machine.
-    fn longest_idle_of(&mut self, now: Mono, machine: Machine, guests: &mut impl Guests<K>) -> Option<K> {
+    fn longest_idle_of(&mut self, now: Mono, machine: Machine, connections: &mut impl ConnectionTable<K>) -> Option<K> {
         [false, true].into_iter().find_map(|subscribes| {
             for _ in 0..LOOKS_MAX {
-                let (standing, id) = self.crowds.first(machine, subscribes)?;
-                let place = guests.place(id)?;
-                let stays = place.is_kept || place.owed > 0;
-                let moved = (place.subscribes, if stays { now } else { place.heard });
+                let (standing, id) = self.by_machine.first(machine, subscribes)?;
+                let info = connections.info(id)?;
+                let stays = info.is_exempt || info.owed > 0;
+                let moved = (info.subscribes, if stays { now } else { info.heard });
                 if moved == standing {
                     return (!stays).then_some(id);
                 }
-                place.standing = moved;
-                self.crowds.leave(machine, standing, id);
-                self.crowds.join(machine, moved, id);
+                info.standing = moved;
+                self.by_machine.leave(machine, standing, id);
+                self.by_machine.enter(machine, moved, id);
             }
             None
         })
     }
 
-    /// Checks that every connection stands where it says, once.
+    /// Checks that every connection is in its place exactly once.
     ///
     /// # Panics
-    /// When one does not.
-    pub fn sanity_check(&self, guests: &mut impl Guests<K>) {
-        for (machine, standing, id) in self.crowds.iter() {
-            let place = guests.place(id).map(|place| (place.machine, place.standing));
-            assert_eq!(place, Some((machine, standing)), "a connection stands elsewhere");
+    /// When one is not.
+    pub fn sanity_check(&self, connections: &mut impl ConnectionTable<K>) {
+        for (machine, standing, id) in self.by_machine.iter() {
+            let info = connections.info(id).map(|info| (info.machine, info.standing));
+            assert_eq!(info, Some((machine, standing)), "a connection stands elsewhere");
         }
     }
 }
@@ -215,10 +220,10 @@ mod tests {
     use super::*;
     use crate::types::Neighbourhood;
 
-    type World = BTreeMap<u32, Place>;
+    type World = BTreeMap<u32, ConnectionInfo>;
 
-    impl Guests<u32> for World {
-        fn place(&mut self, id: u32) -> Option<&mut Place> {
+    impl ConnectionTable<u32> for World {
+        fn info(&mut self, id: u32) -> Option<&mut ConnectionInfo> {
             self.get_mut(&id)
         }
 
@@ -239,23 +244,23 @@ mod tests {
         Admission::new(ConnectionLimits { connections_max, per_address_max, held_bytes_max: 0 })
     }
 
-    fn join(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
-        let mut place = Place::new(at(id.into()), machine, false);
+    fn enter(admission: &mut Admission<u32>, world: &mut World, id: u32, machine: Machine, is_open: bool) {
+        let mut info = ConnectionInfo::new(at(id.into()), machine, false);
         if is_open {
-            place.opened(at(id.into()), false);
+            info.opened(at(id.into()), false);
         }
-        admission.join(id, &place);
-        world.insert(id, place);
+        admission.enter(id, &info);
+        world.insert(id, info);
         admission.sanity_check(world);
     }
 
     #[test]
     fn the_oldest_handshake_gives_way_before_anybody_who_is_in() {
         let (mut admission, mut world) = (admission(3, 9), World::new());
-        join(&mut admission, &mut world, 1, ip(1), true);
-        join(&mut admission, &mut world, 2, ip(2), false);
+        enter(&mut admission, &mut world, 1, ip(1), true);
+        enter(&mut admission, &mut world, 2, ip(2), false);
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::Admit);
-        join(&mut admission, &mut world, 3, ip(3), false);
+        enter(&mut admission, &mut world, 3, ip(3), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(2));
         world.get_mut(&2).unwrap().opened(at(9), false);
         assert_eq!(admission.decide(at(9), ip(4), &mut world), Decision::ReplaceHandshake(3));
@@ -266,9 +271,9 @@ mod tests {
     #[test]
     fn the_largest_crowd_loses_its_longest_silent_connection() {
         let (mut admission, mut world) = (admission(4, 9), World::new());
-        join(&mut admission, &mut world, 1, ip(1), true);
+        enter(&mut admission, &mut world, 1, ip(1), true);
         for id in 2..=4 {
-            join(&mut admission, &mut world, id, ip(2), true);
+            enter(&mut admission, &mut world, id, ip(2), true);
         }
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
         world.get_mut(&2).unwrap().heard(at(8), false);
@@ -276,7 +281,7 @@ mod tests {
         world.get_mut(&3).unwrap().heard(at(8), true);
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(4), "the other is owed an answer");
         world.get_mut(&3).unwrap().answered();
-        world.get_mut(&4).unwrap().keep();
+        world.get_mut(&4).unwrap().exempt();
         assert_eq!(admission.decide(at(9), ip(3), &mut world), Decision::ReplaceIdle(2));
         admission.sanity_check(&mut world);
     }
@@ -285,8 +290,8 @@ mod tests {
     fn nobody_gives_way_who_is_kept_and_a_newcomer_is_refused_then() {
         let (mut admission, mut world) = (admission(64, 2), World::new());
         for id in 1..=2 {
-            join(&mut admission, &mut world, id, ip(1), true);
-            world.get_mut(&id).unwrap().keep();
+            enter(&mut admission, &mut world, id, ip(1), true);
+            world.get_mut(&id).unwrap().exempt();
         }
         assert_eq!(admission.decide(at(9), ip(1), &mut world), Decision::Refuse(2));
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::Admit, "another machine");
@@ -298,7 +303,7 @@ mod tests {
         let (mut admission, mut world) = (admission(64, 64), World::new());
         for id in 1..=62 {
             assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::Admit, "{id}");
-            join(&mut admission, &mut world, id, ip(1), true);
+            enter(&mut admission, &mut world, id, ip(1), true);
         }
         assert_eq!(admission.decide(at(99), ip(1), &mut world), Decision::ReplaceIdle(1));
         assert_eq!(admission.decide(at(99), ip(2), &mut world), Decision::Admit);
@@ -308,13 +313,13 @@ mod tests {
     #[test]
     fn subscribers_come_last() {
         let (mut admission, mut world) = (admission(2, 9), World::new());
-        let mut place = Place::new(at(1), ip(1), true);
-        place.opened(at(1), true);
-        admission.join(1, &place);
-        world.insert(1, place);
-        join(&mut admission, &mut world, 2, ip(1), true);
+        let mut info = ConnectionInfo::new(at(1), ip(1), true);
+        info.opened(at(1), true);
+        admission.enter(1, &info);
+        world.insert(1, info);
+        enter(&mut admission, &mut world, 2, ip(1), true);
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(2));
-        world.get_mut(&2).unwrap().keep();
+        world.get_mut(&2).unwrap().exempt();
         assert_eq!(admission.decide(at(9), ip(2), &mut world), Decision::ReplaceIdle(1));
     }
 }

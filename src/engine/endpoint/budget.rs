@@ -1,13 +1,14 @@
-//! The memory that all connections together make us hold: messages that are not complete, and answers that are not taken.
+//! The memory that all connections together make us hold: incomplete messages, and answers that are not read.
 //!
-//! Each connection has limits of its own; a thousand of them at their limits are still too many. Beyond the limit of all, the one
-//! that has stood still the longest is cut: it has neither completed a message nor taken a byte since. Not the one that holds the
-//! most, for that may be an honest client with a large message, which is complete in a moment; and no connection is left unread
-//! instead, for then half messages could keep all others out.
+//! Each connection has limits of its own, but a thousand connections at their limits are still too much. Beyond the common
+//! limit, the connection that has stalled the longest is closed: it has neither completed a message nor taken a byte since.
+//! The choice is not the connection that holds the most, because that may be an honest client whose large message is
+//! complete in a moment. Nor do connections stay unread instead, because incomplete messages could then keep all others
+//! out.
 
 use std::collections::BTreeMap;
 
-/// The sum, and the connections that stand still, oldest first.
+/// The sum, and the stalled connections, oldest first.
 #[derive(Debug)]
 pub struct BufferBudget<K> {
     bytes: usize,
@@ -16,41 +17,41 @@ pub struct BufferBudget<K> {
     next: u64,
 }
 
-/// One connection's part of it.
+/// The share of one connection.
 #[derive(Debug, Default)]
 pub struct Share {
     bytes: usize,
-    /// Its place in the order.
+    /// Its position in the order.
     since: Option<u64>,
 }
 
 impl<K: Copy> BufferBudget<K> {
-    /// Of an endpoint without connections.
+    /// For an endpoint without connections.
     #[must_use]
     pub const fn new(bytes_max: usize) -> Self {
         Self { bytes: 0, bytes_max, standing: BTreeMap::new(), next: 0 }
     }
 
-    /// Whether somebody must be cut, unless writing makes room.
+    /// Whether a connection must be closed, unless writing frees memory.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.bytes > self.bytes_max
     }
 
-    /// The connection to be cut for that.
+    /// The connection to close for that.
     #[must_use]
     pub fn longest_still(&self) -> Option<K> {
         self.standing.first_key_value().filter(|_| self.is_over()).map(|(_, id)| *id)
     }
 
-    /// A connection has moved: whatever it holds from here on is younger than that of the others.
+    /// A connection has progressed: whatever it holds from here on is younger than the holdings of the others.
     pub fn moved(&mut self, share: &mut Share) {
         if let Some(since) = share.since.take() {
             self.standing.remove(&since);
         }
     }
 
-    /// A connection holds so many bytes, and stands still with them, or is about to be written to.
+    /// Updates the bytes that a connection holds, and whether it is stalled or about to be written to.
     pub fn count(&mut self, id: K, share: &mut Share, bytes: usize, is_still: bool) {
         self.bytes = self.bytes - share.bytes + bytes;
         share.bytes = bytes;
@@ -91,6 +92,6 @@ mod tests {
         assert!(!budget.is_over());
         budget.count('c', &mut c, 500, false);
         budget.forget(&mut a);
-        assert_eq!(budget.longest_still(), None, "what is about to be written is nobody's fault yet");
+        assert_eq!(budget.longest_still(), None, "bytes about to be written are not counted as stalled");
     }
 }

@@ -1,27 +1,27 @@
-//! The rules of an endpoint: which connections it takes, which give way, and when one is made again. The shell has the sockets and
-//! tells what happens to them; `K` is its name for a connection.
+//! The rules of an endpoint: which connections it accepts, which give way, and when one is made again. The shell owns the
+//! sockets and reports their events; `K` is its name for a connection.
 //!
 //! | part | decides |
 //! |---|---|
-//! | [`Admission`] | whether a newcomer has a place, and who gives way to it |
-//! | [`BufferBudget`] | who is cut when all connections together hold too much memory |
-//! | [`Redial`] | when a lost connection is made again, and when to say why it was refused |
-//! | [`SubscriptionQuota`] | how many prefixes a subscriber may ask for |
-//! | [`Refusals`] | which refused connections the log tells of |
+//! | [`Admission`] | whether a newcomer gets a place, and which connection gives way to it |
+//! | [`BufferBudget`] | which connection is closed when all together hold too much memory |
+//! | [`Redial`] | when a lost connection is made again, and when to report why it was refused |
+//! | [`SubscriptionQuota`] | the number of prefixes of a subscriber |
+//! | [`Refusals`] | which refused connections are logged |
 //!
-//! What the rules need to know of one connection ([`Place`], [`Share`]) lies with the shell's own record of it: a message costs no
-//! look-up here.
+//! The facts about one connection that the rules need ([`ConnectionInfo`], [`Share`]) are part of the shell's own record of
+//! it, so that a message costs no look-up here.
 
 mod admission;
 mod budget;
-mod crowds;
+mod machines;
 mod quota;
 mod redial;
 mod refusals;
 
-pub use admission::{Admission, ConnectionLimits, Decision, Guests, Place};
+pub use admission::{Admission, ConnectionInfo, ConnectionLimits, ConnectionTable, Decision};
 pub use budget::{BufferBudget, Share};
-pub use crowds::Machine;
+pub use machines::Machine;
 pub use quota::SubscriptionQuota;
 pub use redial::Redial;
 pub use refusals::Refusals;

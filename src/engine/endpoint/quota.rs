@@ -1,9 +1,9 @@
-//! How many prefixes subscribers may ask for.
+//! The number of prefixes that subscribers may ask for.
 
-/// The part of all subscriptions that one subscriber may have.
+/// The share of all subscriptions that one subscriber may have, as a divisor.
 const SHARE: usize = 10;
 
-/// The subscriptions of all subscribers, within a bound of which each may have a tenth.
+/// The subscriptions of all subscribers, within a bound; each subscriber may have a tenth of it.
 #[derive(Debug)]
 pub struct SubscriptionQuota {
     used: usize,
@@ -17,13 +17,13 @@ impl SubscriptionQuota {
         Self { used: 0, max }
     }
 
-    /// How many one may have in all that has `asked` for so many.
+    /// The total number of prefixes for a subscriber that has already `asked` for this many.
     #[must_use]
     pub fn allowed(&self, asked: usize) -> usize {
         (self.max / SHARE).max(1).min(asked + self.max.saturating_sub(self.used))
     }
 
-    /// One has so many now, and had `before`.
+    /// A subscriber now has this many, and had `before`.
     pub const fn changed(&mut self, before: usize, now: usize) {
         self.used = self.used - before + now;
     }

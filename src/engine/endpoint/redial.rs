@@ -1,9 +1,9 @@
 //! One connection that is made again whenever it is lost.
 //!
-//! | it is | until | then |
+//! | state | until | next state |
 //! |---|---|---|
-//! | resting | its pause, which doubles each time, is over | dialled |
-//! | dialled | the handshake is done | open |
+//! | resting | its pause, which doubles each time, has passed | dialled |
+//! | dialled | the handshake is complete | open |
 //! | open | it is lost | resting for the first pause |
 
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::types::Mono;
 /// The pause before the second attempt to connect; it doubles with each further one.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often in a row the other side must close without an answer before that means something: one that is crowded does it, too.
+/// Number of closings in a row without an answer that are significant: an overloaded peer does the same once.
 const UNANSWERED_MIN: u32 = 2;
 
 /// See the [module](self).
@@ -22,7 +22,7 @@ pub struct Redial<K> {
     state: State<K>,
     pause: Duration,
     pause_max: Duration,
-    /// Attempts in a row that ended without an answer to our first command.
+    /// Number of attempts in a row that ended without an answer to our first command.
     unanswered: u32,
 }
 
@@ -41,7 +41,7 @@ impl<K: Copy + PartialEq> Redial<K> {
         Self { state, pause: FIRST_PAUSE, pause_max: pause_max.max(FIRST_PAUSE), unanswered: 0 }
     }
 
-    /// When it is to be dialled.
+    /// When it is due.
     #[must_use]
     pub const fn poll_timeout(&self) -> Option<Mono> {
         match self.state {
@@ -50,7 +50,7 @@ impl<K: Copy + PartialEq> Redial<K> {
         }
     }
 
-    /// Whether it is to be dialled now.
+    /// Whether it is due.
     #[must_use]
     pub fn is_due(&self, now: Mono) -> bool {
         self.poll_timeout().is_some_and(|until| until <= now)
@@ -67,13 +67,13 @@ impl<K: Copy + PartialEq> Redial<K> {
         self.pause = (self.pause * 2).min(self.pause_max);
     }
 
-    /// The handshake is done.
+    /// The handshake is complete.
     pub const fn handle_opened(&mut self, id: K) {
         (self.state, self.pause, self.unanswered) = (State::Open(id), FIRST_PAUSE, 0);
     }
 
-    /// It is lost; `was_unanswered` when the other side has closed it without an answer to our first command. True when the reason
-    /// is worth telling: it was never open, and silence is told from the second time on.
+    /// The connection is lost; `was_unanswered` if the other side has closed it without an answer to our first command.
+    /// True if the reason is worth reporting: it was never open, and silence counts from the second time on.
     pub fn handle_closed(&mut self, now: Mono, was_unanswered: bool) -> bool {
         let was_open = matches!(self.state, State::Open(_));
         self.handle_failed(now);
@@ -81,14 +81,14 @@ impl<K: Copy + PartialEq> Redial<K> {
         !was_open && (self.unanswered == 0 || self.unanswered >= UNANSWERED_MIN)
     }
 
-    /// It is given up, and dialled anew at once. Gives back the connection to be closed.
+    /// The connection is given up, and dialled again at once. Returns the connection to close.
     pub fn handle_given_up(&mut self, now: Mono) -> Option<K> {
         let given_up = self.current();
         (self.state, self.pause) = (State::Resting { until: now }, FIRST_PAUSE);
         given_up
     }
 
-    /// The connection that is dialled or open: what others tell does not matter any more.
+    /// The connection that is dialled or open. Events of other connections are ignored.
     #[must_use]
     pub const fn current(&self) -> Option<K> {
         match self.state {

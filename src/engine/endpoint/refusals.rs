@@ -1,18 +1,18 @@
-//! Log lines about connections that were turned away at the door: one for each address and reason a minute, and few in all.
-//! Whoever tries to get in must not fill the log.
+//! Log lines about refused connections: one for each address and reason per minute, and few in total. A peer that tries to
+//! get in must not fill the log.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::types::Mono;
 
-/// For how long a reason of an address is told once only.
+/// How long a reason of an address is logged only once.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Lines in one window; what is beyond them is counted.
+/// Lines in one window; further ones are counted.
 const LINES_MAX: usize = 10;
 
-/// What was told in this window.
+/// The lines of this window.
 #[derive(Debug, Default)]
 pub struct Refusals {
     since: Mono,
@@ -21,7 +21,7 @@ pub struct Refusals {
 }
 
 impl Refusals {
-    /// A connection was turned away, of which this line would tell. Gives it back if it is to be logged.
+    /// A connection was refused, with this line for the log. Returns the line if it is to be logged.
     pub fn turned_away(&mut self, now: Mono, line: String) -> Option<String> {
         if self.untold == 0 && now.since(self.since) >= WINDOW {
             self.begin(now);
@@ -34,13 +34,13 @@ impl Refusals {
         Some(line)
     }
 
-    /// When there is something to tell although nothing happens.
+    /// When to call [`Self::handle_timeout`].
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Mono> {
         (self.untold > 0).then(|| self.since + WINDOW)
     }
 
-    /// What was not told in a window that is over.
+    /// A summary of the lines that were suppressed in a window that has ended.
     pub fn handle_timeout(&mut self, now: Mono) -> Option<String> {
         self.poll_timeout().filter(|at| *at <= now)?;
         let untold = self.untold;

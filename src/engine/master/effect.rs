@@ -1,47 +1,47 @@
-//! What goes in and out of the master's engine beside the messages: effects, what comes back of them, deadlines.
+//! Inputs and outputs of the master's engine besides the messages: effects, their results, deadlines.
 
 use std::time::Duration;
 
 use super::file::FileName;
 use crate::protocol::prompt::{FromMaster, Front, RequestId};
 
-/// A connection. The shell makes the number and never uses it twice: the connection is who a worker is, its id only a label.
+/// A connection. The shell assigns the number and never reuses it. A worker is identified by its connection; its id is only
+/// a label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Connection(pub u64);
 
-/// What the shell must do, in order. What can fail comes back as an event.
+/// An instruction to the shell; the order matters. Results come back as events.
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
-    /// Send this.
+    /// Send this message.
     Send(Connection, FromMaster),
-    /// Send what is still to be sent and close the connection; then [`super::Master::handle_closed`].
+    /// Send all queued output and close the connection; then call [`super::Master::handle_closed`].
     Close(Connection),
-    /// Drop the connection at once; nothing comes back.
+    /// Drop the connection at once; no event follows.
     Abort(Connection),
-    /// Move this file from `pending/` to `working/` and read it; then [`super::Master::handle_claimed`].
+    /// Move this file from `pending/` to `working/` and read it; then call [`super::Master::handle_claimed`].
     Claim(FileName),
-    /// Move this file out of `working/`; then [`super::Master::handle_moved`].
+    /// Move this file out of `working/`; then call [`super::Master::handle_moved`].
     Move(FileName, Destination),
-    /// Look through `pending/`: [`super::Master::handle_found`] for each file that is new, then
-    /// [`super::Master::handle_scanned`].
+    /// Scan `pending/`: call [`super::Master::handle_found`] for each new file, then [`super::Master::handle_scanned`].
     Scan,
-    /// Note for a restart that this file of `pending/` or `working/` has failed so often; 0 forgets it.
+    /// Remember across restarts that this file of `pending/` or `working/` has failed this many times; 0 clears it.
     NoteFails(FileName, u32),
-    /// The master is done.
+    /// The master has ended.
     Exit,
 }
 
-/// Where a file goes from `working/`.
+/// The destination of a file from `working/`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Destination {
     /// It waits again.
     Pending,
-    /// It is worked off.
+    /// It has been processed.
     Done,
     /// It is given up.
     Failed {
-        /// Why, if that is the master's finding and not the worker's.
+        /// The reason, if the master rather than the worker found it.
         reason: Option<String>,
     },
 }
@@ -51,9 +51,9 @@ pub enum Destination {
 pub struct Claimed {
     /// Its name there.
     pub file: FileName,
-    /// What it asks for.
+    /// Its front matter.
     pub front: Front,
-    /// What the worker gets.
+    /// The text for the worker.
     pub prompt: String,
 }
 
@@ -62,54 +62,54 @@ pub struct Claimed {
 pub enum ClaimError {
     /// It is not in `pending/` any more.
     Vanished,
-    /// It is in `working/` under this name, and no prompt can be read from it.
+    /// It is in `working/` under this name, but is not a readable prompt.
     Unfit(FileName, String),
     /// It cannot be moved, and is still in `pending/`.
     Stuck(String),
 }
 
-/// What became of a move.
+/// The result of a move.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It is at its destination under this name.
     To(FileName),
-    /// Somebody has taken it out of `working/`.
+    /// It has disappeared from `working/`.
     Vanished,
     /// It cannot be moved, and is still in `working/`.
     Stuck(String),
 }
 
-/// Why the engine wants to be called.
+/// The reason for a deadline.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// The document's TIMER: files are counted, workers are checked.
     Tick,
-    /// A connection has not said JOIN.
+    /// A connection has not sent JOIN in time.
     Join(Connection),
-    /// A connection that has shown a wrong secret hears so.
+    /// A connection with a wrong secret gets its answer.
     Refuse(Connection),
-    /// A worker that does not split the stream may hear the next message.
+    /// A worker that does not split the stream may get the next message.
     Speak(Connection),
     /// The document's TIMEOUT_CHECK: a request or a check may not have been acknowledged.
     Acknowledge(Connection, RequestId),
-    /// A prompt has taken as long as its file allows, and its worker has not reported it.
+    /// A prompt has taken as long as its file allows, without a report of its worker.
     Run(Connection),
     /// A worker that has reached the limit of its service may work again.
     Rest(Connection),
     /// A gate opens.
     Gate(String),
-    /// A connection has not closed.
+    /// A connection has not closed in time.
     Disconnect(Connection),
     /// The master has waited long enough for its connections to close.
     Shutdown,
 }
 
-/// What is told at the end.
+/// The summary at the end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Totals {
     /// How long the master has been running.
     pub running_for: Duration,
-    /// Files that were worked off, given up, or left.
+    /// Files that were processed, given up, or left.
     pub all: u64,
     /// Files that this master has moved to `done/`.
     pub succeeded: u64,
@@ -118,7 +118,7 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Files that are not worked off.
+    /// Files that have not been processed.
     #[must_use]
     pub const fn left(&self) -> u64 {
         self.all - self.succeeded - self.failed

@@ -1,20 +1,20 @@
-//! Names of prompt files: which are prompts at all, and how a name is made different from one that is taken.
+//! Names of prompt files: which files are prompts, and how a taken name is made unique.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::Path;
 
-/// What a worker leaves beside a prompt file in `done/` or `failed/`.
+/// Endings of the files that a worker leaves beside a prompt file in `done/` or `failed/`.
 const RUN_ENDINGS: [&str; 3] = ["json", "out", "err"];
 
-/// The ending of the file that says why the master has put a prompt file into `failed/`.
+/// Ending of the file that says why the master has put a prompt file into `failed/`.
 pub const REASON_ENDING: &str = "reason";
 
-/// No file system of Linux takes a longer one.
+/// Longest name on the file systems of Linux.
 const NAME_BYTES_MAX: usize = 255;
 
-/// The name of a file in one of the four folders; without a slash, and not always a text.
+/// The name of a file in one of the four folders; without a slash, and not always UTF-8.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileName(OsString);
 
@@ -37,14 +37,15 @@ impl FileName {
         self.0.to_str()
     }
 
-    /// Whether it may name a prompt: hidden and temporary files belong to whoever is writing them.
+    /// Whether it may name a prompt: hidden and temporary files belong to their writer.
     #[must_use]
     pub fn is_prompt(&self) -> bool {
         let name = self.0.as_encoded_bytes();
         !(name.is_empty() || name.starts_with(b".") || name.ends_with(b"~") || name.ends_with(b".tmp"))
     }
 
-    /// The same name with a number before its ending: `task.2.txt`. A name that would be too long loses the end of its stem.
+    /// The same name with a number before its ending: `task.2.txt`. A name that would be too long loses the end of its
+    /// stem.
     #[must_use]
     pub fn numbered(&self, number: u32) -> Self {
         let path = Path::new(&self.0);
@@ -63,7 +64,7 @@ impl FileName {
         Self(name)
     }
 
-    /// Whether a file of this name, beside these, is a result and no prompt.
+    /// Whether a file of this name, among these, is a result and not a prompt.
     fn is_result(&self, beside: &BTreeSet<Self>, is_known: impl Fn(&OsStr) -> bool) -> bool {
         let path = Path::new(&self.0);
         let (Some(stem), Some(ending)) = (path.file_stem(), path.extension().and_then(OsStr::to_str)) else {
@@ -83,16 +84,17 @@ impl FileName {
         }
     }
 
-    /// Whether results of this file are beside it: then it is a prompt, also if it is called like a result.
+    /// Whether results of this file are beside it: then it is a prompt, even if its name is that of a result.
     fn has_results(&self, beside: &BTreeSet<Self>) -> bool {
         let reason = self.reason();
         let is_refused = || beside.contains(&reason) && !reason.has_run(beside);
         self.has_run(beside) || is_refused() || self.has_numbered_run(beside)
     }
 
-    /// Whether the files of a run of this prompt are there: NAME.json, and NAME.out or NAME.err, for an empty one may be gone.
-    /// Those of them that have results of their own are prompts, so that the run has another name. But where all three are
-    /// there and no other run is, only a run can have made the others. Each look goes to longer names that are there.
+    /// Whether the files of a run of this prompt exist: NAME.json, and NAME.out or NAME.err, because an empty one may have
+    /// been removed. A file among them that has results of its own is a prompt, which means that the run used another name.
+    /// But if all three exist and no other run does, only a run can have made them. Each recursion goes to longer existing
+    /// names.
     fn has_run(&self, beside: &BTreeSet<Self>) -> bool {
         let mut files = RUN_ENDINGS.map(|ending| self.with_ending(ending)).to_vec();
         let has_json = beside.contains(&files[0]);
@@ -105,8 +107,8 @@ impl FileName {
         prompts == 0 || (files.len() == RUN_ENDINGS.len() && prompts < files.len() && !is_elsewhere())
     }
 
-    /// Whether there is a run whose name got a number, because a name of its results was taken, and which is not of a prompt with
-    /// that number. Where the name of the prompt itself was taken, the prompt got the number, too.
+    /// Whether a run exists whose name got a number, because a name of its results was taken, and which is not the run of a
+    /// prompt with that number. If the name of the prompt itself was taken, the prompt got the number, too.
     fn has_numbered_run(&self, beside: &BTreeSet<Self>) -> bool {
         let is_in_the_way = |name: &Self| RUN_ENDINGS.iter().any(|ending| beside.contains(&name.with_ending(ending)));
         if !is_in_the_way(self) {
@@ -143,11 +145,12 @@ impl fmt::Display for FileName {
     }
 }
 
-/// How many prompts there are in `pending`, `working`, `done` and `failed`, which have files of these names.
+/// The number of prompts in `pending`, `working`, `done` and `failed`, given the names of all files in these folders.
 ///
-/// In the first two every file is one. In the others a file that is called as a result is none if its prompt is in any of the
-/// folders, for it may wait again after a failure; nor if all of a run is there, for the prompts of a worker with a root of its
-/// own are elsewhere. One that has results of its own beside it is a prompt all the same: `a.out` with an `a.out.json`.
+/// In the first two, every file is a prompt. In the others, a file with the name of a result is not a prompt if its prompt
+/// is in any of the folders, because that may wait again after a failure; nor if all files of a run exist, because the
+/// prompts of a worker with a root of its own are elsewhere. A file that has results of its own beside it is a prompt in
+/// any case: `a.out` with an `a.out.json`.
 #[must_use]
 pub fn count_prompts(folders: &[BTreeSet<FileName>; 4]) -> [u64; 4] {
     let [pending, working, done, failed] = folders;
@@ -196,7 +199,7 @@ mod tests {
         assert_eq!(counts(&["a.txt"], &["a.txt.out", "a.txt.reason", "a.txt.2.reason", "b.out"]), [1, 0, 1, 0]);
         // The prompt is in the root of the master, and the second run lacks its empty output.
         assert_eq!(counts(&[], &["a.out", "a.err", "a.json", "a.reason", "b.out", "b.json"]), [0; 4]);
-        // A file in pending/ is handed out, even if it is called like a result.
+        // A file in pending/ is handed out, even if its name is that of a result.
         assert_eq!(counts(&["a", "a.out", ".a", "a~"], &[]), [2, 0, 0, 0]);
     }
     fn count_in_done(names: &str) -> u64 {
@@ -207,7 +210,8 @@ mod tests {
 
     #[test]
     fn prompts_that_are_called_like_results_are_counted() {
-        // As a master and a worker leave them: results take another name beside such a prompt, and such a prompt beside results.
+        // As a master and a worker leave them: results take another name beside such a prompt, and such a prompt beside
+        // results.
         for (count, names) in [
             (2, "a a.out a.out.out a.out.err a.out.json a.2.out a.2.err a.2.json"),
             (2, "a a.out a.err a.json a.2.out a.2.out.out a.2.out.err a.2.out.json"),
@@ -237,7 +241,7 @@ mod tests {
         assert_eq!(count_in_done(twenty), 20);
         // Results of a.out were in place before a.out itself, which came after those of a.
         assert_eq!(count_in_done("a a.out a.err a.json a.out.out a.out.err a.out.json a.2.out"), 2);
-        // Two that the master has refused.
+        // Two prompts that the master has refused.
         assert_eq!(count_in_done("a a.reason a.out a.out.reason"), 2);
     }
 
@@ -250,7 +254,7 @@ mod tests {
             "a.json.out a.json.err a.json.json a.out a.err a.json a.2.err.out a.2.err.err a.2.err.json a.2.out.out
             a.2.out.err a.2.out.json";
         assert_eq!(count_in_done(four), 0);
-        // A name as deep as it can be.
+        // A name with as many endings as possible.
         let deep: Vec<String> = (0..50).map(|times| format!("a{}", ".json".repeat(times))).collect();
         assert_eq!(count_in_done(&deep.join(" ")), 1);
     }

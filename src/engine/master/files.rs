@@ -1,7 +1,7 @@
-//! The prompt files as far as the master knows them: which wait, and in which order; which are on their way; how many are done;
-//! what a restart must know of those that have failed.
+//! The prompt files that the master knows: the waiting ones and their order, the ones that are being moved, the number of
+//! finished ones, and the failures that a restart must know.
 //!
-//! Files that name the same gates stand in one lane, so that the next file that may start is found without a look at all that
+//! Files that name the same gates share a lane, so that the next file that may start is found without looking at all that
 //! may not.
 
 use std::cmp::Reverse;
@@ -16,12 +16,12 @@ use crate::protocol::prompt::Front;
 pub(super) struct Waiting {
     pub(super) priority: i32,
     pub(super) gates: Vec<String>,
-    /// How often it has failed.
+    /// Number of its failures.
     pub(super) fails: u32,
 }
 
 impl Waiting {
-    /// What is known of the front matter while the file has not been read as a whole.
+    /// The known part of the front matter, before the whole file has been read.
     pub(super) fn front(self) -> Front {
         Front { priority: self.priority, gates: self.gates, ..Front::default() }
     }
@@ -35,12 +35,12 @@ pub(super) struct Held {
     pub(super) fails: u32,
 }
 
-/// A file that is to leave `working/`.
+/// A file that is leaving `working/`.
 #[derive(Clone, Debug)]
 pub(super) struct Leaving {
     pub(super) waiting: Waiting,
     pub(super) destination: Destination,
-    /// Whether the move is under way; otherwise it has failed and is tried again.
+    /// Whether the move is in progress; otherwise it has failed and is tried again.
     pub(super) under_way: bool,
 }
 
@@ -51,36 +51,36 @@ type Place = (Reverse<i32>, FileName);
 pub(super) struct Files {
     pending: BTreeMap<FileName, Waiting>,
     lanes: BTreeMap<Vec<String>, BTreeSet<Place>>,
-    /// In `pending/`, but impossible to move from there.
+    /// Files in `pending/` that cannot be moved from there.
     set_aside: BTreeSet<FileName>,
-    /// How often files have failed that wait or are in `working/`, as it was told by [`Files::next_note`]; never 0.
+    /// Failures of files that wait or are in `working/`, as reported by [`Files::next_note`]; never 0.
     noted: BTreeMap<FileName, u32>,
-    /// The same of a master before, until the first look into `pending/` is over.
+    /// The same of an earlier master, until the first scan of `pending/` has ended.
     restored: BTreeMap<FileName, u32>,
     notes: VecDeque<(FileName, u32)>,
-    /// By their names in `working/`.
+    /// By name in `working/`.
     pub(super) leaving: BTreeMap<FileName, Leaving>,
-    /// What is in `done/` and `failed/`.
+    /// Number of files in `done/` and `failed/`.
     pub(super) done: u64,
     pub(super) failed: u64,
-    /// What this master has put there.
+    /// Number of files that this master has put there.
     pub(super) succeeded_here: u64,
     pub(super) failed_here: u64,
 }
 
 impl Files {
-    /// No file waits, and so many have been worked off before.
+    /// For no waiting files, and this many processed before.
     pub(super) fn new(done: u64, failed: u64) -> Self {
         Self { done, failed, ..Self::default() }
     }
 
-    /// What a master before has noted.
+    /// The failures that an earlier master has noted.
     pub(super) fn restore(&mut self, fails: BTreeMap<FileName, u32>) {
         self.noted.clone_from(&fails);
         self.restored = fails;
     }
 
-    /// A file is in `pending/`; it may be known already and have changed. Its failures are remembered.
+    /// A file is in `pending/`. It may be known already and have changed. Its failures are kept.
     pub(super) fn found(&mut self, file: FileName, front: &Front) {
         let before = self.restored.remove(&file);
         let fails = self.remove(&file).map_or(before.unwrap_or(0), |waiting| waiting.fails);
@@ -89,13 +89,13 @@ impl Files {
 
     pub(super) fn insert(&mut self, file: FileName, waiting: Waiting) {
         self.remove(&file);
-        self.note(&file, waiting.fails);
+        self.note_fails(&file, waiting.fails);
         let place = (Reverse(waiting.priority), file.clone());
         self.lanes.entry(waiting.gates.clone()).or_default().insert(place);
         self.pending.insert(file, waiting);
     }
 
-    /// Takes a file out, wherever in `pending/` it is.
+    /// Removes a file, wherever in `pending/` it is.
     pub(super) fn remove(&mut self, file: &FileName) -> Option<Waiting> {
         self.set_aside.remove(file);
         let waiting = self.pending.remove(file)?;
@@ -108,7 +108,7 @@ impl Files {
         Some(waiting)
     }
 
-    /// Takes the next file out whose gates let it through.
+    /// Takes the next file whose gates are open.
     pub(super) fn take_next(&mut self, may_start: impl Fn(&[String]) -> bool) -> Option<(FileName, Waiting)> {
         let open = self.lanes.iter().filter(|(gates, _)| may_start(gates));
         let (_, file) = open.filter_map(|(_, lane)| lane.first()).min()?.clone();
@@ -116,19 +116,20 @@ impl Files {
         Some((file, waiting))
     }
 
-    /// Whether there is such a file.
+    /// Whether such a file exists.
     pub(super) fn has_next(&self, may_start: impl Fn(&[String]) -> bool) -> bool {
         self.lanes.keys().any(|gates| may_start(gates))
     }
 
-    /// A file cannot be moved from `pending/`, and shall hold nobody up. If it was found anew meanwhile, it gets another try.
+    /// A file cannot be moved from `pending/`, and must not block others. If it was found again meanwhile, it gets another
+    /// try.
     pub(super) fn set_aside(&mut self, file: FileName) {
         if !self.pending.contains_key(&file) {
             self.set_aside.insert(file);
         }
     }
 
-    /// Forgets what is not in `pending/` any more.
+    /// Forgets files that are not in `pending/` any more.
     pub(super) fn keep_only(&mut self, present: &BTreeSet<FileName>) {
         let gone: Vec<FileName> = self.pending.keys().filter(|file| !present.contains(*file)).cloned().collect();
         for file in gone {
@@ -137,38 +138,38 @@ impl Files {
         }
         self.set_aside.retain(|file| present.contains(file));
         for file in std::mem::take(&mut self.restored).into_keys() {
-            // Somebody is writing it anew, or it is gone.
+            // The file is being rewritten, or has gone.
             self.forget(&file);
         }
     }
 
-    /// A file that has failed so often is in `working/` under another name.
+    /// A file with this number of failures is in `working/` under another name.
     pub(super) fn renamed(&mut self, from: &FileName, to: &FileName, fails: u32) {
         if from != to {
-            self.note(to, fails);
+            self.note_fails(to, fails);
             self.forget(from);
         }
     }
 
-    /// No file of this name is in `working/`; what failed under it is done with, unless another one waits.
+    /// No file of this name is in `working/`; its failures are dropped, unless another file of the name waits.
     pub(super) fn forget(&mut self, file: &FileName) {
         let fails = self.pending.get(file).map_or(0, |waiting| waiting.fails);
-        self.note(file, fails);
+        self.note_fails(file, fails);
     }
 
-    fn note(&mut self, file: &FileName, fails: u32) {
+    fn note_fails(&mut self, file: &FileName, fails: u32) {
         let noted = if fails == 0 { self.noted.remove(file) } else { self.noted.insert(file.clone(), fails) };
         if noted.unwrap_or(0) != fails {
             self.notes.push_back((file.clone(), fails));
         }
     }
 
-    /// A change of what a restart must know.
+    /// A change that a restart must know.
     pub(super) fn next_note(&mut self) -> Option<(FileName, u32)> {
         self.notes.pop_front()
     }
 
-    /// Whether a file is on its way back to `pending/`.
+    /// Whether a file is being moved back to `pending/`.
     pub(super) fn is_returning(&self) -> bool {
         let returns = |leaving: &Leaving| leaving.under_way && leaving.destination == Destination::Pending;
         self.leaving.values().any(returns)
@@ -186,7 +187,7 @@ impl Files {
         self.set_aside.len() as u64
     }
 
-    /// The files of which something is noted.
+    /// The files with a noted failure.
     pub(super) fn noted(&self) -> impl Iterator<Item = &FileName> {
         self.noted.keys().filter(|file| !self.pending.contains_key(*file) && !self.restored.contains_key(*file))
     }

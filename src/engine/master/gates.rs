@@ -1,5 +1,5 @@
-//! Which gates are closed. A file names the gates that must be open for it to be handed out, the services that its work needs
-//! for example; a worker that meets the limit of such a service closes them for a while.
+//! The closed gates. A file names the gates that must be open before it is handed out, for example the services that its
+//! work needs. A worker that hits the limit of such a service closes its gate for a while.
 
 use std::collections::BTreeMap;
 
@@ -17,14 +17,14 @@ impl Gates {
         self.closed.is_empty() || gates.iter().all(|gate| !self.closed.contains_key(gate))
     }
 
-    /// Closes a gate; returns until when, which is the latest of all that closed it.
+    /// Closes a gate; returns the moment until which it is closed, the latest of all requests.
     pub(super) fn close(&mut self, gate: &str, until: Mono) -> Mono {
         let closed = self.closed.entry(gate.to_owned()).or_insert(until);
         *closed = until.max(*closed);
         *closed
     }
 
-    /// The time of a gate has come.
+    /// The pause of a gate has passed.
     pub(super) fn open(&mut self, gate: &str) {
         self.closed.remove(gate);
     }

@@ -6,7 +6,7 @@ use super::{ClaimError, Claimed, Connection, Destination, Effect, FileName, Mast
 use crate::protocol::prompt::{FromMaster, Request};
 use crate::types::Now;
 
-/// A file that is on its way to `working/`.
+/// A file that is being moved to `working/`.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) connection: Connection,
@@ -15,7 +15,7 @@ pub(super) struct Claim {
 }
 
 impl Master {
-    /// The document's rule after each event: while a worker is idle and a file waits, bring them together.
+    /// The document's rule after each event: bring idle workers and waiting files together.
     pub(super) fn hand_out(&mut self, now: Now) {
         if !self.may_claim() {
             return;
@@ -27,13 +27,14 @@ impl Master {
         self.claim = Some(Claim { connection, file, waiting });
     }
 
-    /// Whether the next file may be chosen. One that comes back is waited for: it may be more urgent than all that wait.
+    /// Whether the next file may be chosen. A file that is being returned is awaited, because it may be more urgent than
+    /// all waiting ones.
     pub(super) fn may_claim(&self) -> bool {
         let has_room = self.peers.sending_bytes() < self.settings.sending_bytes_max;
         !self.stopping && self.claim.is_none() && has_room && !self.files.is_returning()
     }
 
-    /// What became of the last [`Effect::Claim`].
+    /// The result of the last [`Effect::Claim`].
     pub fn handle_claimed(&mut self, now: Now, claimed: Result<Claimed, ClaimError>) {
         let Some(Claim { connection, file, waiting }) = self.claim.take() else {
             debug_assert!(false, "nothing was claimed");
@@ -48,7 +49,7 @@ impl Master {
         match claimed {
             Ok(Claimed { file, front, prompt }) => {
                 let held = Held { file, front, fails: waiting.fails };
-                // The file may have changed since it was looked at, and now needs other gates.
+                // The file may have changed since it was found, and may name other gates.
                 if is_waiting && !self.stopping && self.gates.may_start(&held.front.gates) {
                     self.request(now, connection, held, prompt);
                 } else {
@@ -81,11 +82,12 @@ impl Master {
         let (file, timeout) = (held.file.as_text().map(str::to_owned), held.front.timeout);
         log::info!("{} is handed out to {}", held.file, self.name_of(connection));
         self.peers.set(connection, State::Requesting(Box::new(held), prompt.len()), now.mono);
-        self.tell(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
+        self.send_paced(now, connection, FromMaster::Request(Request { id, prompt, file, timeout }));
         self.pay(now, connection);
     }
 
-    /// A claim has come to nothing, or a rest is over: the worker takes the next file. One that is being cut stays so.
+    /// A claim has failed, or a rest has ended: the worker takes the next file. A worker that is being disconnected stays
+    /// so.
     pub(super) fn be_idle(&mut self, now: Now, connection: Connection) {
         let waits = |state: &State| matches!(state, State::Claiming | State::Resting);
         if self.peers.get(connection).is_some_and(|peer| waits(&peer.state)) {
@@ -95,7 +97,7 @@ impl Master {
         }
     }
 
-    /// A file leaves `working/`; whoever had it has it no more.
+    /// A file leaves `working/`, and no worker has it any more.
     pub(super) fn release(&mut self, held: Held, destination: Destination) {
         let Held { file, front, fails } = held;
         let waiting = Waiting { priority: front.priority, gates: front.gates, fails };
@@ -118,16 +120,17 @@ impl Master {
         self.release(held, if again { Destination::Pending } else { Destination::Failed { reason } });
     }
 
-    /// The time that a file allows for its run is over: that is a failure, and the worker cannot be trusted to stop.
+    /// The time that a file allows for its run has passed: that is a failure, and there is no guarantee that the worker
+    /// stops.
     pub(super) fn run_too_long(&mut self, now: Now, connection: Connection) {
         let Some(held) = self.end_run(now, connection) else { return };
         let seconds = held.front.timeout.unwrap_or_default().as_secs_f64();
-        log::warn!("{} took longer than its {seconds} s; cutting {}", held.file, self.name_of(connection));
+        log::warn!("{} took longer than its {seconds} s; disconnecting {}", held.file, self.name_of(connection));
         self.fail(held, Some(format!("the run took longer than the {seconds} s that the front matter allows")));
         self.disconnect(now, connection, "its run took too long");
     }
 
-    /// What became of an [`Effect::Move`].
+    /// The result of an [`Effect::Move`].
     pub fn handle_moved(&mut self, now: Now, file: &FileName, moved: Moved) {
         let Some(leaving) = self.files.leaving.get_mut(file) else {
             debug_assert!(false, "{file} was not moved");
@@ -166,7 +169,7 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// Moves that have failed are tried again with each TIMER.
+    /// Failed moves are tried again with each TIMER.
     pub(super) fn retry_moves(&mut self) {
         for (file, leaving) in &mut self.files.leaving {
             if !std::mem::replace(&mut leaving.under_way, true) {
@@ -175,8 +178,8 @@ impl Master {
         }
     }
 
-    /// The document's disconnection of a worker: what it has waits again, and its connection is closed. A second call does
-    /// nothing. `why` is for the log.
+    /// The document's disconnection of a worker: its file waits again, and its connection is closed. A second call has no
+    /// effect. `why` is for the log.
     pub(super) fn disconnect(&mut self, now: Now, connection: Connection, why: &str) {
         if self.peers.get(connection).is_none_or(|peer| peer.state == State::Disconnecting) {
             return;
@@ -186,7 +189,7 @@ impl Master {
         self.effects.push_back(Effect::Close(connection));
     }
 
-    /// From here on nothing that the worker says counts.
+    /// From here on, messages of the worker do not count.
     pub(super) fn take_back(&mut self, now: Now, connection: Connection, why: &str) {
         let old = self.peers.set(connection, State::Disconnecting, now.mono);
         for timer in [Timer::Join, Timer::Refuse, Timer::Speak, Timer::Run, Timer::Rest] {
@@ -204,7 +207,7 @@ impl Master {
                 log::info!("{} waits again, from {}: {why}", held.file, self.name_of(connection));
                 self.release(*held, Destination::Pending);
             }
-            // A file that is being claimed comes back in `handle_claimed`.
+            // A file that is being claimed is returned in `handle_claimed`.
             Some(
                 State::Stranger
                 | State::Guessed

@@ -5,13 +5,13 @@
 //! | a file appears | [`Master::handle_found`], [`Master::handle_scanned`] | it waits, and goes to an idle worker |
 //! | a file was moved, or not | [`Master::handle_claimed`], [`Master::handle_moved`] | the prompt is sent; or the next file is tried |
 //! | a connection comes or goes | [`Master::handle_connected`], [`Master::handle_closed`] | what its worker had waits again |
-//! | a message, or what is none | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
+//! | a message, or an invalid one | [`Master::handle_message`], [`Master::handle_bad_message`] | the worker changes its state |
 //! | the master is told to stop | [`Master::handle_stop`] | every connection is closed |
 //! | a deadline | [`Master::handle_timeout`] | TIMER and TIMEOUT_CHECK of the document |
 //!
-//! Who owns what: [`files`] the files that wait or leave, [`peers`] the connections and the states of their workers, [`gates`]
-//! which files may not start, [`refusals`] what the log says of those who are sent away, [`handout`] the way of a file to a worker and back, [`talk`] what a worker may say when,
-//! [`pace`] when it may be spoken to.
+//! The parts: [`files`] has the files that wait or leave, [`peers`] the connections and the states of their workers,
+//! [`gates`] the closed gates, [`refusals`] the log lines about refused connections, [`handout`] the way of a file to a
+//! worker and back, [`talk`] the messages that a worker may send in each state, [`pace`] when a message may be sent to it.
 //!
 //! ```text
 //! stranger --JOIN--> (settling) --> idle --claim--> (claiming) --REQUEST--> requesting --REQUEST_ACK--> working
@@ -20,16 +20,15 @@
 //! any of them --LEAVE, closed, no acknowledgement in time--> disconnecting --closed--> forgotten
 //! ```
 //!
-//! A worker settles for 200 ms after each message to it, because the document's workers take what one `recv` returns for one JSON
-//! text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. One that says in its JOIN that it splits the stream is
-//! idle at once.
+//! A worker settles for 200 ms after each message to it, because the document's workers parse the result of one `recv` as
+//! one JSON text: a REQUEST in the same segment as JOIN_ACK or CHECK would end them. A worker that declares in its JOIN
+//! that it splits the stream is idle at once.
 //!
-//! The document's threads are timers and events here. COMPLETED is found by a TIMER that sees no file left, or by the same look
-//! after the last result; DISCONNECT is
-//! [`Master::handle_closed`], or its time-out. A worker is its connection: two may call themselves the same. A file is in one place at
-//! any time: a worker that is cut, in whatever state, gives its file back before it is forgotten, and says nothing that counts
-//! afterwards. What a worker says of a prompt counts only after it has acknowledged it: a second DONE for the file before never
-//! ends the next one.
+//! The document's threads are timers and events here. COMPLETED is a TIMER that finds no file left, or the same check after
+//! the last result; DISCONNECT is [`Master::handle_closed`], or its time-out. A worker is identified by its connection: two
+//! may have the same name. A file is in one place at any time: a worker that is disconnected, in whatever state, returns
+//! its file before it is forgotten, and its later messages do not count. A report on a prompt counts only after the worker
+//! has acknowledged that prompt: a second DONE for the previous file never ends the next one.
 
 mod effect;
 mod file;
@@ -63,39 +62,39 @@ use handout::Claim;
 use peers::{Asked, Debt, Peers, State};
 use refusals::Refusals;
 
-/// What the engine must know of the configuration, section `[prompt]`.
+/// The engine's part of the configuration, section `[prompt]`.
 #[derive(Clone)]
 pub struct Settings {
-    /// Between two TIMERs: `TIMER_INTERVAL`.
+    /// Interval between two TIMERs: `TIMER_INTERVAL`.
     pub timer_interval: Duration,
-    /// For an acknowledgement: `REQUEST_TIMEOUT`.
+    /// Time limit for an acknowledgement: `REQUEST_TIMEOUT`.
     pub request_timeout: Duration,
-    /// For JOIN: `JOIN_TIMEOUT`.
+    /// Time limit for JOIN: `JOIN_TIMEOUT`.
     pub join_timeout: Duration,
-    /// For a connection to close: `DISCONNECT_TIMEOUT`.
+    /// Time limit for closing a connection: `DISCONNECT_TIMEOUT`.
     pub disconnect_timeout: Duration,
-    /// For all of them at the end: `SHUTDOWN_TIMEOUT`.
+    /// Time limit for closing all connections at the end: `SHUTDOWN_TIMEOUT`.
     pub shutdown_timeout: Duration,
-    /// How long the gates of a file stay closed when nobody has said it: `RETRY_AFTER`.
+    /// How long the gates of a file stay closed if the worker names no time: `RETRY_AFTER`.
     pub retry_after: Duration,
-    /// Whether the master stays when no file is left: `KEEP_ALIVE`.
+    /// Whether the master keeps running when no file is left: `KEEP_ALIVE`.
     pub keep_alive: bool,
-    /// Workers at once: `WORKERS_MAX`.
+    /// Maximum number of workers: `WORKERS_MAX`.
     pub workers_max: usize,
-    /// Connections at once that the system has descriptors for.
+    /// Maximum number of connections that the system has descriptors for.
     pub connections_max: usize,
-    /// Bytes of prompts on their way at once: `SENDING_BYTES_MAX`.
+    /// Maximum bytes of unacknowledged prompts: `SENDING_BYTES_MAX`.
     pub sending_bytes_max: usize,
-    /// What a worker must show: `SECRET`.
+    /// Secret that a worker must send: `SECRET`.
     pub secret: Option<String>,
-    /// How long the answer to a wrong one waits: `REFUSAL_PAUSE`.
+    /// Pause before a wrong secret is answered: `REFUSAL_PAUSE`.
     pub refusal_pause: Duration,
 }
 
-/// Connections beyond those of all workers: those that ask for the status, and those that have not said JOIN yet.
+/// Connections beyond those of all workers: status clients, and connections that have not sent JOIN yet.
 const STRANGERS_MAX: usize = 64;
 
-/// The state of a prompt master. See the module for what it does.
+/// The state of a prompt master. See the [module](self).
 pub struct Master {
     settings: Settings,
     random: Xoshiro256PlusPlus,
@@ -104,13 +103,13 @@ pub struct Master {
     peers: Peers,
     gates: Gates,
     refusals: Refusals,
-    /// The file that is on its way to `working/`: one at a time, so that the bytes in memory are known before the next.
+    /// The file that is being moved to `working/`: one at a time, so that its size is known before the next one.
     claim: Option<Claim>,
     timers: Timers<Timer>,
     effects: VecDeque<Effect>,
-    /// Messages that had no meaning when they came.
+    /// Number of messages that had no meaning in their state.
     ignored: u64,
-    /// Whether the [`Effect::Scan`] that is under way counts the files, so that its end may be COMPLETED.
+    /// Whether the current [`Effect::Scan`] counts the files, so that its end may be COMPLETED.
     ticked: bool,
     stopping: bool,
     /// When it began to stop: from then on it only closes connections.
@@ -119,7 +118,8 @@ pub struct Master {
 }
 
 impl Master {
-    /// A master without workers, which looks for files at once. `done` and `failed` are the prompts in these folders; the seed decides all request ids.
+    /// A master without workers, which scans for files at once. `done` and `failed` are the numbers of prompts in these
+    /// folders; the seed determines all request ids.
     #[must_use]
     pub fn new(settings: Settings, seed: u64, now: Now, done: u64, failed: u64) -> Self {
         let mut timers = Timers::default();
@@ -143,16 +143,16 @@ impl Master {
         }
     }
 
-    /// The same, which goes on counting failures where a master before has stopped: what its [`Effect::NoteFails`] said last.
+    /// The same, with the failures that an earlier master has counted: its last [`Effect::NoteFails`] for each file.
     #[must_use]
     pub fn with_fails(mut self, fails: BTreeMap<FileName, u32>) -> Self {
         self.files.restore(fails);
         self
     }
 
-    /// The next thing to do. When there is none, the turn is over.
+    /// The next effect. The turn ends when there is none.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        // Before the file is handed out again.
+        // This must come before the file is handed out again.
         if let Some((file, fails)) = self.files.next_note() {
             return Some(Effect::NoteFails(file, fails));
         }
@@ -170,13 +170,13 @@ impl Master {
         self.stopping && !self.exited && self.peers.is_empty() && files_rest
     }
 
-    /// The next deadline, and why.
+    /// The next deadline, and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, &Timer)> {
         self.timers.next()
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
@@ -219,7 +219,7 @@ impl Master {
         self.files.keep_only(present);
         self.retry_moves();
         let is_counted = std::mem::take(&mut self.ticked);
-        // Files count that were not found yet, because somebody is writing them; not those that can never be moved.
+        // Files that are still being written count, although they were not found yet; files that can never be moved do not.
         let waits = present.len() as u64 > self.files.set_aside_count();
         if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
             // The document's COMPLETED.
@@ -235,7 +235,7 @@ impl Master {
         self.effects.extend(workers.map(|(connection, _)| Effect::Send(connection, message.clone())));
     }
 
-    /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time for it.
+    /// Closes every connection; [`Effect::Exit`] follows when they are closed, or after the time limit.
     pub fn handle_stop(&mut self, now: Now) {
         if std::mem::replace(&mut self.stopping, true) {
             return;
@@ -249,7 +249,7 @@ impl Master {
         }
     }
 
-    /// What has been worked off, for the end.
+    /// The summary for the end.
     #[must_use]
     pub fn totals(&self, now: Now) -> Totals {
         let (succeeded, failed) = (self.files.succeeded_here, self.files.failed_here);
@@ -258,13 +258,13 @@ impl Master {
         Totals { running_for: end.since(self.started), all: succeeded + failed + left, succeeded, failed }
     }
 
-    /// Messages that had no meaning when they came: DONE of an idle worker, an acknowledgement of nothing.
+    /// Number of messages that had no meaning in their state: DONE of an idle worker, an unexpected acknowledgement.
     #[must_use]
     pub const fn ignored(&self) -> u64 {
         self.ignored
     }
 
-    /// How everything stands.
+    /// The present state for a status client.
     #[must_use]
     pub fn status(&self, now: Now) -> Status {
         let joined = self.peers.iter().filter_map(|(_, peer)| Some((peer, peer.label.as_ref()?)));
@@ -299,24 +299,24 @@ impl Master {
         let workers: Vec<Connection> =
             self.peers.iter().filter(|(_, peer)| peer.is_worker()).map(|(connection, _)| connection).collect();
         for connection in workers {
-            self.owe(now, connection, Debt::Check);
+            self.owe_debt(now, connection, Debt::Check);
         }
     }
 
-    /// The document's check whether a file is left, as a TIMER makes it.
+    /// The document's check whether a file is left, as part of a TIMER.
     fn count_files(&mut self) {
         self.ticked = true;
         self.effects.push_back(Effect::Scan);
     }
 
-    /// After the last result nothing more comes by itself: the end need not wait for the next TIMER.
+    /// After the last result nothing more is expected: the end need not wait for the next TIMER.
     fn count_files_if_none_is_known(&mut self) {
         if !self.settings.keep_alive && !self.stopping && self.files.pending() == 0 && self.working() == 0 {
             self.count_files();
         }
     }
 
-    /// Notes that a message with a new id must be acknowledged.
+    /// Records that a message with a new id must be acknowledged.
     fn ask(&mut self, now: Now, connection: Connection, asked: Asked) -> RequestId {
         let request = RequestId::from_random(self.random.random());
         if let Some(peer) = self.peers.get_mut(connection) {
@@ -331,14 +331,14 @@ impl Master {
     fn unacknowledged(&mut self, now: Now, connection: Connection, request: &RequestId) {
         let Some(peer) = self.peers.get(connection) else { return };
         let Some(asked) = peer.outstanding.get(request) else { return };
-        log::warn!("{} has not acknowledged a {asked:?} in time; cutting it", peer.name());
+        log::warn!("{} has not acknowledged a {asked:?} in time; disconnecting it", peer.name());
         self.disconnect(now, connection, "it has not answered in time");
     }
 
     /// Checks every invariant.
     ///
     /// # Panics
-    /// When one does not hold.
+    /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         self.files.sanity_check();
         self.peers.sanity_check();
@@ -346,7 +346,7 @@ impl Master {
         for (connection, peer) in self.peers.iter() {
             let is = |timer| self.timers.is_set(&timer);
             for request in peer.outstanding.keys() {
-                assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding for ever");
+                assert!(is(Timer::Acknowledge(connection, request.clone())), "{request} is outstanding forever");
             }
             assert_eq!(is(Timer::Join(connection)), peer.state == State::Stranger, "{connection:?}");
             assert_eq!(is(Timer::Refuse(connection)), peer.state == State::Guessed, "{connection:?}");
@@ -358,7 +358,7 @@ impl Master {
             }
             if peer.state == State::Claiming {
                 let claims = self.claim.as_ref().is_some_and(|claim| claim.connection == connection);
-                assert!(claims, "{connection:?} waits for a claim that nobody makes");
+                assert!(claims, "{connection:?} waits for a claim that does not exist");
             }
             if let Some(held) = peer.held() {
                 assert!(names.insert(&held.file), "{} is held twice", held.file);
@@ -369,10 +369,10 @@ impl Master {
         }
         let claimed = self.claim.as_ref().map(|claim| &claim.file);
         for file in self.files.noted() {
-            assert!(names.contains(file) || claimed == Some(file), "{file} is noted for ever");
+            assert!(names.contains(file) || claimed == Some(file), "{file} is noted forever");
         }
         for gate in self.gates.closed() {
-            assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed for ever");
+            assert!(self.timers.is_set(&Timer::Gate(gate.clone())), "gate {gate} is closed forever");
         }
         if self.may_claim() {
             let waits = self.files.has_next(|gates| self.gates.may_start(gates));

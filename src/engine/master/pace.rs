@@ -1,10 +1,10 @@
-//! How close upon each other messages follow to one worker.
+//! The minimum time between two messages to one worker.
 //!
-//! The document's workers take what one `recv` returns for one JSON text: two messages in one segment end them. A worker that says
-//! in its JOIN that it splits the stream hears everything at once. Any other one hears nothing for [`GAP`] after each message, and
-//! is not idle meanwhile; what it is owed by then follows one by one. That costs such a worker at most [`GAP`] for each prompt,
-//! and [`GAP`] for each CHECK that goes before one. Where both wait, a CHECK and a prompt take turns, so that neither is kept from
-//! the worker by the other.
+//! The document's workers parse the result of one `recv` as one JSON text, so two messages in one segment end them. A
+//! worker that declares in its JOIN that it splits the stream gets everything at once. Any other worker gets nothing for
+//! [`GAP`] after each message, and is not idle meanwhile; messages owed to it then follow one by one. That costs such a
+//! worker at most [`GAP`] for each prompt, and [`GAP`] for each CHECK before one. If both a CHECK and a prompt are pending,
+//! they alternate, so that neither starves.
 
 use std::time::Duration;
 
@@ -13,13 +13,13 @@ use super::{Connection, Effect, Master, Timer};
 use crate::protocol::prompt::FromMaster;
 use crate::types::Now;
 
-/// Between two messages to a worker that does not split the stream: a Python that has got the first one is in its `recv` again by
-/// then, also on a busy machine.
+/// Minimum time between two messages to a worker that does not split the stream. A Python process is back in its `recv` by
+/// then, even on a busy machine.
 const GAP: Duration = Duration::from_millis(200);
 
 impl Master {
-    /// Sends this now. The caller knows that the peer may hear it.
-    pub(super) fn tell(&mut self, now: Now, connection: Connection, message: FromMaster) {
+    /// Sends a message at once. The caller knows that the peer may get one.
+    pub(super) fn send_paced(&mut self, now: Now, connection: Connection, message: FromMaster) {
         let is_check = matches!(message, FromMaster::Check(_));
         self.effects.push_back(Effect::Send(connection, message));
         let Some(peer) = self.peers.get_mut(connection).filter(|peer| peer.is_worker() && !peer.splits) else { return };
@@ -33,15 +33,15 @@ impl Master {
         self.timers.set(Timer::Speak(connection), now.mono + GAP);
     }
 
-    /// The peer hears this as soon as it may. What it is owed already it is not owed twice.
-    pub(super) fn owe(&mut self, now: Now, connection: Connection, debt: Debt) {
+    /// Sends a message as soon as the peer may get one. A message that is already owed is not owed twice.
+    pub(super) fn owe_debt(&mut self, now: Now, connection: Connection, debt: Debt) {
         if let Some(peer) = self.peers.get_mut(connection) {
             peer.owed.insert(debt);
         }
         self.pay(now, connection);
     }
 
-    /// Sends what the peer is owed, as far as it may hear it.
+    /// Sends the messages owed to the peer, as far as it may get them.
     pub(super) fn pay(&mut self, now: Now, connection: Connection) {
         while let Some(debt) = self.next_debt(connection) {
             let message = match debt {
@@ -49,16 +49,16 @@ impl Master {
                 Debt::Status => FromMaster::StatusAck(Box::new(self.status(now))),
                 Debt::Check => FromMaster::Check(self.ask(now, connection, Asked::Check)),
             };
-            self.tell(now, connection, message);
+            self.send_paced(now, connection, message);
         }
     }
 
-    /// Takes what the peer is owed next, if it may hear that now.
+    /// Takes the next owed message, if the peer may get one.
     fn next_debt(&mut self, connection: Connection) -> Option<Debt> {
         let peer = self.peers.get(connection).filter(|peer| peer.may_hear())?;
         let debt = *peer.owed.first()?;
-        // Checks that follow each other closely would keep all prompts from it: after one it is a prompt's turn. This one follows
-        // that prompt; or comes with the next TIMER, if another worker gets it.
+        // Checks in quick succession would keep all prompts from the worker: after one check it is a prompt's turn. This
+        // check follows that prompt, or comes with the next TIMER if another worker gets the prompt.
         let gives_way = debt == Debt::Check && peer.is_checked && matches!(peer.state, State::Idle(_));
         if gives_way && self.may_claim() && self.files.has_next(|gates| self.gates.may_start(gates)) {
             return None;
@@ -66,7 +66,7 @@ impl Master {
         self.peers.get_mut(connection)?.owed.pop_first()
     }
 
-    /// A worker may hear the next message.
+    /// A worker may get the next message.
     pub(super) fn may_speak(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get_mut(connection) else { return };
         peer.is_quiet = false;
@@ -78,7 +78,7 @@ impl Master {
         self.pay(now, connection);
     }
 
-    /// The state of a worker that has nothing to do: at the end of the queue, unless it may not hear of a prompt yet.
+    /// The state of a worker without work: at the end of the queue, unless it may not get a prompt yet.
     pub(super) fn idle_state(&mut self, connection: Connection) -> State {
         let is_quiet = self.peers.get(connection).is_some_and(|peer| peer.is_quiet);
         if is_quiet { State::Settling } else { self.peers.end_of_queue() }

@@ -1,4 +1,4 @@
-//! The connections, and what the worker behind each of them is doing.
+//! The connections, and the states of their workers.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,44 +7,44 @@ use super::files::Held;
 use crate::protocol::prompt::{RequestId, WorkerState};
 use crate::types::{Mono, Neighbourhood, Origin};
 
-/// What a worker's id is cut to: a port number or a name, for people.
+/// Longest worker id that is kept; it is a label for people, such as a port number or a name.
 const LABEL_CHARS_MAX: usize = 128;
 
-/// What a connection is about.
+/// The state of a connection.
 #[derive(Debug, PartialEq)]
 pub(super) enum State {
-    /// It has not said JOIN.
+    /// It has not sent JOIN.
     Stranger,
-    /// It has shown a wrong secret, and has not heard so yet.
+    /// It has sent a wrong secret, and has not got its answer yet.
     Guessed,
-    /// It has nothing to do, but was sent a message so lately that it may not hear of a prompt yet.
+    /// It has no work, but got a message so recently that it may not get a prompt yet.
     Settling,
     /// It waits for a prompt; the number is its place in the queue.
     Idle(u64),
-    /// It waits until its service lets it work again.
+    /// It waits until its service can be used again.
     Resting,
-    /// A file is on its way to `working/` for it.
+    /// A file is being moved to `working/` for it.
     Claiming,
-    /// The prompt is sent, with so many bytes.
+    /// The prompt, of this many bytes, has been sent.
     Requesting(Box<Held>, usize),
-    /// The prompt is acknowledged.
+    /// The prompt has been acknowledged.
     Working(Box<Held>),
-    /// It is being closed.
+    /// The connection is being closed.
     Disconnecting,
 }
 
-/// A message that a peer gets as soon as it may hear one, in this order.
+/// A message that a peer gets as soon as it may, in this order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Debt {
     /// The answer to another JOIN.
     JoinAck,
-    /// The answer to a question.
+    /// The answer to a status request.
     Status,
     /// The check of a TIMER.
     Check,
 }
 
-/// What an unanswered message has asked for.
+/// The kind of an unacknowledged message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Request,
@@ -53,21 +53,21 @@ pub(super) enum Asked {
 
 #[derive(Debug)]
 pub(super) struct Peer {
-    /// What it calls itself; `None` until it has joined.
+    /// Its own name for itself; `None` until it has joined.
     pub(super) label: Option<String>,
     pub(super) origin: Origin,
     pub(super) state: State,
-    /// Since when it is in this state.
+    /// Start of the present state.
     pub(super) since: Mono,
-    /// What it has not acknowledged. Each has a [`super::Timer::Acknowledge`].
+    /// The unacknowledged messages. Each has a [`super::Timer::Acknowledge`].
     pub(super) outstanding: BTreeMap<RequestId, Asked>,
-    /// Whether it has said that it finds messages in the stream however close they are.
+    /// Whether it has declared that it splits the stream into messages.
     pub(super) splits: bool,
-    /// Whether it may not hear anything yet, until its [`super::Timer::Speak`].
+    /// Whether it may not get a message yet, until its [`super::Timer::Speak`].
     pub(super) is_quiet: bool,
-    /// Whether the last message to it, which it does not split from others, was a CHECK: then it is a prompt's turn.
+    /// Whether the last message to it, if it does not split the stream, was a CHECK: then it is a prompt's turn.
     pub(super) is_checked: bool,
-    /// What it hears afterwards.
+    /// The messages that it gets afterwards.
     pub(super) owed: BTreeSet<Debt>,
 }
 
@@ -86,7 +86,7 @@ impl Peer {
         }
     }
 
-    /// For people: what it calls itself, and where it is.
+    /// Its label and its address, for people.
     pub(super) fn name(&self) -> String {
         match &self.label {
             Some(label) => format!("worker {label} ({})", self.origin),
@@ -112,7 +112,7 @@ impl Peer {
         !matches!(self.state, State::Stranger | State::Guessed | State::Disconnecting)
     }
 
-    /// Whether it may be sent a message. One whose prompt is being fetched gets that next.
+    /// Whether it may be sent a message. A worker whose prompt is being fetched gets that next.
     pub(super) fn may_hear(&self) -> bool {
         self.splits || !(self.is_quiet || self.state == State::Claiming)
     }
@@ -128,16 +128,16 @@ impl Peer {
     }
 }
 
-/// All connections. Every change of a state goes through [`Peers::set`], which keeps the queue and the sums.
+/// All connections. Every change of a state goes through [`Peers::set`], which keeps the queue and the sums consistent.
 #[derive(Debug, Default)]
 pub(super) struct Peers {
     all: BTreeMap<Connection, Peer>,
-    /// Who waits for a prompt, longest first.
+    /// The workers that wait for a prompt, longest first.
     idle: BTreeMap<u64, Connection>,
     turns: u64,
     sending_bytes: usize,
     workers: usize,
-    /// Those that have not joined, or are being closed, in the order in which they came.
+    /// The connections that have not joined, or are being closed, in the order of arrival.
     strangers: BTreeMap<Neighbourhood, BTreeSet<Connection>>,
 }
 
@@ -150,7 +150,7 @@ impl Peers {
         self.all.get_mut(&connection)
     }
 
-    /// Changes the state, and returns the one before.
+    /// Changes the state, and returns the previous one.
     pub(super) fn set(&mut self, connection: Connection, state: State, since: Mono) -> Option<State> {
         let mut peer = self.remove(connection)?;
         let old = std::mem::replace(&mut peer.state, state);
@@ -158,7 +158,7 @@ impl Peers {
         Some(old)
     }
 
-    /// A stranger is a worker from here on, at the end of the queue.
+    /// A stranger becomes a worker, at the end of the queue.
     pub(super) fn join(&mut self, connection: Connection, label: &str, splits: bool, since: Mono) {
         let Some(peer) = self.remove(connection) else { return };
         let label = Some(label.chars().take(LABEL_CHARS_MAX).collect());
@@ -222,28 +222,28 @@ impl Peers {
         Some(peer)
     }
 
-    /// The end of the queue of those who wait for a prompt.
+    /// The end of the queue of idle workers.
     pub(super) fn end_of_queue(&mut self) -> State {
         self.turns += 1;
         State::Idle(self.turns)
     }
 
-    /// Who has waited longest for a prompt.
+    /// The worker that has waited longest for a prompt.
     pub(super) fn next_idle(&self) -> Option<Connection> {
         self.idle.first_key_value().map(|(_, connection)| *connection)
     }
 
-    /// The oldest connection that is no worker's of the address that has most of them.
+    /// The oldest connection without a worker, of the address with the most such connections.
     pub(super) fn most_crowded(&self) -> Option<Connection> {
         self.strangers.values().max_by_key(|strangers| strangers.len())?.first().copied()
     }
 
-    /// Bytes of prompts that are sent and not acknowledged.
+    /// Bytes of unacknowledged prompts.
     pub(super) const fn sending_bytes(&self) -> usize {
         self.sending_bytes
     }
 
-    /// How many have joined and are not being closed.
+    /// Number of connections that have joined and are not being closed.
     pub(super) const fn workers(&self) -> usize {
         self.workers
     }
@@ -275,7 +275,7 @@ impl Peers {
             assert!(peer.is_worker() || peer.outstanding.is_empty(), "{connection:?} is asked in vain");
             assert!(peer.label.is_some() || !peer.is_worker(), "{connection:?} works and has not joined");
             assert!(!peer.is_quiet || (peer.is_worker() && !peer.splits), "{connection:?} is quiet in vain");
-            assert!(peer.is_quiet || peer.state != State::Settling, "{connection:?} settles for ever");
+            assert!(peer.is_quiet || peer.state != State::Settling, "{connection:?} settles forever");
             assert!(
                 !(peer.is_quiet && matches!(peer.state, State::Idle(_))),
                 "{connection:?} may not hear of a prompt"
@@ -284,7 +284,11 @@ impl Peers {
             assert!(peer.owed.is_empty() || gives_way || !peer.may_hear(), "{connection:?} waits for {:?}", peer.owed);
         }
         let count = |what: fn(&Peer) -> bool| self.all.values().filter(|peer| what(peer)).count();
-        assert_eq!(count(|peer| matches!(peer.state, State::Idle(_))), self.idle.len(), "the queue has others in it");
+        assert_eq!(
+            count(|peer| matches!(peer.state, State::Idle(_))),
+            self.idle.len(),
+            "the queue contains a worker that is not idle"
+        );
         assert_eq!(count(Peer::is_worker), self.workers);
         let strangers: usize = self.strangers.values().map(BTreeSet::len).sum();
         assert_eq!(count(|peer| !peer.is_worker()), strangers);

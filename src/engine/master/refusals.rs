@@ -1,10 +1,10 @@
-//! The lines of the log about those who are refused: bounded, and none left out of the count.
+//! Log lines about refused connections: bounded in rate, with a count of the suppressed ones.
 
 use std::time::Duration;
 
 use crate::types::Mono;
 
-/// Between two lines of the log: strangers must not fill a disk with them.
+/// Minimum time between two log lines: strangers must not fill a disk with them.
 const LINE_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -15,7 +15,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// Whether a line about a refusal may be written; if so, how many were left out since the last one.
+    /// Whether a line about a refusal may be written; if so, the number of suppressed ones since the last line.
     pub(super) fn take_line(&mut self, now: Mono) -> Option<u64> {
         if self.next_line.is_some_and(|next| now < next) {
             self.suppressed += 1;
@@ -25,7 +25,7 @@ impl Refusals {
         Some(std::mem::take(&mut self.suppressed))
     }
 
-    /// How many were left out, if the next line is due and no refusal has asked for it.
+    /// The number of suppressed lines, if the next line is due and no refusal has asked for it.
     pub(super) fn take_suppressed(&mut self, now: Mono) -> Option<u64> {
         let is_due = self.suppressed > 0 && self.next_line.is_none_or(|next| now >= next);
         if is_due { self.take_line(now) } else { None }

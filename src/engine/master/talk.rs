@@ -1,4 +1,4 @@
-//! What a connection may say when, and what follows.
+//! The messages that a connection may send in each state, and their consequences.
 
 use std::time::Duration;
 
@@ -8,14 +8,15 @@ use super::{Connection, Destination, Effect, Master, STRANGERS_MAX, Timer};
 use crate::protocol::prompt::{FromMaster, FromWorker, MessageError, RequestId};
 use crate::types::{Now, Origin};
 
-/// For a worker's own report after the time of its prompt is over. It counts that time, too, and tells more than a cut does; its
-/// SIGTERM, two seconds later its SIGKILL and the report take less than this.
+/// Grace time for a worker's own report after the time limit of its prompt. The worker applies that limit, too, and its
+/// report says more than a disconnection would. Its SIGTERM, its SIGKILL two seconds later and the report take less than
+/// this.
 const RUN_GRACE: Duration = Duration::from_secs(5);
 
 /// The answer to a wrong secret.
 const WRONG_SECRET: &str = "the secret is missing or wrong; it is SECRET of [prompt] at the master";
 
-/// What is logged of a worker's reason.
+/// Characters of a worker's reason that are logged.
 const REASON_CHARS_MAX: usize = 200;
 
 impl Master {
@@ -33,18 +34,19 @@ impl Master {
         self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
     }
 
-    /// Drops one connection that has not joined or is being closed: the oldest of the address that has most of them, so that an
-    /// address which only guesses or says nothing keeps no worker out. `false` if all are workers.
+    /// Drops one connection that has not joined or is being closed: the oldest of the address with the most such
+    /// connections, so that an address which only guesses, or sends nothing, keeps no worker out. `false` if all
+    /// connections belong to workers.
     fn make_room(&mut self, now: Now) -> bool {
         let Some(stranger) = self.peers.most_crowded() else { return false };
-        self.complain(now, &self.name_of(stranger), "it has no work, and others need its place");
-        self.take_back(now, stranger, "others need its place");
+        self.complain(now, &self.name_of(stranger), "it is not a worker, and another connection needs its place");
+        self.take_back(now, stranger, "another connection needs its place");
         self.effects.push_back(Effect::Abort(stranger));
         self.forget(stranger);
         true
     }
 
-    /// A connection is gone: closed by its peer, broken, or closed as [`Effect::Close`] asked for.
+    /// A connection is gone: closed by its peer, broken, or closed on request of [`Effect::Close`].
     pub fn handle_closed(&mut self, now: Now, connection: Connection) {
         let Some(peer) = self.peers.get(connection) else { return };
         if peer.state != State::Disconnecting {
@@ -57,14 +59,14 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// A message has come.
+    /// A message has arrived.
     pub fn handle_message(&mut self, now: Now, connection: Connection, message: FromWorker) {
         let Some(peer) = self.peers.get(connection) else { return };
         match (&peer.state, message) {
-            // Whatever it has had waits for another worker already.
+            // Its file already waits for another worker.
             (State::Disconnecting, _) => self.ignored += 1,
             (_, FromWorker::Leave) => self.disconnect(now, connection, "it leaves"),
-            // One secret for each connection.
+            // Each connection may try one secret.
             (State::Guessed, _) => self.ignored += 1,
             (_, FromWorker::Status { secret }) => self.tell_status(now, connection, secret.as_deref()),
             (State::Stranger, FromWorker::Join { worker, secret, splits }) => {
@@ -74,7 +76,7 @@ impl Master {
             (_, FromWorker::Join { .. }) => {
                 // It is a worker already. It may wait for the answer, so it gets one.
                 self.ignored += 1;
-                self.owe(now, connection, Debt::JoinAck);
+                self.owe_debt(now, connection, Debt::JoinAck);
             }
             (_, FromWorker::RequestAck(request)) => self.acknowledged(now, connection, &request, Asked::Request),
             (_, FromWorker::CheckAck(request)) => self.acknowledged(now, connection, &request, Asked::Check),
@@ -83,8 +85,8 @@ impl Master {
             (State::Working(_), FromWorker::UsageLimited { retry_after, .. }) => {
                 self.usage_limited(now, connection, retry_after);
             }
-            // A worker without a prompt, or that has not acknowledged the one it gets, speaks of one that it has reported
-            // already.
+            // A worker without a prompt, or one that has not acknowledged its prompt, refers to a prompt that it has
+            // already reported.
             (_, FromWorker::Done { .. } | FromWorker::Failed { .. } | FromWorker::UsageLimited { .. }) => {
                 self.ignored += 1;
             }
@@ -92,11 +94,11 @@ impl Master {
         self.hand_out(now);
     }
 
-    /// What has come is no message that a worker may send.
+    /// The received text is not a message that a worker may send.
     pub fn handle_bad_message(&mut self, now: Now, connection: Connection, error: &MessageError) {
         let Some(peer) = self.peers.get(connection) else { return };
         match (error, &peer.state) {
-            // A later version of a worker may say more than is known here.
+            // A later version of a worker may send messages that are unknown here.
             (
                 MessageError::UnknownType(_),
                 State::Guessed | State::Settling | State::Idle(_) | State::Resting | State::Claiming,
@@ -121,13 +123,13 @@ impl Master {
         self.timers.clear(&Timer::Join(connection));
         self.peers.join(connection, label, splits, now.mono);
         log::info!("{} has joined", self.name_of(connection));
-        self.tell(now, connection, FromMaster::JoinAck);
+        self.send_paced(now, connection, FromMaster::JoinAck);
     }
 
     fn is_admitted(&self, shown: Option<&str>) -> bool {
         let Some(secret) = &self.settings.secret else { return true };
         let shown = shown.unwrap_or_default();
-        // Takes as long for a secret that is almost right as for any other.
+        // The comparison takes the same time for every secret, even one that is almost right.
         let differ = secret.bytes().zip(shown.bytes()).fold(0, |differ, (a, b)| differ | (a ^ b));
         secret.len() == shown.len() && differ == 0
     }
@@ -137,13 +139,13 @@ impl Master {
             return self.refuse_secret(now, connection);
         }
         if self.timers.is_set(&Timer::Join(connection)) {
-            // Whoever goes on asking may stay.
+            // A client that keeps asking may stay.
             self.timers.set(Timer::Join(connection), now.mono + self.settings.join_timeout);
         }
-        self.owe(now, connection, Debt::Status);
+        self.owe_debt(now, connection, Debt::Status);
     }
 
-    /// Says why, and closes the connection.
+    /// Sends the reason, and closes the connection.
     pub(super) fn refuse(&mut self, now: Now, connection: Connection, reason: &str) {
         self.complain(now, &self.name_of(connection), reason);
         self.send_away(now, connection, reason);
@@ -156,7 +158,7 @@ impl Master {
         self.disconnect(now, connection, "it is refused");
     }
 
-    /// A line of the log about a refusal, if there was none lately.
+    /// Logs a refusal, unless another one was logged recently.
     fn complain(&mut self, now: Now, name: &str, reason: &str) {
         match self.refusals.take_line(now.mono) {
             None => {}
@@ -167,8 +169,8 @@ impl Master {
         }
     }
 
-    /// The answer to a wrong secret waits, and not the look at the next one: otherwise those who guess would keep out a worker of
-    /// their address that has the right one, and all of a machine have one address.
+    /// Delays the answer to a wrong secret, but not the check of the next one: otherwise guesses would keep out a worker
+    /// with the right secret at the same address, and all processes of a machine share one address.
     fn refuse_secret(&mut self, now: Now, connection: Connection) {
         if self.peers.get(connection).is_none_or(|peer| peer.state != State::Stranger) {
             return self.refuse(now, connection, WRONG_SECRET);
@@ -179,12 +181,12 @@ impl Master {
         self.timers.set(Timer::Refuse(connection), now.mono + self.settings.refusal_pause);
     }
 
-    /// The pause after a wrong secret is over.
+    /// The pause after a wrong secret has passed.
     pub(super) fn answer_guess(&mut self, now: Now, connection: Connection) {
         self.send_away(now, connection, WRONG_SECRET);
     }
 
-    /// For people: who is behind a connection.
+    /// A label of a connection for people.
     pub(super) fn name_of(&self, connection: Connection) -> String {
         self.peers.get(connection).map(Peer::name).unwrap_or_default()
     }
@@ -231,7 +233,7 @@ impl Master {
         self.peers.start_run(connection, now.mono);
     }
 
-    /// The worker is idle again; returns what it has worked on.
+    /// The worker is idle again; returns its file.
     pub(super) fn end_run(&mut self, now: Now, connection: Connection) -> Option<Held> {
         self.timers.clear(&Timer::Run(connection));
         let end = self.idle_state(connection);
@@ -241,8 +243,8 @@ impl Master {
         }
     }
 
-    /// The service behind a worker is used up. The file waits again. Its gates are closed for a while; if it has none, only the
-    /// worker rests. A worker that does not know how long is cut, as the document of that message has it.
+    /// The service behind a worker has reached its limit. The file waits again. Its gates are closed for a while; if it has
+    /// none, only the worker rests. A worker that names no time is disconnected, as the document of that message says.
     fn usage_limited(&mut self, now: Now, connection: Connection, retry_after: Option<Duration>) {
         let Some(held) = self.end_run(now, connection) else { return };
         log::info!("{} waits again, from {}: it has met a limit", held.file, self.name_of(connection));

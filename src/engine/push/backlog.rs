@@ -4,17 +4,17 @@ use std::collections::VecDeque;
 
 use crate::types::Mono;
 
-/// What a frame costs in addition to its own bytes: its entry and its allocation. It bounds the number of empty frames too.
+/// Cost of a frame besides its own bytes: its entry and its allocation. It also bounds the number of empty frames.
 const FRAME_COST_BYTES: usize = 64;
 
-/// Entries whose memory an empty queue keeps, so that a burst does not hold its memory for ever.
+/// Entries for which an empty queue keeps memory, so that a burst does not hold its memory forever.
 const KEPT_ENTRIES_MAX: usize = 64;
 
 /// The limits of one queue.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueueLimits {
     pub(super) frames_max: usize,
-    /// Bytes, with [`FRAME_COST_BYTES`] for each frame.
+    /// Bytes, including [`FRAME_COST_BYTES`] for each frame.
     pub(super) bytes_max: usize,
 }
 
@@ -25,7 +25,7 @@ pub(super) struct FrameQueue {
     bytes: usize,
 }
 
-/// Bytes in all queues. Queues change through it only.
+/// The bytes in all queues. Queues are changed only through it.
 #[derive(Debug)]
 pub(super) struct Backlog {
     queue: QueueLimits,
@@ -43,7 +43,7 @@ impl FrameQueue {
         self.frames.len()
     }
 
-    /// Bytes with the cost of each frame; 0 exactly when the queue is empty.
+    /// Bytes including the cost of each frame; 0 exactly if the queue is empty.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -58,8 +58,8 @@ impl Backlog {
         Self { queue, bytes_max, bytes: 0 }
     }
 
-    /// Appends a frame and drops the oldest ones beyond the limits of the queue; gives back how many were dropped. A frame that
-    /// is too long for an empty queue is dropped itself.
+    /// Appends a frame and drops the oldest ones beyond the limits of the queue; returns the number of dropped frames. A
+    /// frame that is too long for an empty queue is itself dropped.
     #[must_use]
     pub(super) fn push(&mut self, queue: &mut FrameQueue, now: Mono, frame: Vec<u8>) -> usize {
         let cost = cost(&frame);
@@ -77,7 +77,7 @@ impl Backlog {
         dropped
     }
 
-    /// Removes the oldest frame; gives back when it was pushed.
+    /// Removes the oldest frame; returns the time of its push.
     pub(super) fn pop(&mut self, queue: &mut FrameQueue) -> Option<Mono> {
         let (pushed_at, frame) = queue.frames.pop_front()?;
         queue.bytes -= cost(&frame);
@@ -88,7 +88,7 @@ impl Backlog {
         Some(pushed_at)
     }
 
-    /// Drops the older half, at least one frame; gives back how many.
+    /// Drops the older half, at least one frame; returns the number of dropped frames.
     #[must_use]
     pub(super) fn drop_half(&mut self, queue: &mut FrameQueue) -> usize {
         let dropped = queue.len().div_ceil(2);
@@ -98,7 +98,7 @@ impl Backlog {
         dropped
     }
 
-    /// Drops a whole queue; gives back how many frames it had.
+    /// Drops a whole queue; returns its number of frames.
     #[must_use]
     pub(super) fn drop_all(&mut self, queue: &FrameQueue) -> usize {
         self.bytes -= queue.bytes;

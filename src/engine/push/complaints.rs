@@ -1,4 +1,4 @@
-//! What is logged of receivers that are given up: a few lines a minute, whatever is pushed to.
+//! Log lines about receivers that are given up: a few per minute, whatever the addresses.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,7 +11,7 @@ use crate::types::{Mono, PushAddress};
 /// How long an address is named only once.
 const WINDOW: Duration = Duration::from_secs(60);
 
-/// Addresses named in one window; complaints about others are counted.
+/// Addresses named in one window; complaints about other addresses are counted.
 pub(super) const NAMED_MAX: usize = 10;
 
 /// A line for the log.
@@ -19,25 +19,25 @@ pub(super) const NAMED_MAX: usize = 10;
 pub enum Complaint {
     /// Frames were dropped.
     Dropped {
-        /// What they were for.
+        /// Address of the frames.
         address: Arc<PushAddress>,
-        /// How many.
+        /// Number of frames.
         frames: usize,
-        /// The end of a sentence about the address.
+        /// The reason, as the end of a sentence about the address.
         why: Cow<'static, str>,
     },
-    /// So many complaints of the last window were not logged.
+    /// Number of complaints of the last window that were not logged.
     Unnamed(u64),
     /// No socket could be opened; the frames stay queued.
     NoSocket {
-        /// What it was for.
+        /// Address of the receiver.
         address: Arc<PushAddress>,
-        /// What the system said.
+        /// The error of the system.
         error: String,
     },
 }
 
-/// What was logged in this window.
+/// The complaints of this window.
 #[derive(Debug, Default)]
 pub(super) struct Complaints {
     since: Mono,
@@ -46,7 +46,7 @@ pub(super) struct Complaints {
 }
 
 impl Complaints {
-    /// What to log when frames for an address were dropped. `why` is asked for only if it is logged.
+    /// The complaint about dropped frames for an address, if it is to be logged. `why` is called only then.
     pub(super) fn dropped(
         &mut self,
         now: Mono,
@@ -60,14 +60,14 @@ impl Complaints {
         [unnamed, is_new.then(|| Complaint::Dropped { why: why(&address), address, frames })]
     }
 
-    /// What to log when no socket could be opened.
+    /// The complaint about a socket that could not be opened, if it is to be logged.
     pub(super) fn no_socket(&mut self, now: Mono, address: &Arc<PushAddress>, error: &str) -> Option<Complaint> {
         self.unnamed += self.turn(now);
         let is_new = self.is_new(address);
         is_new.then(|| Complaint::NoSocket { address: Arc::clone(address), error: error.to_owned() })
     }
 
-    /// Begins a new window if it is time; gives back what the old one did not name.
+    /// Begins a new window if it is time; returns the number of unnamed complaints of the old one.
     fn turn(&mut self, now: Mono) -> u64 {
         if now.since(self.since) < WINDOW {
             return 0;

@@ -1,36 +1,37 @@
-//! The engine: pushes, reports of sockets, answers and time in; effects out. It joins the parts of the state.
+//! The engine: pushes, reports of sockets, answers and time in; effects out. It connects the parts of the state.
 
 use std::sync::Arc;
 
 use super::config::PushConfig;
 use super::counts::PushCounts;
-use super::effect::{Effect, Progress, Served, Timer};
+use super::effect::{Effect, Progress, ReceiverId, Served, Timer};
 use super::exchange::Exchange;
+use super::host_names::{HostNames, Lookup};
 use super::inbox::{Inbox, Received};
 use super::lifecycle::Lifecycle;
-use super::names::{HostNames, Lookup};
-use super::receiver::{DropReason, Due, Receiver, ReceiverId, Socket, Stage};
+use super::receiver::{DropReason, Due, Receiver, Socket, Stage};
 use super::sockets::Room;
 use super::turn::{TIMERS_PER_TURN, Turn};
 use crate::types::{Host, IpAddr, Mono, PublicKey, PushAddress};
 
-/// Frames in a queue after which a connected receiver is served at once: its queue does not limit what a turn pushes to it.
+/// Queued frames after which a connected receiver is served at once, so that its queue does not limit the pushes of one
+/// turn.
 pub(super) const FRAMES_PER_SERVICE: usize = 256;
 
-/// Delivers frames to receivers. The [module](super) says in which order it is called.
+/// Delivers frames to receivers. The [module](super) states the order of the calls.
 #[derive(Debug)]
 pub struct Delivery {
     pub(super) life: Lifecycle,
     pub(super) names: HostNames,
     pub(super) turn: Turn,
     inbox: Inbox,
-    /// Marked receivers are served and the line is looked at; else a push alone goes on.
+    /// Whether a flush is in progress, which serves marked receivers and checks the line; otherwise only a push is.
     is_flushing: bool,
     is_stopping: bool,
 }
 
 impl Delivery {
-    /// Nothing is queued and nothing is open. Receivers see `our_key`.
+    /// Without frames and sockets. Receivers see `our_key`.
     #[must_use]
     pub fn new(config: PushConfig, our_key: PublicKey) -> Self {
         Self {
@@ -43,8 +44,8 @@ impl Delivery {
         }
     }
 
-    /// Takes one frame. It is sent by the next flush, or held back until `by` to share the write of another frame to the same
-    /// receiver; or it waits for a connection.
+    /// Takes one frame. If the receiver is connected, the next flush sends it, or it is delayed until `by` to share the
+    /// write of another frame to the same receiver. Otherwise it waits for a connection.
     pub fn handle_push(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         let Some(id) = self.life.receivers.find(address).or_else(|| self.life.join(now, address)) else {
             self.life.counts.dropped_evicted += 1;
@@ -64,19 +65,19 @@ impl Delivery {
         }
         self.life.arm(id);
         if is_up && is_long {
-            // What is left of the queue is bounded when it has been served.
+            // The rest of the queue is bounded after the service.
             self.life.serve(id);
         } else {
             self.life.bound_backlog();
         }
     }
 
-    /// A turn of the loop begins: the budget is whole.
+    /// A turn of the loop begins, with a full budget.
     pub const fn handle_turn(&mut self) {
         self.turn.renew();
     }
 
-    /// A socket has news; `is_readable` unless it can merely be written to.
+    /// A socket is ready; `is_readable` unless it is only writable.
     pub fn handle_ready(&mut self, id: ReceiverId, is_readable: bool) {
         if let Some(receiver) = self.life.receivers.get_mut(id) {
             receiver.has_news |= is_readable;
@@ -84,7 +85,7 @@ impl Delivery {
         }
     }
 
-    /// A host name was looked up; without addresses if it has none. Receivers that wait for it join the line again.
+    /// A host name has been looked up; it has no addresses if `ips` is empty. Receivers that wait for it rejoin the line.
     pub fn handle_resolved(&mut self, now: Mono, name: &str, ips: Vec<IpAddr>) {
         self.names.handle_resolved(now, name, ips);
         let asks = |receiver: &Receiver| {
@@ -96,7 +97,7 @@ impl Delivery {
         }
     }
 
-    /// Does what is due, as far as the budget of a turn goes.
+    /// Handles everything that is due, within the budget of a turn.
     pub fn handle_timeout(&mut self, now: Mono) {
         for _ in 0..TIMERS_PER_TURN {
             match self.life.timers.pop_due(now) {
@@ -108,7 +109,7 @@ impl Delivery {
         }
     }
 
-    /// Sends what was pushed, one write for each receiver, and begins to connect, as far as the budget of the turn goes.
+    /// Sends the pushed frames, one write for each receiver, and begins to connect, within the budget of the turn.
     pub fn handle_flush(&mut self) {
         self.turn.flush();
         self.is_flushing = true;
@@ -125,7 +126,7 @@ impl Delivery {
         Some(Exchange { address, queue, backlog: &mut self.life.backlog, pace, inbox: &mut self.inbox })
     }
 
-    /// A socket was served.
+    /// A socket has been served.
     pub fn handle_served(&mut self, now: Mono, id: ReceiverId, served: &Served) {
         let Some(receiver) = self.life.receivers.get_mut(id) else { return };
         let Stage::Open(socket) = &mut receiver.stage else { return };
@@ -150,12 +151,13 @@ impl Delivery {
         self.life.bound_backlog();
     }
 
-    /// No socket could be opened for a receiver. Descriptors come back when others close; until then its frames wait.
+    /// No socket could be opened for a receiver. Descriptors become free when others close; until then its frames wait.
     pub fn handle_connect_failed(&mut self, now: Mono, id: ReceiverId, error: &str) {
         self.life.fail_to_connect(now, id, error);
     }
 
-    /// Gives up receivers that have had time enough to answer; all others are delivered to for the linger time at most.
+    /// Gives up receivers that have had enough time to answer; delivery to all others continues for at most the linger
+    /// time.
     pub fn handle_stop(&mut self, now: Mono) {
         self.is_stopping = true;
         self.life.timers.set(Timer::Linger, now + self.life.config.linger);
@@ -166,13 +168,13 @@ impl Delivery {
         }
     }
 
-    /// Whether everything is delivered or dropped since [`Self::handle_stop`], and every socket is closed.
+    /// Whether everything has been delivered or dropped since [`Self::handle_stop`], and every socket is closed.
     #[must_use]
     pub fn is_stopped(&self) -> bool {
         self.is_stopping && self.life.receivers.len() == 0
     }
 
-    /// The next deadline and why; `now` while there is work that no event announces.
+    /// The next deadline and its reason; `now` while there is work that no event announces.
     #[must_use]
     pub fn poll_timeout(&self, now: Mono) -> Option<(Mono, Timer)> {
         if self.turn.has_more() || self.life.sockets.may_admit() {
@@ -181,7 +183,7 @@ impl Delivery {
         self.life.timers.next().map(|(at, timer)| (at, *timer))
     }
 
-    /// What the shell must do next. It decides one step after the other: each may depend on the outcome of the last.
+    /// The next effect. Each effect is decided after the result of the previous one, because it may depend on it.
     pub fn poll_effect(&mut self, now: Mono) -> Option<Effect> {
         loop {
             if let Some(effect) = self.life.effects.pop_front() {
@@ -198,14 +200,14 @@ impl Delivery {
         self.inbox.pop()
     }
 
-    /// What has become of the frames since the start.
+    /// Counters of frames since the start.
     #[must_use]
     pub const fn counts(&self) -> PushCounts {
         let Inbox { received, discarded, .. } = self.inbox;
         PushCounts { received, discarded, open_sockets: self.life.sockets.open(), ..self.life.counts }
     }
 
-    /// Takes one step of a flush, or the last one of a stop; false when there is none.
+    /// Takes one step of a flush, or the last step of a stop; false if there is none.
     fn advance(&mut self, now: Mono) -> bool {
         if self.is_flushing {
             if let Some(id) = self.turn.next() {
@@ -240,13 +242,13 @@ impl Delivery {
         }
     }
 
-    /// Deals with the first in the line; false when the line stays as it is.
+    /// Handles the first receiver in the line; false if the line stays as it is.
     fn admit_next(&mut self, now: Mono) -> bool {
         if !self.life.sockets.may_admit() {
             self.life.sockets.rest_line();
             return false;
         }
-        // In the next turn the line still may move.
+        // The line may still move in the next turn.
         let Some(id) = self.life.sockets.first_in_line().filter(|_| self.turn.take_admission()) else { return false };
         let Some(ip) = self.ip_of_first(now, id) else {
             self.life.sockets.leave_line();
@@ -262,7 +264,7 @@ impl Delivery {
         has_room
     }
 
-    /// Where the first in the line is to be connected to; `None` if it is no longer there, or leaves the line for another reason.
+    /// The address for the first receiver in the line; `None` if it has gone, or leaves the line for another reason.
     fn ip_of_first(&mut self, now: Mono, id: ReceiverId) -> Option<IpAddr> {
         let receiver = self.life.receivers.get_mut(id).filter(|receiver| receiver.is_waiting())?;
         if receiver.queue.is_empty() {
@@ -285,7 +287,7 @@ impl Delivery {
         None
     }
 
-    /// Sees to it that one more socket may be opened; if it may not, the timer says when to ask again.
+    /// Makes room for one more socket, if possible; otherwise sets the timer for the next attempt.
     fn make_room(&mut self, now: Mono, newcomer: ReceiverId) -> bool {
         self.life.timers.clear(&Timer::Admission);
         let since = match self.life.receivers.get(newcomer).map(|receiver| &receiver.stage) {
@@ -296,7 +298,7 @@ impl Delivery {
             Room::Free => return true,
             Room::TakeFrom(id) => {
                 if self.life.receivers.get(id).and_then(Receiver::connecting_since).is_some() {
-                    // It may be alive behind a slow network, so its frames keep their time.
+                    // The receiver may be alive behind a slow network, so its frames keep their time limit.
                     self.life.rejoin(now, id);
                 } else {
                     self.life.give_up(now, id, DropReason::Crowded);

@@ -1,49 +1,52 @@
-//! What the shell must do for the pushes, and what it reports of a socket.
+//! Effects for the shell, and its report on a socket.
 
 use super::complaints::Complaint;
-use super::receiver::ReceiverId;
 use crate::types::{IpAddr, PublicKey};
 
-/// What the shell must do next. An effect whose receiver has no socket in the shell is to be ignored.
+/// Names a receiver for the shell and the timers. It is never reused, so that a late event cannot reach another receiver.
+pub type ReceiverId = u64;
+
+/// An instruction to the shell. An effect whose receiver has no socket in the shell must be ignored.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
-    /// Open a socket, start to connect it, and call [`Delivery::handle_ready`](super::Delivery::handle_ready) whenever it has news.
+    /// Open a socket, start to connect it, and call [`Delivery::handle_ready`](super::Delivery::handle_ready) whenever it
+    /// is ready.
     Connect {
         /// The receiver, which keeps the socket until it is closed.
         id: ReceiverId,
-        /// Where to connect to.
+        /// IP address to connect to.
         ip: IpAddr,
-        /// The port there.
+        /// Port to connect to.
         port: u16,
-        /// What the receiver must prove to own; nothing is sent to it before that.
+        /// The key that the receiver must prove to own; nothing is sent to it before that.
         key: Option<PublicKey>,
     },
-    /// Read and write by [`Delivery::exchange`](super::Delivery::exchange), then report.
+    /// Read and write with [`Delivery::exchange`](super::Delivery::exchange), then report.
     Serve {
-        /// Its socket.
+        /// The receiver of the socket.
         id: ReceiverId,
-        /// The socket has had news other than that it can be written to.
+        /// Whether the socket has been ready for more than writing.
         has_news: bool,
     },
-    /// Close the socket. The kernel goes on delivering what it has taken.
+    /// Close the socket. The kernel continues to deliver the bytes that it has accepted.
     Close(ReceiverId),
     /// Look this host name up.
     Resolve(String),
-    /// Log this.
+    /// Log this complaint.
     Log(Complaint),
 }
 
-/// Why [`Delivery::handle_timeout`](super::Delivery::handle_timeout) must be called.
+/// The reason for a call of [`Delivery::handle_timeout`](super::Delivery::handle_timeout).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The last turn has left work over that no event announces.
+    /// The last turn has left work that no event announces.
     Unfinished,
-    /// A receiver is to be served, given up, closed, or put into the line again.
+    /// A receiver must be served, given up, closed, or put back into the line.
     Receiver(ReceiverId),
     /// A socket can be taken from another receiver.
     Admission,
-    /// The delivery goes on no longer after a stop.
+    /// The linger time after a stop has passed.
     Linger,
 }
 
@@ -53,7 +56,7 @@ pub enum Progress {
     /// Nothing to do until the socket has news, or a frame is pushed.
     #[default]
     Settled,
-    /// There is more to do, but it is another socket's turn.
+    /// More work is left, but it is another socket's turn.
     More,
     /// The connection is gone.
     Lost,
@@ -62,22 +65,22 @@ pub enum Progress {
 /// The report of [`Effect::Serve`].
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Served {
-    /// Whether there is more to do.
+    /// Whether work is left.
     pub progress: Progress,
-    /// Frames that the connection took.
+    /// Number of frames that the connection took.
     pub sent: usize,
-    /// Frames that the receiver sent.
+    /// Number of frames that the receiver sent.
     pub received: usize,
-    /// Bytes read and written, and what handshakes count for.
+    /// Bytes read and written, and the charge for handshakes.
     pub bytes: usize,
-    /// The handshake was complete when frames were to be written.
+    /// Whether the handshake was complete when frames were to be written.
     pub is_up: bool,
-    /// The stream has taken bytes.
+    /// Whether the stream has taken bytes.
     pub has_written: bool,
-    /// The stream takes no more for the moment.
+    /// Whether the stream takes no more at present.
     pub is_blocked: bool,
-    /// The connection holds no bytes that the stream has not taken.
+    /// Whether the connection holds no bytes that the stream has not taken.
     pub is_drained: bool,
-    /// Bytes have gone in either direction since the socket was opened.
+    /// Whether bytes have moved in either direction since the socket was opened.
     pub is_reached: bool,
 }

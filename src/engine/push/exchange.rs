@@ -8,7 +8,8 @@ use super::inbox::Inbox;
 use super::pace::Pace;
 use crate::types::{Mono, PushAddress};
 
-/// What a connection takes from the engine and gives to it. [`Delivery::handle_served`](super::Delivery::handle_served) follows.
+/// The frames that a connection takes from the engine and gives to it.
+/// [`Delivery::handle_served`](super::Delivery::handle_served) follows.
 pub struct Exchange<'a> {
     pub(super) address: &'a Arc<PushAddress>,
     pub(super) queue: &'a mut FrameQueue,
@@ -18,24 +19,24 @@ pub struct Exchange<'a> {
 }
 
 impl Exchange<'_> {
-    /// The next frame to send. It stays the next one until [`Self::handle_transmitted`].
+    /// The next frame to send. It stays the same until [`Self::handle_transmitted`].
     #[must_use]
     pub fn poll_transmit(&self) -> Option<&[u8]> {
         self.queue.front()
     }
 
-    /// The connection has taken the frame. Gives back how long the frame has waited since its push.
+    /// The connection has taken the frame. Returns the time since its push.
     pub fn handle_transmitted(&mut self, now: Mono) -> Duration {
         self.backlog.pop(self.queue).map_or(Duration::ZERO, |pushed_at| now.since(pushed_at))
     }
 
-    /// Whether more may be read for the moment.
+    /// Whether more may be read at present.
     #[must_use]
     pub const fn may_receive(&self) -> bool {
         self.pace.left() > 0
     }
 
-    /// Bytes were read. They count as a frame, so that questions of the transport are paced as well.
+    /// Bytes were read. They count as one frame, so that control messages of the transport are paced as well.
     pub const fn handle_read(&mut self) {
         self.pace.spend(1);
     }

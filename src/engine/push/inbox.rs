@@ -1,28 +1,28 @@
-//! What receivers send back: short frames are kept until they are polled, all others are thrown away.
+//! Frames that receivers send back: short frames are kept until they are polled, all others are discarded.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::types::PushAddress;
 
-/// A longer frame is not an acknowledgement, which holds an id and a number.
+/// A longer frame cannot be an acknowledgement, which holds an id and a number.
 const ACK_BYTES_MAX: usize = 4096;
 
-/// A frame that came from a receiver. Its text is untrusted, and not read here.
+/// A frame from a receiver. Its text is untrusted, and is not read here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received {
     /// The address that was pushed to.
     pub from: Arc<PushAddress>,
-    /// At most 4 KiB.
+    /// Its bytes, at most 4 KiB.
     pub frame: Vec<u8>,
 }
 
-/// Frames to be polled, oldest first. A frame that does not fit in is thrown away: its sender confirms the next push.
+/// Frames to be polled, oldest first. A frame that does not fit is discarded: its sender will confirm the next push.
 #[derive(Debug)]
 pub(super) struct Inbox {
     frames: VecDeque<Received>,
     frames_max: usize,
-    /// Frames that were kept, and frames that were thrown away, since the start.
+    /// Number of kept frames, and of discarded frames, since the start.
     pub(super) received: u64,
     pub(super) discarded: u64,
 }

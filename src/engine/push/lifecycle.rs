@@ -1,4 +1,4 @@
-//! The stages of receivers: how they change, and the sockets, timers and counts that change with them.
+//! The stages of receivers and their transitions, with the sockets, timers and counts that depend on them.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -8,24 +8,24 @@ use super::backlog::Backlog;
 use super::complaints::Complaints;
 use super::config::PushConfig;
 use super::counts::PushCounts;
-use super::effect::{Effect, Timer};
-use super::receiver::{DropReason, Receiver, ReceiverId, Socket, Stage};
+use super::effect::{Effect, ReceiverId, Timer};
+use super::receiver::{DropReason, Receiver, Socket, Stage};
 use super::receivers::Receivers;
 use super::sockets::Sockets;
 use crate::engine::timers::Timers;
 use crate::types::{IpAddr, Mono, PublicKey, PushAddress};
 
-/// Pause before a receiver that lost its connection, or got no socket, tries again.
+/// Pause before the next attempt of a receiver that lost its connection, or got no socket.
 pub(super) const REST: Duration = Duration::from_millis(100);
 
 /// The longest such pause; it doubles with each refusal.
 pub(super) const REST_MAX: Duration = Duration::from_secs(2);
 
-/// Receivers with their sockets, and what they cause to be done, counted and logged.
+/// The receivers with their sockets, effects, counts and complaints.
 #[derive(Debug)]
 pub(super) struct Lifecycle {
     pub(super) config: PushConfig,
-    /// What receivers that want CURVE must let in.
+    /// The key that receivers with CURVE must admit.
     our_key: PublicKey,
     pub(super) receivers: Receivers,
     pub(super) backlog: Backlog,
@@ -51,7 +51,7 @@ impl Lifecycle {
         }
     }
 
-    /// Adds an address. When there are too many, the first in the line is dropped; `None` when the line is empty.
+    /// Adds an address. If there are too many, the first in the line is dropped; `None` if the line is empty.
     pub(super) fn join(&mut self, now: Mono, address: &Arc<PushAddress>) -> Option<ReceiverId> {
         if self.receivers.len() >= self.config.receivers_max() {
             let first = loop {
@@ -73,12 +73,12 @@ impl Lifecycle {
         self.sockets.handle_opened();
         let PushAddress { port, key, .. } = *receiver.address;
         self.effects.push_back(Effect::Connect { id, ip, port, key });
-        // News from before the shell watches the socket is not announced.
+        // The shell does not announce readiness from before it watched the socket.
         self.serve(id);
         self.arm(id);
     }
 
-    /// No socket could be opened. Descriptors come back when others close; until then the frames wait.
+    /// No socket could be opened. Descriptors become free when others close; until then the frames wait.
     pub(super) fn fail_to_connect(&mut self, now: Mono, id: ReceiverId, error: &str) {
         if let Some(receiver) = self.receivers.get(id) {
             let complaint = self.complaints.no_socket(now, &receiver.address, error);
@@ -105,7 +105,7 @@ impl Lifecycle {
             return;
         }
         match receiver.socket() {
-            // It was refused: its frames have waited before.
+            // The connection was refused: its frames have waited since before.
             Some(socket) if socket.is_connecting() => {
                 receiver.is_misunderstood = socket.is_shaking();
                 receiver.refusals = receiver.refusals.saturating_add(1);
@@ -115,14 +115,14 @@ impl Lifecycle {
         self.rest(now, id);
     }
 
-    /// Closes the socket, if there is one; the receiver joins the line a little later, or much later if it was refused often.
+    /// Closes the socket, if any; the receiver joins the line a little later, or much later if it was refused often.
     fn rest(&mut self, now: Mono, id: ReceiverId) {
         let refusals = self.receivers.get(id).map_or(0, |receiver| receiver.refusals);
         let rest = (REST * 2_u32.saturating_pow(refusals.saturating_sub(1))).min(REST_MAX);
         self.set_stage(id, Stage::Resting { until: now + rest });
     }
 
-    /// Closes the socket, if there is one; the receiver goes to the end of the line.
+    /// Closes the socket, if any; the receiver goes to the end of the line.
     pub(super) fn rejoin(&mut self, now: Mono, id: ReceiverId) {
         self.set_stage(id, Stage::Waiting { since: now });
         self.sockets.join(id);
@@ -151,7 +151,7 @@ impl Lifecycle {
         Some(receiver)
     }
 
-    /// Drops the frames of a receiver and closes its socket. A later push begins anew.
+    /// Drops the frames of a receiver and closes its socket. A later push starts anew.
     pub(super) fn give_up(&mut self, now: Mono, id: ReceiverId, reason: DropReason) {
         let Some(receiver) = self.remove(id) else { return };
         let reason = if reason == DropReason::Unreachable { receiver.unreachable() } else { reason };
@@ -171,25 +171,25 @@ impl Lifecycle {
         self.effects.extend(complaints.into_iter().flatten().map(Effect::Log));
     }
 
-    /// Sets the timer of a receiver. A deadline that has moved back is found when the timer is due.
+    /// Sets the timer of a receiver. If the deadline has moved back, that is found when the timer is due.
     pub(super) fn arm(&mut self, id: ReceiverId) {
         if let Some((at, _)) = self.receivers.get(id).and_then(|receiver| receiver.due(&self.config)) {
             self.timers.set_earlier(Timer::Receiver(id), at);
         }
     }
 
-    /// One receiver that reads nothing must not use up the memory of all.
+    /// A receiver that does not read must not use up the memory of all.
     pub(super) fn bound_backlog(&mut self) {
         while self.backlog.is_over()
             && let Some((id, receiver)) = self.receivers.with_longest_queue()
         {
             self.counts.dropped_full += self.backlog.drop_half(&mut receiver.queue) as u64;
-            // Its only frame may have gone: then it is idle.
+            // The only frame may have been dropped: then the socket is idle.
             self.arm(id);
         }
     }
 
-    /// Whether nothing is queued, and connections have written all that they have taken.
+    /// Whether no frame is queued, and connections have written all frames that they have taken.
     pub(super) fn is_drained(&self) -> bool {
         self.backlog.is_empty() && self.receivers.iter().all(|(_, receiver)| receiver.is_drained())
     }

@@ -1,11 +1,12 @@
-//! Delivers frames to the addresses that submitters named: which address gets a socket, what is written when, and what is dropped.
+//! Delivers frames to the addresses that submitters named: which address gets a socket, when frames are written, and when
+//! they are dropped.
 //!
-//! What a frame says is not looked at here. The shell keeps the sockets, a thread that looks host names up, and the log.
+//! The content of a frame is not read here. The shell has the sockets, a thread that resolves host names, and the log.
 //!
-//! A [`Receiver`](receiver::Receiver) is an address with a key or without one: the same host and port with another key is another
-//! receiver. It has a queue of frames and at most one socket, which stays open while it is used. Frames for a receiver are written
-//! in the order of the pushes while its connection lasts. Frames that a connection has taken may be lost with it; all other losses
-//! are counted in [`PushCounts`].
+//! A [`Receiver`](receiver::Receiver) is an address with or without a key: the same host and port with another key is
+//! another receiver. It has a queue of frames and at most one socket, which stays open while it is used. Frames for a
+//! receiver are written in the order of the pushes while its connection lasts. Frames that a connection has taken may be
+//! lost with it; all other losses are counted in [`PushCounts`].
 //!
 //! # The order of calls
 //!
@@ -25,40 +26,40 @@
 //! | [`receiver`] | one address: its queue, the stage of its socket, its next deadline |
 //! | [`receivers`] | all of them, by id and by address |
 //! | [`backlog`] | queued frames, and the limits of one queue and of all |
-//! | [`sockets`] | the open ones, the line of receivers that want one, and the choice of a victim |
-//! | [`names`] | host names: what is known, what is being asked |
-//! | [`turn`] | receivers to be served, and the budget of a turn |
-//! | [`pace`], [`inbox`] | what receivers send back |
-//! | [`complaints`] | what is logged |
+//! | [`sockets`] | the open sockets, the line of receivers that want one, and the choice of a victim |
+//! | [`names`] | host names: known addresses and open questions |
+//! | [`turn`] | the receivers to serve, and the budget of a turn |
+//! | [`pace`], [`inbox`] | frames from receivers |
+//! | [`complaints`] | log lines |
 //! | [`lifecycle`] | the stages of receivers, and the timers, effects and counts that follow from them |
-//! | [`delivery`] | the engine: what comes in, and the order of what goes out |
+//! | [`delivery`] | the engine: inputs, and the order of outputs |
 //!
-//! # What an address may cost
+//! # The cost of an address
 //!
-//! Addresses are dead, slow or hostile, and the loop has other things to do. A turn, with the flushes that belong to it, does at
-//! most ([`turn`]):
+//! Addresses may be dead, slow or hostile, and the loop has other work. A turn, including its flushes, does at most
+//! ([`turn`]):
 //!
-//! | what | at most | the load that this bounds |
+//! | work | at most | bounds the load of |
 //! |---|---|---|
 //! | sockets served | 64, and none after 1 MiB; a step of a handshake with keys counts for 64 KiB | endless input, fast readers with long queues, floods of keys |
 //! | timers | 64, each of which may close a socket | thousands of addresses given up at the same time |
-//! | admissions to a socket | 16, each with a look at all receivers if one has to make room | floods of dead addresses |
-//! | answers to host names | 16, each with a look at all receivers | floods of names |
+//! | admissions to a socket | 16, each with a search of all receivers if one has to make room | floods of dead addresses |
+//! | answers to host names | 16, each with a search of all receivers | floods of names |
 //!
-//! Every 256 frames queued for one receiver in a turn trigger one more service of its socket, charged to the turn. What is left is
-//! done first in the next turn, and each marked receiver is served once before any is served twice.
+//! Every 256 frames queued for one receiver in a turn trigger one more service of its socket, charged to the turn. The next
+//! turn begins with the work left over, and each marked receiver is served once before any is served twice.
 
 mod backlog;
-mod check;
 mod complaints;
 mod config;
 mod counts;
 mod delivery;
 mod effect;
 mod exchange;
+mod host_names;
 mod inbox;
+mod invariants;
 mod lifecycle;
-mod names;
 mod pace;
 mod receiver;
 mod receivers;
@@ -72,8 +73,7 @@ pub use complaints::Complaint;
 pub use config::PushConfig;
 pub use counts::PushCounts;
 pub use delivery::Delivery;
-pub use effect::{Effect, Progress, Served, Timer};
+pub use effect::{Effect, Progress, ReceiverId, Served, Timer};
 pub use exchange::Exchange;
 pub use inbox::Received;
-pub use receiver::ReceiverId;
 pub use turn::ANSWERS_PER_TURN;

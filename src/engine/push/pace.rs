@@ -1,16 +1,16 @@
-//! How fast one receiver may send to us, so that a flood of acknowledgements does not occupy the loop.
+//! The rate at which one receiver may send to us, so that a flood of acknowledgements does not occupy the loop.
 
 use std::time::Duration;
 
 use crate::types::Mono;
 
-/// Frames that are read in one window. The limit, 25,600 a second, is far above one acknowledgement for each task.
+/// Frames that are read in one window. The resulting 25,600 per second are far above one acknowledgement per task.
 pub(super) const FRAMES_PER_WINDOW: usize = 256;
 
-/// The length of a window. What is not read stays in the connection and in the kernel, and TCP slows its sender down.
+/// Length of a window. Unread bytes stay in the connection and in the kernel, and TCP slows their sender down.
 pub(super) const WINDOW: Duration = Duration::from_millis(10);
 
-/// What may still be read from one receiver.
+/// The allowance for reading from one receiver.
 #[derive(Debug)]
 pub(super) struct Pace {
     window_end: Mono,
@@ -18,7 +18,7 @@ pub(super) struct Pace {
 }
 
 impl Pace {
-    /// Begins a new window if the last one is over.
+    /// Begins a new window if the last one has ended.
     pub(super) fn tick(&mut self, now: Mono) {
         if now >= self.window_end {
             *self = Self { window_end: now + WINDOW, left: FRAMES_PER_WINDOW };
@@ -30,12 +30,12 @@ impl Pace {
         self.left
     }
 
-    /// Notes that frames were read.
+    /// Counts frames that were read.
     pub(super) const fn spend(&mut self, frames: usize) {
         self.left = self.left.saturating_sub(frames);
     }
 
-    /// When reading goes on, if the window is spent.
+    /// When reading continues, if the window is spent.
     pub(super) fn paused_until(&self) -> Option<Mono> {
         (self.left == 0).then_some(self.window_end)
     }

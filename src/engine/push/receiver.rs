@@ -1,4 +1,4 @@
-//! One receiver: its queue, the stage of its socket, and what is due when.
+//! One receiver: its queue, the stage of its socket, and its deadlines.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -10,56 +10,54 @@ use super::pace::Pace;
 use crate::protocol::words;
 use crate::types::{Mono, PublicKey, PushAddress};
 
-/// Names a receiver for the shell and the timers. It is never used again, so that a late event meets no other receiver.
-pub type ReceiverId = u64;
-
-/// An address with queued frames, or with a socket, or with both.
+/// An address with queued frames, with a socket, or with both.
 #[derive(Debug)]
 pub(super) struct Receiver {
     pub(super) address: Arc<PushAddress>,
     pub(super) queue: FrameQueue,
     pub(super) stage: Stage,
-    /// When frames began to wait for a connection. A flood that replaces the oldest frame does not move it.
+    /// Since when frames have waited for a connection. A flood that replaces the oldest frame does not change it.
     pub(super) waiting_since: Mono,
-    /// When a frame moved last, in either direction.
+    /// Time of the last frame in either direction.
     pub(super) used_at: Mono,
-    /// The latest time to send frames that were held back to share a write.
+    /// Latest time to send frames that were held back for batching.
     pub(super) send_by: Option<Mono>,
-    /// Stands in the list of those to be served.
+    /// Whether it is in the list of receivers to serve.
     pub(super) is_marked: bool,
-    /// Its socket has had news since it was served, other than that it can be written to.
+    /// Whether its socket has been ready, for more than writing, since it was served.
     pub(super) has_news: bool,
-    /// Connections that were refused, since the last that was not.
+    /// Number of refused connections since the last accepted one.
     pub(super) refusals: u32,
-    /// The last of them was lost during the handshake.
+    /// Whether the last of them was lost during the handshake.
     pub(super) is_misunderstood: bool,
 }
 
-/// How far a receiver is on the way to a connection.
+/// The stage of a receiver on the way to a connection.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// Stands in the line for a socket.
+    /// It waits in the line for a socket.
     Waiting {
         /// When it joined the line.
         since: Mono,
     },
     /// Its host name is being looked up.
     Resolving,
-    /// Its connection was lost, or no socket could be opened; it joins the line again.
+    /// Its connection was lost, or no socket could be opened; it will rejoin the line.
     Resting {
-        /// When it does.
+        /// When it rejoins.
         until: Mono,
     },
-    /// Has a socket.
+    /// It has a socket.
     Open(Socket),
 }
 
-/// What is known of an open socket.
+/// The state of an open socket.
 #[derive(Debug)]
 pub(super) struct Socket {
     flow: Flow,
     pub(super) pace: Pace,
-    /// Bytes have gone in either direction. What a receiver says before it disconnects may be lost with the connection.
+    /// Whether bytes have moved in either direction. Bytes that a receiver sends before it disconnects may be lost with the
+    /// connection.
     is_reached: bool,
     is_drained: bool,
 }
@@ -74,21 +72,21 @@ pub(super) enum Flow {
     },
     /// Connected and writable.
     Up,
-    /// Connected; the receiver does not read as fast as we send.
+    /// Connected, but the receiver does not read as fast as we send.
     Full {
         /// When bytes were last written.
         since: Mono,
     },
 }
 
-/// What is to be done at the deadline of a receiver.
+/// The action at the deadline of a receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
-    /// Join the line again.
+    /// Rejoin the line.
     Rejoin,
-    /// Read on, or send frames that were held back.
+    /// Continue to read, or send frames that were held back.
     Serve,
-    /// Close the socket: it is unused.
+    /// Close the unused socket.
     CloseIdle,
     /// Drop the frames and close the socket.
     GiveUp(DropReason),
@@ -101,14 +99,14 @@ pub(super) enum DropReason {
     /// The receiver answers, but never completes the handshake.
     Handshake,
     NotReading,
-    /// Its host name has no usable address; the text says why.
+    /// Its host name has no usable address, for this reason.
     Unresolved(&'static str),
-    /// Other receivers have all the sockets.
+    /// Other receivers occupy all sockets.
     Crowded,
 }
 
 impl Receiver {
-    /// A receiver that joins the line.
+    /// For a receiver that joins the line.
     pub(super) fn new(address: Arc<PushAddress>, now: Mono) -> Self {
         Self {
             address,
@@ -169,7 +167,7 @@ impl Receiver {
         if is_shaking || self.is_misunderstood { DropReason::Handshake } else { DropReason::Unreachable }
     }
 
-    /// The nearest deadline and what it is for.
+    /// The next deadline and its action.
     pub(super) fn due(&self, config: &PushConfig) -> Option<(Mono, Due)> {
         let given_up_at = self.waiting_since + config.connect_timeout;
         match &self.stage {
@@ -195,7 +193,7 @@ impl Receiver {
 }
 
 impl Socket {
-    /// A socket that begins to connect.
+    /// For a socket that begins to connect.
     pub(super) fn new(now: Mono) -> Self {
         Self { flow: Flow::Connecting { since: now }, pace: Pace::default(), is_reached: false, is_drained: true }
     }
@@ -208,7 +206,7 @@ impl Socket {
         matches!(self.flow, Flow::Connecting { .. })
     }
 
-    /// Whether a peer answers that has not completed the handshake.
+    /// Whether a peer answers but has not completed the handshake.
     pub(super) const fn is_shaking(&self) -> bool {
         self.is_reached && self.is_connecting()
     }
@@ -227,14 +225,14 @@ impl Socket {
 }
 
 impl DropReason {
-    /// The end of a sentence about the address.
+    /// The reason as the end of a sentence about the address.
     pub(super) fn text(self, address: &PushAddress, ours: PublicKey) -> Cow<'static, str> {
         let text = match self {
             Self::Unreachable => "it cannot be reached",
             Self::Handshake => return handshake_text(address, ours).into(),
-            Self::NotReading => "it takes nothing",
+            Self::NotReading => "it does not read",
             Self::Unresolved(text) => text,
-            Self::Crowded => "others have all the sockets",
+            Self::Crowded => "other addresses occupy all sockets",
         };
         text.into()
     }
@@ -244,9 +242,11 @@ fn handshake_text(address: &PushAddress, ours: PublicKey) -> String {
     let field = words::ADDRESS_KEY;
     match address.key {
         Some(_) => format!(
-            "it does not complete the handshake of CURVE; {field} must be its public key, and it must let in the key of this \
+            "it does not complete the CURVE handshake; {field} must be its public key, and it must admit the key of this \
              controller, {ours}"
         ),
-        None => format!("it does not complete the handshake; if it wants CURVE, submit with its public key as {field}"),
+        None => {
+            format!("it does not complete the handshake; if it requires CURVE, submit with its public key as {field}")
+        }
     }
 }

@@ -3,10 +3,11 @@
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use super::receiver::{Receiver, ReceiverId};
+use super::effect::ReceiverId;
+use super::receiver::Receiver;
 use crate::types::{Mono, PushAddress};
 
-/// Receivers with queued frames, or a socket, or both.
+/// Receivers with queued frames, a socket, or both.
 #[derive(Debug, Default)]
 pub(super) struct Receivers {
     by_id: BTreeMap<ReceiverId, Receiver>,
@@ -15,7 +16,7 @@ pub(super) struct Receivers {
 }
 
 impl Receivers {
-    /// Adds an address that is not there yet.
+    /// Adds a new address.
     pub(super) fn add(&mut self, now: Mono, address: &Arc<PushAddress>) -> ReceiverId {
         self.last_id += 1;
         self.by_id.insert(self.last_id, Receiver::new(Arc::clone(address), now));
@@ -41,17 +42,17 @@ impl Receivers {
         self.by_id.get_mut(&id)
     }
 
-    /// Oldest first.
+    /// The receivers, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = (ReceiverId, &Receiver)> {
         self.by_id.iter().map(|(id, receiver)| (*id, receiver))
     }
 
-    /// The ids of those for which this holds, oldest first.
+    /// The ids of the receivers for which `holds` returns true, oldest first.
     pub(super) fn ids_of(&self, holds: impl Fn(&Receiver) -> bool) -> Vec<ReceiverId> {
         self.iter().filter(|(_, receiver)| holds(receiver)).map(|(id, _)| id).collect()
     }
 
-    /// The one with the most queued bytes.
+    /// The receiver with the most queued bytes.
     pub(super) fn with_longest_queue(&mut self) -> Option<(ReceiverId, &mut Receiver)> {
         self.by_id.iter_mut().map(|(id, receiver)| (*id, receiver)).max_by_key(|(_, receiver)| receiver.queue.bytes())
     }
@@ -60,7 +61,7 @@ impl Receivers {
         self.by_id.len()
     }
 
-    /// Checks that both ways of naming a receiver agree.
+    /// Checks that both indexes agree.
     pub(super) fn sanity_check(&self) {
         assert_eq!(self.by_id.len(), self.ids.len());
         for (id, receiver) in self.iter() {

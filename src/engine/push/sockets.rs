@@ -1,34 +1,36 @@
-//! Who gets a socket when more receivers want one than may have one.
+//! The distribution of sockets when more receivers want one than may have one.
 //!
-//! 1. Receivers that have not answered yet hold at most three quarters of the sockets, so that a flood of dead ones
-//!    cannot close all living connections.
-//! 2. When there is no free socket, one is taken away: the longest unused one without queued frames, if it is unused for the
-//!    grace time, a tenth of `connect_timeout`; else the one that has tried to connect longest, if for the grace time; else the
-//!    one whose receiver has read nothing for the longest time, if for `connect_timeout`. Frames are dropped in the last case
-//!    only; the receiver of the second goes to the end of the line, where its frames keep their time limit.
-//! 3. Else the newcomer waits in a line; when that is full, the first in it is dropped. A newcomer that has waited for the
-//!    grace time takes the longest unused socket even if that was used a moment ago.
+//! 1. Receivers that have not answered yet hold at most three quarters of the sockets, so that a flood of dead ones cannot
+//!    close all live connections.
+//! 2. When there is no free socket, one is taken away. The first choice is the longest unused one without queued frames, if
+//!    it has been unused for the grace time, a tenth of `connect_timeout`. The second is the one that has tried to connect
+//!    longest, if it has tried for the grace time. The third is the one whose receiver has not read for the longest time, if
+//!    for `connect_timeout`. Frames are dropped in the last case only; in the second, the receiver goes to the end of the
+//!    line, where its frames keep their time limit.
+//! 3. Otherwise the newcomer waits in a line; when that is full, the first in it is dropped. A newcomer that has waited for
+//!    the grace time takes the longest unused socket even if that was used a moment ago.
 //!
-//! A socket is taken away between two frames only as a last resort: a receiver that reads slowly has the frames of the old and
-//! of the new connection side by side, and would read them in turns.
+//! A connection with frames in progress is closed only as a last resort: a receiver that reads slowly would have the frames
+//! of the old and of the new connection side by side, and would read them alternately.
 
 use std::collections::VecDeque;
 
 use super::config::PushConfig;
-use super::receiver::{Flow, Receiver, ReceiverId, Stage};
+use super::effect::ReceiverId;
+use super::receiver::{Flow, Receiver, Stage};
 use super::receivers::Receivers;
 use crate::types::Mono;
 
-/// How many sockets are open, and the line of receivers that want one.
+/// The number of open sockets, and the line of receivers that want one.
 #[derive(Debug, Default)]
 pub(super) struct Sockets {
     open: usize,
-    /// Open sockets that are not connected yet.
+    /// Number of open sockets that are still connecting.
     connecting: usize,
     /// In order of arrival. It may name receivers that are gone.
     line: VecDeque<ReceiverId>,
-    /// Something has happened that may let the first in the line go on. The search for a victim looks at every receiver, so it
-    /// is not repeated while its result cannot change.
+    /// Whether an event may have unblocked the first in the line. The search for a victim looks at every receiver, so it is
+    /// not repeated while its result cannot change.
     line_may_move: bool,
 }
 
@@ -36,11 +38,11 @@ pub(super) struct Sockets {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Room {
     Free,
-    /// Once this receiver has lost its socket.
+    /// Yes, after this receiver has lost its socket.
     TakeFrom(ReceiverId),
-    /// Not yet; but from this moment on, whatever happens.
+    /// Not yet, but from this moment on in any case.
     From(Mono),
-    /// When something happens.
+    /// Not before some event.
     None,
 }
 
@@ -55,7 +57,7 @@ impl Sockets {
         self.connecting += 1;
     }
 
-    /// What is known of a socket has changed.
+    /// The state of a socket has changed.
     pub(super) fn handle_flow(&mut self, before: Flow, after: Flow) {
         self.connecting -= usize::from(is_connecting(before));
         self.connecting += usize::from(is_connecting(after));
@@ -80,17 +82,17 @@ impl Sockets {
         self.line.front().copied()
     }
 
-    /// The first in the line leaves it.
+    /// Removes the first receiver of the line.
     pub(super) fn leave_line(&mut self) -> Option<ReceiverId> {
         self.line.pop_front()
     }
 
-    /// Lets the line be looked at again.
+    /// Lets the line be checked again.
     pub(super) const fn wake_line(&mut self) {
         self.line_may_move = true;
     }
 
-    /// Lets the line rest until something happens.
+    /// Leaves the line unchecked until some event.
     pub(super) const fn rest_line(&mut self) {
         self.line_may_move = false;
     }
@@ -100,7 +102,7 @@ impl Sockets {
         self.line_may_move && !self.line.is_empty()
     }
 
-    /// Whether one more socket may be opened for a newcomer that stands in the line since then.
+    /// Whether one more socket may be opened for a newcomer that has been in the line since `since`.
     pub(super) fn room(&self, now: Mono, since: Mono, receivers: &Receivers, config: &PushConfig) -> Room {
         let too_many_connect = self.connecting >= config.connecting_max();
         if !too_many_connect && self.open < config.open_max() {
@@ -126,7 +128,7 @@ impl Sockets {
     }
 }
 
-/// The receiver that must give its socket up, and from when on it must.
+/// The receiver that must give up its socket, and from when on it must.
 fn victim(
     now: Mono,
     newcomer_since: Mono,

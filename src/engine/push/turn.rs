@@ -1,38 +1,39 @@
-//! The budget of a turn, and the receivers to be served.
+//! The budget of a turn, and the receivers to serve.
 //!
-//! Marked receivers are served in the order of the marks; one that has work left is marked again, behind the others.
+//! Marked receivers are served first in, first out; a receiver with work left is marked again, behind the others.
 
 use std::collections::VecDeque;
 
-use super::receiver::{Receiver, ReceiverId};
+use super::effect::ReceiverId;
+use super::receiver::Receiver;
 use super::receivers::Receivers;
 
-/// Timers that are acted on in one turn: each may close a socket.
+/// Timers handled in one turn: each may close a socket.
 pub(super) const TIMERS_PER_TURN: usize = 64;
 
-/// Host names whose answers the shell hands over in one turn: each is a search for the receivers that wait for it.
+/// Answers to host names that the shell hands over in one turn: each is a search for the receivers that wait for the name.
 pub const ANSWERS_PER_TURN: usize = 16;
 
-/// What a turn and the flushes that belong to it may still do.
+/// The rest of the budget of a turn and its flushes.
 #[derive(Debug)]
 struct Budget {
-    /// Sockets that may be served.
+    /// Number of sockets that may be served.
     sockets: usize,
     /// Bytes that sockets may move, in both directions.
     bytes: usize,
-    /// Receivers that may leave the line, most of them for a socket of their own.
+    /// Number of receivers that may leave the line, most of them for a socket of their own.
     admissions: usize,
 }
 
 const WHOLE: Budget = Budget { sockets: 64, bytes: 1 << 20, admissions: 16 };
 
-/// The turn of the moment.
+/// The present turn.
 #[derive(Debug)]
 pub(super) struct Turn {
     budget: Budget,
-    /// Receivers to be served, in this turn or a later one. It may name receivers that are gone.
+    /// Receivers to serve, in this turn or a later one. It may name receivers that are gone.
     marked: VecDeque<ReceiverId>,
-    /// Marks that this flush serves; those of receivers that it marks again are behind them.
+    /// Number of marks that this flush serves; receivers that it marks again are behind them.
     flushing: usize,
 }
 
@@ -46,19 +47,19 @@ impl Turn {
         self.budget = WHOLE;
     }
 
-    /// Has a receiver served in its turn.
+    /// Marks a receiver for service.
     pub(super) fn mark(&mut self, id: ReceiverId, receiver: &mut Receiver) {
         if !std::mem::replace(&mut receiver.is_marked, true) {
             self.marked.push_back(id);
         }
     }
 
-    /// Begins to serve all that are marked at this moment.
+    /// Begins to serve all receivers that are marked at present.
     pub(super) fn flush(&mut self) {
         self.flushing = self.marked.len();
     }
 
-    /// The next receiver to serve in this flush, whose mark is to be taken away.
+    /// The next receiver to serve in this flush; the caller removes its mark.
     pub(super) fn next(&mut self) -> Option<ReceiverId> {
         if self.flushing == 0 || self.budget.sockets == 0 || self.budget.bytes == 0 {
             self.flushing = 0;
@@ -69,7 +70,7 @@ impl Turn {
         self.marked.pop_front()
     }
 
-    /// Notes what a socket has moved.
+    /// Charges bytes that a socket has moved.
     pub(super) const fn spend(&mut self, bytes: usize) {
         self.budget.bytes = self.budget.bytes.saturating_sub(bytes);
     }

@@ -1,14 +1,14 @@
-//! A process of a run that the agent may not signal, because it belongs to another user: what a run has left behind, such as a
-//! set-user-id program, or run.sh itself, by `exec sudo`.
+//! A process of a run that the agent may not signal, because it belongs to another user: a process that the run has left
+//! behind, such as a set-user-id program, or run.sh itself, after `exec sudo`.
 //!
-//! | it is | and the run |
+//! | the process is | and the run |
 //! |---|---|
 //! | left behind by run.sh | has ended |
-//! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; what it ends with later is its result, if that was not reported yet |
+//! | run.sh itself | counts as ended [`LAST_PAUSE`] after the last signal of the kill ladder; if it ends later, and the result has not been reported yet, that end is its result |
 //!
-//! It holds the slot, because no task shall run beside what another one has left. The controller is told at once, with the report
-//! of ENDED, by whom. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported all the same, with the reason; the slot stays
-//! taken, without a task, until the process has ended or the agent stops.
+//! The process occupies the slot, because no task may run beside the remains of another one. The report of ENDED
+//! names the process to the controller at once. After `AGENT_FOREIGN_PROCESS_TIMEOUT` the result is reported with
+//! the reason; the slot stays occupied, without a task, until the process has ended or the agent stops.
 
 use std::time::Duration;
 
@@ -17,12 +17,12 @@ use super::{Effect, Exited, Slot, Timer};
 use crate::engine::run::RunMachine;
 use crate::types::Now;
 
-/// From the last signal to run.sh, which some process of the run has withstood, to the verdict that it was run.sh. One that can be ended
-/// by SIGKILL is gone by then.
+/// Time from the last signal, which some process of the run has withstood, to the verdict that this process is run.sh. A
+/// process that SIGKILL can end has gone by then.
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Slot {
-    /// A signal to the processes of the run was refused: `holders` says by which of them.
+    /// A signal to the processes of the run was refused; `holders` names them.
     pub fn handle_refused(&mut self, now: Now, holders: &str) {
         let Run::Taken(run) = &mut self.run else { return };
         if !std::mem::replace(&mut run.refused, true) {
@@ -40,7 +40,7 @@ impl Slot {
             return;
         }
         holders.clone_into(&mut result.error);
-        // An exclusive run is over when nothing of it is left, and not before.
+        // An exclusive run has ended only when no process of it is left.
         if run.job.lease.is_none() && !self.timers.is_set(&Timer::Hold) {
             self.timers.set(Timer::Hold, now.mono + self.settings.foreign_process_timeout);
         }
@@ -50,7 +50,7 @@ impl Slot {
         }
     }
 
-    /// run.sh goes on after the last signal, and this is what is known of it: the run counts as ended.
+    /// run.sh continues after the last signal, with these outputs: the run counts as ended.
     pub fn handle_unended(&mut self, now: Now, known: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         if run.is_running() {
@@ -59,12 +59,12 @@ impl Slot {
         }
     }
 
-    /// Nothing is left of the run.
+    /// No process of the run is left.
     pub(super) fn let_go(&mut self, now: Now) {
         match &mut self.run {
             Run::Free => {}
             Run::Held => {
-                log::info!("nothing is left of the last task; asking for another one");
+                log::info!("no process is left of the last task; asking for another one");
                 self.run.clear();
                 self.apply(now);
             }
@@ -79,7 +79,7 @@ impl Slot {
         }
     }
 
-    /// The result is not held back any longer.
+    /// The result is no longer held back.
     pub(super) fn give_up_waiting(&mut self) {
         let Run::Taken(run) = &mut self.run else { return };
         let Taken { state: State::Run(RunMachine { end: Some(result), .. }), job, .. } = &**run else { return };
@@ -92,7 +92,7 @@ impl Slot {
         self.effects.push_back(Effect::Remove);
     }
 
-    /// A stopping agent does not wait for what it cannot end.
+    /// A stopping agent does not wait for a process that it cannot end.
     pub(super) fn stop_waiting(&mut self) {
         match &mut self.run {
             Run::Held => self.run.clear(),

@@ -1,35 +1,36 @@
-//! The lease of an exclusive run, at the agent: granted with the task, renewed by answered heartbeats, and what its end causes.
+//! The lease of an exclusive run, on the agent's side: granted with the task, renewed by answered heartbeats, and the
+//! consequences of its expiry.
 //!
 //! | event | the lease |
 //! |---|---|
-//! | the task comes | counts from the last heartbeat that was answered before; the guard is told |
-//! | a heartbeat that named the run is answered: go on | counts from the sending of that heartbeat; the guard is told |
-//! | a heartbeat is answered otherwise | stays as it is: the controller may have given the run up already |
-//! | it is over | the run is ended, and then reported as given up |
-//! | nothing is left of the run | is over for the guard, too |
+//! | the task arrives | counts from the last heartbeat that was answered before; the guard is told |
+//! | a heartbeat that named the run is answered with RUN or KILL | counts from the sending of that heartbeat; the guard is told |
+//! | a heartbeat is answered otherwise | is unchanged: the controller may have given the run up already |
+//! | it expires | the run is ended, and then reported as given up |
+//! | no process of the run is left | ends for the guard, too |
 
 use super::run::Fate;
 use super::{Effect, Hold, Slot, Timer};
-use crate::protocol::agent::Job;
-use crate::types::{ExitCode, Mono, Now, Round, RunResult, TaskId, lease};
+use crate::protocol::requests::apply::Job;
+use crate::types::{Mono, Now, Round, TaskId, lease};
 
-/// The lease of a task was over before the task was here.
+/// The lease of a task had expired before the task arrived.
 pub(super) struct BeyondLease;
 
 impl Slot {
-    /// Until when a run of this task may go on, if it is an exclusive one.
+    /// Until when a run of this task may continue, if it is exclusive.
     pub(super) fn grant(&self, now: Now, job: &Job) -> Result<Option<Mono>, BeyondLease> {
         let Some(term) = job.lease else { return Ok(None) };
         let until = self.link.heard_from().map(|sent| sent + lease::held_term(term));
         if until.is_none_or(|until| until <= now.mono) {
-            // The controller hands it out anew with the next APPLY, unless it has given the agent up.
-            log::warn!("task {} comes when its lease is over already", job.task);
+            // The controller hands it out again with the next APPLY, unless it has given the agent up.
+            log::warn!("task {} arrives after its lease has expired", job.task);
             return Err(BeyondLease);
         }
         Ok(until)
     }
 
-    /// The run may go on until then.
+    /// The run may continue until this moment.
     pub(super) fn hold(&mut self, until: Mono) {
         let hold = Hold { until, kill_at: until + self.settings.kill_time() };
         self.run.set_hold(Some(hold));
@@ -37,7 +38,7 @@ impl Slot {
         self.effects.push_back(Effect::Lease(Some(hold)));
     }
 
-    /// The controller has heard, in a heartbeat that was sent then, that the run goes on, and wants it to.
+    /// The controller has received a heartbeat, sent at `sent`, that named the run, and wants the run to continue.
     pub(super) fn renew_lease(&mut self, now: Now, run: (TaskId, Round), sent: Mono) {
         let Some(hold) = self.run.hold().filter(|_| self.run.id() == Some(run)) else { return };
         let until = sent + lease::held_term(self.run.term());
@@ -46,15 +47,16 @@ impl Slot {
         }
     }
 
-    /// The lease is over before the controller was heard again.
+    /// The lease has expired without an answer of the controller.
     pub(super) fn end_lease(&mut self, now: Now) {
         if let (Some((task, round)), false) = (self.run.id(), self.run.has_ended()) {
-            log::warn!("the controller is not heard: the lease of round {round} of task {task} is over");
+            log::warn!("the controller does not answer: the lease of round {round} of task {task} has expired");
             self.give_up(now);
         }
     }
 
-    /// Ends an exclusive run that must not go on. One that has ended by itself keeps its result, for the controller to judge.
+    /// Ends an exclusive run that must not continue. A run that has ended by itself keeps its result, for the controller to
+    /// judge.
     pub(super) fn give_up(&mut self, now: Now) {
         if self.run.has_ended() {
             return;
@@ -63,7 +65,7 @@ impl Slot {
         self.kill(now);
     }
 
-    /// Whether the run may not be started any more; if so, it has ended without.
+    /// Whether the run must not be started any more; if so, it has ended without a start.
     pub(super) fn is_beyond_lease(&mut self, now: Now) -> bool {
         if self.run.hold().is_none_or(|hold| now.mono < hold.until) {
             return false;
@@ -73,7 +75,7 @@ impl Slot {
         true
     }
 
-    /// Whether all that is left of the run must be ended with SIGKILL at once.
+    /// Whether all remaining processes of the run must be ended with SIGKILL at once.
     pub(super) fn is_late(&self, now: Now) -> bool {
         self.run.hold().is_some_and(|hold| hold.kill_at <= now.mono)
     }
@@ -86,10 +88,4 @@ impl Slot {
             self.effects.push_back(Effect::Lease(None));
         }
     }
-}
-
-/// What the controller hears of a run that had to be ended because of its lease, whatever it was ended with.
-pub(super) fn lease_over() -> RunResult {
-    let error = "its agent could not reach the controller, and its lease was over".to_owned();
-    RunResult::of(ExitCode::LEASE_OVER, error)
 }

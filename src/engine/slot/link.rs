@@ -1,37 +1,39 @@
-//! The conversation with the controller: whether it is there, what it has confirmed, what must be said again.
+//! The conversation with the controller: whether it answers, what it has confirmed, and what must be repeated.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::Settings;
-use crate::protocol::request::{Beat, Heartbeat, Report, ToldTools};
+use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
+use crate::protocol::requests::report::Report;
 use crate::types::{Mono, Round, Session, TaskId};
 
-/// Heartbeats without an answer after which the connection is given up.
+/// Unanswered heartbeats after which the connection is given up.
 const UNANSWERED_MAX: u32 = 2;
 
-/// Heartbeats whose answers may still come: of more, the oldest say nothing that a lease could rest on.
+/// Heartbeats whose answers may still come; older ones could not renew a lease.
 const BEATS_MAX: usize = 16;
 
-/// Heartbeats that are rejected before the agent gives up. A predecessor of the same name is lost after two intervals.
+/// Rejected heartbeats after which the agent gives up. A predecessor with the same name is lost after two intervals.
 const REJECTIONS_MAX: u32 = 4;
 
 #[derive(Debug, Default)]
 pub(super) struct Link {
     /// The life of the controller that answered last.
     controller: Option<u64>,
-    /// Heartbeats since the last answer.
+    /// Number of heartbeats since the last answer.
     unanswered: u32,
     rejections: u32,
-    /// The number of the last heartbeat.
+    /// Number of the last heartbeat.
     beat: u32,
-    /// When the heartbeats since the last answered one were sent, oldest first.
+    /// Send times of the heartbeats since the last answered one, oldest first.
     beats: VecDeque<(u32, Mono)>,
-    /// When the last heartbeat was sent that the controller has answered: what leases are counted from.
+    /// Send time of the last heartbeat that the controller has answered: leases are counted from it.
     heard_from: Option<Mono>,
     /// The APPLY that is on its way or parked.
     applied: Option<Applied>,
-    /// Last reports of runs that the controller has not confirmed, oldest first, with the answers to heartbeats since.
+    /// Final reports of runs that the controller has not confirmed, oldest first, with the number of answered heartbeats
+    /// since.
     unconfirmed: VecDeque<(Report, u32)>,
     joined: bool,
 }
@@ -39,15 +41,15 @@ pub(super) struct Link {
 #[derive(Clone, Copy, Debug)]
 struct Applied {
     at: Mono,
-    /// Heartbeats that were sent before it and have not been answered yet: those answers do not know of it.
+    /// Number of unanswered heartbeats that were sent before it: their answers do not know of it.
     heartbeats_before: u32,
 }
 
-/// What an answer to a heartbeat says.
+/// The content of an answer to a heartbeat.
 pub(super) struct News {
-    /// It is the first one of all.
+    /// Whether it is the first answer of all.
     pub(super) joined: bool,
-    /// This life of the controller has not heard what was said before, or a connection has been lost since.
+    /// Whether this life of the controller may not know the earlier reports, or a connection has been lost since.
     pub(super) new_controller: bool,
 }
 
@@ -57,14 +59,14 @@ impl Link {
         self.controller.is_some()
     }
 
-    /// Nothing of what was said so far is sure to have been heard.
+    /// A connection has been made: earlier messages may be lost.
     pub(super) const fn connected(&mut self) {
         self.unanswered = 0;
         self.controller = None;
         self.applied = None;
     }
 
-    /// A heartbeat is about to be sent; true when the connection must be given up before.
+    /// A heartbeat is about to be sent; true if the connection must be given up first.
     pub(super) const fn heartbeat(&mut self) -> bool {
         let give_up = self.unanswered >= UNANSWERED_MAX;
         if give_up {
@@ -98,7 +100,7 @@ impl Link {
         Heartbeat { busy, run, ip, tags, replaces, tools, beat }
     }
 
-    /// When the heartbeat of this number was sent, which the controller has heard.
+    /// The send time of the heartbeat with this number, which the controller has received.
     pub(super) fn beat_heard(&mut self, number: u32) -> Option<Mono> {
         let at = self.beats.iter().position(|(beat, _)| *beat == number)?;
         let sent = self.beats.drain(..=at).next_back().map(|(_, sent)| sent);
@@ -106,17 +108,18 @@ impl Link {
         sent
     }
 
-    /// When the controller is known to have heard of this agent.
+    /// When the controller is known to have had contact with this agent.
     pub(super) const fn heard_from(&self) -> Option<Mono> {
         self.heard_from
     }
 
-    /// A heartbeat is answered; `parked` is false if the controller has no APPLY of ours, and no task on its way to us.
-    pub(super) fn heard(&mut self, controller: u64, parked: bool) -> News {
+    /// A heartbeat is answered; `parked` is false if the controller has no APPLY of this agent, and no task on its way to
+    /// it.
+    pub(super) fn handle_answer(&mut self, controller: u64, parked: bool) -> News {
         self.unanswered = 0;
         self.rejections = 0;
         let new_controller = self.controller.replace(controller) != Some(controller);
-        // It or its answer was lost, with a connection that was made again without a word (HAZARDS row A5).
+        // It or its answer was lost, on a connection that was silently replaced (HAZARDS row A5).
         let is_lost = |applied: &mut Applied| match applied.heartbeats_before {
             0 => !parked,
             before => {
@@ -137,18 +140,18 @@ impl Link {
         self.applied = Some(Applied { at: now, heartbeats_before: self.unanswered });
     }
 
-    /// The APPLY is answered, by whatever it was.
+    /// The APPLY has been answered, in whatever way.
     pub(super) const fn answered(&mut self) {
         self.applied = None;
     }
 
-    /// Forgets an APPLY that was sent so long ago; true when there is none any more.
+    /// Forgets an APPLY that was sent at least this long ago; true if there is none any more.
     pub(super) fn forget_apply(&mut self, now: Mono, age: Duration) -> bool {
         self.applied.take_if(|applied| now.since(applied.at) >= age);
         self.applied.is_none()
     }
 
-    /// Somebody else has our id; true when that does not change.
+    /// Another process has this agent's id; true if that does not change.
     pub(super) fn rejected(&mut self) -> bool {
         self.unanswered = 0;
         self.applied = None;
@@ -156,8 +159,8 @@ impl Link {
         self.rejections > REJECTIONS_MAX
     }
 
-    /// Keeps the last report of a run until it is confirmed.
-    pub(super) fn keep(&mut self, report: Report) {
+    /// Keeps the final report of a run until it is confirmed.
+    pub(super) fn keep_report(&mut self, report: Report) {
         self.unconfirmed.push_back((report, 0));
     }
 
@@ -167,23 +170,23 @@ impl Link {
         }
     }
 
-    /// Whether nothing is left to be confirmed.
+    /// Whether everything is confirmed.
     pub(super) fn is_settled(&self) -> bool {
         self.unconfirmed.is_empty()
     }
 
-    /// The last reports that have not been confirmed, oldest first.
+    /// The unconfirmed final reports, oldest first.
     pub(super) fn unconfirmed_reports(&self) -> impl Iterator<Item = &Report> {
         self.unconfirmed.iter().map(|(report, _)| report)
     }
 
-    /// The last report of this run, if it has not been confirmed.
+    /// The final report of this run, if it has not been confirmed.
     pub(super) fn unconfirmed(&self, task: TaskId, round: Round) -> Option<&Report> {
         let of_it = |report: &&Report| (report.task, report.round) == (task, Some(round));
         self.unconfirmed_reports().find(of_it)
     }
 
-    /// The reports that have not been confirmed although a heartbeat that was sent after them has been answered.
+    /// The reports that have not been confirmed although a heartbeat sent after them has been answered.
     pub(super) fn reports_to_repeat(&mut self, all: bool) -> Vec<Report> {
         let mut repeat = Vec::new();
         for (report, answers) in &mut self.unconfirmed {

@@ -1,49 +1,49 @@
-//! What effects say, and what comes back of them.
+//! Data of effects, and their results.
 
 use crate::types::{Defer, ExitCode, Mono, OutputBytes, RunResult};
 
-/// How long the run of an exclusive task may go on.
+/// How long the run of an exclusive task may continue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hold {
-    /// From here on the agent ends it, and nothing of it is started.
+    /// From here on the agent ends it, and starts no process of it.
     pub until: Mono,
-    /// From here on all that is left of it is ended with SIGKILL, by the guard if the agent does not do it.
+    /// From here on all remaining processes are ended with SIGKILL, by the guard if the agent does not do it.
     pub kill_at: Mono,
 }
 
-/// How an agent parts from its controller.
+/// How an agent leaves its controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// As it was told to, and the controller has heard its good-bye.
+    /// On request, and the controller has confirmed its exit.
     Left,
-    /// As it was told to, but the controller does not answer: the next agent of the name has to replace it.
+    /// On request, but the controller does not answer: the next agent of the name has to replace it.
     Unheard,
-    /// The controller does not want it, for this reason.
+    /// The controller rejects it, for this reason.
     Rejected(String),
 }
 
 /// Why a run never started.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// -128 to -131.
+    /// Code from -128 to -131.
     pub exit_code: ExitCode,
-    /// One sentence.
+    /// The reason, as one sentence.
     pub error: String,
 }
 
 /// Why run.sh did not start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SpawnFailure {
-    /// Somebody still has run.sh open for writing (ETXTBSY); worth another try.
+    /// Another process still has run.sh open for writing (ETXTBSY); a retry may succeed.
     Busy,
-    /// It will never start.
+    /// A retry would not help.
     Failed(Failure),
 }
 
-/// How run.sh ended, and what it left to read.
+/// How run.sh ended, with the ends of its outputs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Exited {
-    /// Its code.
+    /// Exit code.
     pub exit_code: ExitCode,
     /// Processor time, in seconds.
     pub cpu_seconds: f64,
@@ -55,9 +55,9 @@ pub struct Exited {
     pub stdout_tail: String,
     /// The end of stderr.
     pub stderr_tail: String,
-    /// How much these are the ends of.
+    /// Total sizes of the outputs.
     pub output_bytes: Option<OutputBytes>,
-    /// What defer.info asks for, if run.sh deferred.
+    /// The request in defer.info, if run.sh deferred.
     pub defer: Option<Box<Defer>>,
 }
 
@@ -80,7 +80,13 @@ impl Exited {
     }
 }
 
-/// Why a run that is killed before it starts has not started.
+/// The failure of a run that is killed before it starts.
 pub(super) fn killed_preparing() -> Failure {
-    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed while it was being prepared".to_owned() }
+    Failure { exit_code: ExitCode::KILLED_PREPARING, error: "killed during its preparation".to_owned() }
+}
+
+/// The report for a run that had to be ended because of its lease, however it ended.
+pub(super) fn lease_over() -> RunResult {
+    let error = "its agent could not reach the controller, and its lease expired".to_owned();
+    RunResult::of(ExitCode::LEASE_OVER, error)
 }

@@ -3,30 +3,30 @@
 //! | state | event | next state |
 //! |---|---|---|
 //! | Free | a job | Preparing |
-//! | Preparing | prepared | Starting, or Ended when it failed or is to be killed |
+//! | Preparing | prepared | Starting, or Ended if it failed or is to be killed |
 //! | Starting | started; did not start | Running; Ended: both are [`State::Run`] |
-//! | Running | run.sh has ended, or may not be ended ([`super::foreign`]) | Ended |
-//! | Ended | nothing is left of the tree | Removing |
+//! | Running | run.sh has ended, or cannot be ended ([`super::foreign`]) | Ended |
+//! | Ended | no process of the tree is left | Removing |
 //! | Removing | the folder is gone | Finished |
-//! | Finished | reported, or nobody wants a report | Free, or Held |
-//! | Held | nothing is left of the tree | Free |
+//! | Finished | reported, or no report is wanted | Free, or Held |
+//! | Held | no process of the tree is left | Free |
 
 use std::time::Duration;
 
+use super::outcome::{killed_preparing, lease_over};
 use super::{Effect, Exited, Failure, Hold, Slot, SpawnFailure, Timer};
-use super::{hold::lease_over, outcome::killed_preparing};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
-use crate::protocol::agent::Job;
-use crate::protocol::request::Report;
+use crate::protocol::requests::apply::Job;
+use crate::protocol::requests::report::Report;
 use crate::types::{ExitCode, Mono, Now, Phase, PhaseTimes, Round, RunResult, TaskId};
 
-/// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds; five tries of two
-/// milliseconds outlast it (HAZARDS row P5).
+/// ETXTBSY lasts as long as another process is between its fork and its exec, some microseconds. Five tries at intervals of
+/// two milliseconds outlast it (HAZARDS row P5).
 const RESPAWN_DELAY: Duration = Duration::from_millis(2);
 const RESPAWNS_MAX: u32 = 5;
 
-/// Between two looks at what is left of a run, when some of it may not be signalled: its end is told by SIGCHLD, and each look is a
-/// scan of `/proc`.
+/// Time between two checks of the remains of a run, if a process of it may not be signalled. SIGCHLD reports its end, and
+/// each check is a scan of `/proc`.
 const REFUSED_INTERVAL: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(super) enum Run {
     #[default]
     Free,
     Taken(Box<Taken>),
-    /// The run is over, and a process of it is not: see [`super::foreign`].
+    /// The run has ended, but a process of it has not: see [`super::foreign`].
     Held,
 }
 
@@ -43,29 +43,29 @@ pub(super) struct Taken {
     pub(super) job: Job,
     pub(super) state: State,
     times: PhaseTimes,
-    /// Since when run.sh runs.
+    /// Start of run.sh.
     since: Option<Mono>,
-    /// Whether it is to end, or was when it ended.
+    /// Whether it must end, or had to when it ended.
     killed: bool,
     fate: Fate,
-    /// Until when an exclusive run may go on; `None` for others, and when nothing is left of it.
+    /// How long an exclusive run may continue; `None` for other runs, and when no process of it is left.
     hold: Option<Hold>,
     /// Whether a process of it could not be signalled.
     pub(super) refused: bool,
-    /// Whether that is run.sh itself, which counts as ended and may still go on.
+    /// Whether that process is run.sh itself, which counts as ended but may still be running.
     pub(super) unended: bool,
-    /// Whether that process keeps the slot when the run is over.
+    /// Whether that process keeps the slot after the run.
     pub(super) held: bool,
 }
 
-/// What becomes of the end of a run.
+/// The fate of a finished run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// It is reported.
+    /// Its result is reported.
     Reported,
-    /// It was ended because of its lease. The controller waits for that word before another round.
+    /// It was ended because of its lease. The controller waits for that report before another round.
     GivenUp,
-    /// The controller does not want to hear of it.
+    /// The controller does not want a report.
     Dropped,
 }
 
@@ -75,7 +75,7 @@ pub(super) enum State {
     Starting {
         tries: u32,
     },
-    /// run.sh runs, or has ended and may have left something behind.
+    /// run.sh is running, or has ended and may have left processes behind.
     Run(RunMachine<RunResult>),
     Removing {
         result: RunResult,
@@ -95,7 +95,7 @@ impl Run {
         *self = Self::Taken(Box::new(run));
     }
 
-    /// The run is over.
+    /// The run has ended.
     pub(super) fn clear(&mut self) {
         *self = if self.taken().is_some_and(|run| run.held) { Self::Held } else { Self::Free };
     }
@@ -119,8 +119,8 @@ impl Run {
         self.taken().map(|run| (run.job.task, run.job.round))
     }
 
-    pub(super) fn slack(&self) -> Option<Duration> {
-        self.taken().map(|run| run.job.slack)
+    pub(super) fn batch_delay(&self) -> Option<Duration> {
+        self.taken().map(|run| run.job.batch_delay)
     }
 
     /// Its result will not be reported.
@@ -172,7 +172,7 @@ impl Run {
         }
     }
 
-    /// How it stands, if anybody wants to know.
+    /// A report on it, if one is wanted.
     pub(super) fn report(&self, now: Now) -> Option<Report> {
         let run = self.taken()?;
         let (phase, result) = match &run.state {
@@ -187,21 +187,21 @@ impl Run {
             State::Finished { result } => (Phase::Finished, Some(result.clone())),
         };
         let (task, round) = (run.job.task, Some(run.job.round));
-        // Of a run that has ended, nobody has to end it in time.
+        // A run that has ended has no time limit any more.
         let ran = run.since.filter(|_| phase == Phase::Running).map(|since| now.mono.since(since));
         Some(Report { task, round, phase, times: run.times, ran, result, wait: None })
     }
 }
 
 impl Taken {
-    /// Whether run.sh runs.
+    /// Whether run.sh is running.
     pub(super) const fn is_running(&self) -> bool {
         matches!(self.state, State::Run(RunMachine { end: None, .. }))
     }
 }
 
 impl Slot {
-    /// The work folder is ready, or will never be.
+    /// The work folder is ready, or cannot be made.
     pub fn handle_prepared(&mut self, now: Now, outcome: Result<(), Failure>) {
         let Run::Taken(run) = &mut self.run else { return };
         if run.state != State::Preparing {
@@ -217,7 +217,7 @@ impl Slot {
         }
     }
 
-    /// run.sh runs, or does not.
+    /// run.sh has been started, or could not be.
     pub fn handle_spawned(&mut self, now: Now, outcome: Result<(), SpawnFailure>) {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Starting { tries } = &mut run.state else { return };
@@ -244,7 +244,7 @@ impl Slot {
         }
     }
 
-    /// run.sh has ended; what it started may still be there.
+    /// run.sh has ended; processes that it started may be left.
     pub fn handle_exited(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         if run.is_running() || std::mem::take(&mut run.unended) {
@@ -252,7 +252,7 @@ impl Slot {
         }
     }
 
-    /// The run is over, and this is what is known of run.sh.
+    /// The run has ended, with these facts about run.sh.
     pub(super) fn handle_known(&mut self, now: Now, exited: Exited) {
         let Run::Taken(run) = &mut self.run else { return };
         let result = exited.into_result(!run.killed);
@@ -270,7 +270,7 @@ impl Slot {
         let Run::Taken(run) = &mut self.run else { return };
         run.times.end = Some(now.wall);
         if run.hold.is_some_and(|hold| hold.until <= now.mono) && result.exit_code.0 < 0 && run.fate == Fate::Reported {
-            // The guard has ended it, or it was not started any more: that is no failure of the tool.
+            // The guard has ended it, or it was never started: that is no failure of the tool.
             run.fate = Fate::GivenUp;
         }
         run.state = State::Run(RunMachine::ended(result));
@@ -281,8 +281,8 @@ impl Slot {
         self.effects.push_back(Effect::CheckTree);
     }
 
-    /// Whether anything of the tree is left, and how many processes of it have ended since the last look. Those that have ended
-    /// before any signal was sent were not left behind.
+    /// Whether any process of the tree is left, and how many have ended since the last check. Processes that ended before
+    /// any signal was sent were not left behind.
     pub fn handle_tree(&mut self, now: Now, left: bool, reaped: u32) {
         if !left {
             self.let_go(now);
@@ -297,7 +297,7 @@ impl Slot {
         self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
     }
 
-    /// Does what the processes of the run need after an event.
+    /// Carries out the next step for the processes of the run after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<RunResult>, &Terms) -> Step) {
         let is_late = self.is_late(now);
         let Run::Taken(run) = &mut self.run else { return };
@@ -326,7 +326,7 @@ impl Slot {
         }
     }
 
-    /// The work folder is gone.
+    /// The work folder has been removed.
     pub fn handle_removed(&mut self, now: Now) {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Removing { result } = &run.state else { return };
@@ -340,16 +340,16 @@ impl Slot {
         }
     }
 
-    /// The slot is free again without a report.
+    /// The slot becomes free without a report.
     pub(super) fn release(&mut self, now: Now) {
         self.run.clear();
         self.report_by = None;
-        self.timers.clear(&Timer::Slack);
+        self.timers.clear(&Timer::BatchDelay);
         self.apply(now);
         self.leave_if_done(now);
     }
 
-    /// Nobody wants the result of this run any more.
+    /// The result of this run is not wanted any more.
     pub(super) fn drop_run(&mut self, now: Now, task: TaskId, round: Round) {
         if self.run.id() == Some((task, round)) {
             log::warn!("round {round} of task {task} is not wanted any more; ending it");
@@ -365,7 +365,7 @@ impl Slot {
         }
     }
 
-    /// Begins to end the run; once begun, it goes on by itself.
+    /// Begins to end the run; the remaining steps follow by time.
     pub(super) fn kill(&mut self, now: Now) {
         let ended = self.run.has_ended();
         let Run::Taken(run) = &mut self.run else { return };

@@ -1,4 +1,4 @@
-//! Stories of an agent, each on virtual time, with a shell that does what a scenario says.
+//! Scenarios of an agent, on virtual time, with a shell that does what each scenario says.
 #![cfg(test)]
 
 mod lease;
@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::stop::FAREWELL;
 use super::*;
-use crate::protocol::request::{Beat, Heartbeat};
+use crate::protocol::requests::heartbeat::{Beat, Heartbeat};
 use crate::types::{ExitCode, Fields, Phase, ToolName, Wall};
 
 const INTERVAL: Duration = Duration::from_secs(3);
@@ -101,7 +101,7 @@ impl Host {
         Vec::new()
     }
 
-    /// The next effect that is not a heartbeat, answering those.
+    /// The next effect except heartbeats, which are answered.
     fn next(&mut self, within: Duration) -> Option<Effect> {
         let end = self.now.mono + within;
         loop {
@@ -118,7 +118,7 @@ impl Host {
         }
     }
 
-    /// Goes through the end of a run of which nothing is left behind.
+    /// Goes through the end of a run that leaves no process behind.
     fn end(&mut self, exit_code: i32) -> Vec<Effect> {
         self.slot.handle_exited(self.now, exited(exit_code));
         self.clean()
@@ -136,7 +136,7 @@ fn is_heartbeat(effect: &Effect) -> bool {
 }
 
 fn heard(controller: u64) -> ToAgent {
-    ToAgent::Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None }
+    ToAgent::Heard(Heard { controller, wanted: None, parked: true, tools: None, look: None, beat: None })
 }
 
 fn job(number: u64) -> Job {
@@ -145,7 +145,7 @@ fn job(number: u64) -> Job {
         round: Round(0),
         tool: ToolName::new("t").unwrap(),
         fields: Fields::new(),
-        slack: Duration::ZERO,
+        batch_delay: Duration::ZERO,
         lease: None,
     }
 }
@@ -248,7 +248,7 @@ fn a_kill_while_preparing_gives_minus_128() {
     assert_eq!(reports(&host.clean()), [(Phase::Finished, Some(-128))]);
 }
 
-/// The kill and the answer to the APPLY travel on different connections.
+/// The kill and the answer to the APPLY use different connections.
 #[test]
 fn a_kill_may_come_before_its_task() {
     let mut host = Host::idle();
@@ -269,7 +269,7 @@ fn the_kill_ladder_is_term_then_kill_and_ends() {
     assert_eq!(reports(&host.end(-9)), [(Phase::Finished, Some(-9))]);
 }
 
-/// Document, section 4.3: a ladder that ended with SIGTERM would leave a task that ignores it for ever.
+/// Document, section 4.3: a ladder that ended with SIGTERM would leave a task that ignores it running forever.
 #[test]
 fn the_last_signal_is_a_kill_whatever_the_count() {
     for (count, expected) in [
@@ -286,7 +286,7 @@ fn the_last_signal_is_a_kill_whatever_the_count() {
     }
 }
 
-/// HAZARDS row P1: the slot is free only when nothing is left.
+/// HAZARDS row P1: the slot is free only when no process is left.
 #[test]
 fn what_run_sh_leaves_behind_is_ended_first() {
     let mut host = Host::running();
@@ -307,7 +307,7 @@ fn what_run_sh_leaves_behind_is_ended_first() {
     assert_eq!((report.phase, report.result.as_ref().map(|result| result.reaped)), (Phase::Finished, Some(3)));
 }
 
-/// A run that is over but for a process that the agent may not signal.
+/// A finished run, except for a process that the agent may not signal.
 fn refused() -> Host {
     let mut host = Host::running();
     host.slot.handle_exited(host.now, exited(0));
@@ -359,7 +359,7 @@ fn a_process_that_may_not_be_ended_holds_the_slot_and_is_named() {
     assert!(matches!(host.settle()[..], [Effect::Send(FromAgent::Apply(Some(_)))]), "when it has ended");
 }
 
-/// It obeys SIGTERM no more than SIGKILL, but has become another user only between the two.
+/// The process survives SIGTERM and SIGKILL, but becomes another user only between the two.
 #[test]
 fn a_process_that_may_not_be_ended_any_more_is_named_after_the_end_was_told() {
     let mut host = Host::running();
@@ -391,7 +391,7 @@ fn a_stopping_agent_does_not_wait_for_what_it_may_not_end() {
     host.answer(ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: true });
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 
-    // Also when the result has been told already.
+    // The same after the result has been reported.
     let mut host = refused();
     host.settle();
     while !host.pass(INTERVAL).contains(&Effect::Remove) {
@@ -448,7 +448,7 @@ fn a_run_sh_that_ends_by_itself_before_its_end_is_reported_has_its_own_exit_code
     assert_eq!(host.settle(), [], "once");
 }
 
-/// The SIGKILL was refused by another process of the run.
+/// Another process of the run refused the SIGKILL.
 #[test]
 fn a_run_sh_that_ends_with_the_last_signal_has_ended_as_ever() {
     let mut host = Host::running();
@@ -503,14 +503,14 @@ fn a_silent_controller_is_given_up_and_found_again() {
     let effects = host.pass(INTERVAL);
     assert_eq!(effects.first(), Some(&Effect::Reconnect), "{effects:?}");
     let id = (job(1).task, Round(0));
-    let wanted = Some((id.0, id.1, Wanted::Run));
+    let wanted = Some((id.0, id.1, Directive::Run));
     let effects =
-        host.answer(ToAgent::Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None });
+        host.answer(ToAgent::Heard(Heard { controller: 1, wanted, parked: true, tools: None, look: None, beat: None }));
     assert_eq!(reports(&effects), [(Phase::Running, None)], "the run went on, and is reported again");
     assert!(!effects.contains(&apply()));
 }
 
-/// The controller was started again: whoever has a free slot gets a task right then, and not with the next heartbeat.
+/// The controller has restarted: an agent with a free slot gets a task at once, not only with its next heartbeat.
 #[test]
 fn an_agent_says_that_it_is_here_as_soon_as_it_is_connected() {
     let mut host = Host::idle();
@@ -553,7 +553,8 @@ fn a_stopping_agent_goes_on_where_it_was_on_another_connection() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
-/// The controller asks, because no agent has the tool of a task: at once if all is answered, else with the next word.
+/// The controller asks, because no agent has the tool of a task: at once if nothing is outstanding, otherwise with the next
+/// message.
 #[test]
 fn an_agent_looks_for_tools_when_it_is_asked() {
     let list = |text: &str| ToolSet::parse(text).unwrap();
@@ -564,7 +565,8 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     let mut host = Host::starting();
     host.slot = Slot::new(Settings { tools: Some(list("a")), ..host.slot.settings.clone() }, host.now);
     assert_eq!(told(&host.settle()), Some((Some(0), Some(list("a")))));
-    let answer = |look| ToAgent::Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None };
+    let answer =
+        |look| ToAgent::Heard(Heard { controller: 1, wanted: None, parked: true, tools: Some(1), look, beat: None });
     host.answer(answer(None));
     let mut host = host.with_a_run();
     host.slot.handle_published(host.now, Published::Look(7));
@@ -581,7 +583,7 @@ fn an_agent_looks_for_tools_when_it_is_asked() {
     assert_eq!(host.answer(answer(Some(9))), [Effect::Look(9)], "also with an answer");
 }
 
-/// A result is said until it is confirmed.
+/// A result is repeated until it is confirmed.
 #[test]
 fn a_result_that_was_not_confirmed_is_repeated() {
     let mut host = Host::running();
@@ -604,7 +606,7 @@ fn an_apply_that_was_replaced_is_not_repeated_without_end() {
     assert_eq!(host.answer(ToAgent::NoJob), [apply()]);
 }
 
-/// HAZARDS row A5: a connection breaks and is made again without a word, and the parked APPLY is gone with it.
+/// HAZARDS row A5: a connection is silently replaced, and the parked APPLY is lost with it.
 #[test]
 fn an_apply_without_an_answer_is_repeated() {
     let mut host = Host::idle();
@@ -616,10 +618,12 @@ fn an_apply_without_an_answer_is_repeated() {
     assert_eq!(host.answer(heard(1)), [apply()]);
 }
 
-/// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY knows nothing of it.
+/// The same, as soon as the controller says so; but an answer to a heartbeat that was sent before the APPLY proves nothing
+/// about it.
 #[test]
 fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
-    let not_parked = ToAgent::Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None };
+    let not_parked =
+        ToAgent::Heard(Heard { controller: 1, wanted: None, parked: false, tools: None, look: None, beat: None });
     let mut host = Host::idle();
     assert!(host.pass(INTERVAL).iter().all(is_heartbeat));
     assert_eq!(host.answer(not_parked.clone()), [apply()]);
@@ -636,7 +640,7 @@ fn an_apply_that_the_controller_does_not_have_is_repeated_at_once() {
     assert_eq!(host.answer(not_parked), [apply()]);
 }
 
-/// To a controller that has started again, a question for a task says that the run before has left no result.
+/// For a controller that has restarted, a request for a task means that the previous run has left no result.
 #[test]
 fn no_task_is_asked_for_before_the_last_result_is_confirmed() {
     let mut host = Host::running();
@@ -655,19 +659,19 @@ fn a_new_controller_is_asked_for_a_task_again() {
     assert_eq!(host.answer(heard(2)), [apply()]);
 }
 
-/// Promise 3: a fenced agent ends its run and says no more of it.
+/// Promise 3: a fenced agent ends its run and sends no further report on it.
 #[test]
 fn a_run_that_nobody_wants_is_ended_silently() {
     for fence in [
         ToAgent::Reported { task: job(1).task, round: Round(0), finished: false, accepted: false },
-        ToAgent::Heard {
+        ToAgent::Heard(Heard {
             controller: 1,
-            wanted: Some((job(1).task, Round(0), Wanted::Drop)),
+            wanted: Some((job(1).task, Round(0), Directive::Drop)),
             parked: true,
             tools: None,
             look: None,
             beat: None,
-        },
+        }),
     ] {
         let mut host = Host::running();
         assert_eq!(host.answer(fence), [Effect::Signal(Signal::Terminate)]);
@@ -677,17 +681,24 @@ fn a_run_that_nobody_wants_is_ended_silently() {
     }
 }
 
-/// The end of a run that was reached while the controller was away is still to be reported when the run is fenced.
+/// A run that ended while the controller was away still has an unsent report when the run is fenced.
 #[test]
 fn a_result_that_nobody_wants_any_more_leaves_the_slot_free() {
     let mut host = Host::running();
     for _ in 0..3 {
         host.pass(INTERVAL);
     }
-    assert_eq!(reports(&host.end(0)), [], "nobody listens");
-    let wanted = Some((job(1).task, Round(0), Wanted::Drop));
+    assert_eq!(reports(&host.end(0)), [], "no peer listens");
+    let wanted = Some((job(1).task, Round(0), Directive::Drop));
     assert_eq!(
-        host.answer(ToAgent::Heard { controller: 2, wanted, parked: false, tools: None, look: None, beat: None }),
+        host.answer(ToAgent::Heard(Heard {
+            controller: 2,
+            wanted,
+            parked: false,
+            tools: None,
+            look: None,
+            beat: None
+        })),
         [apply()]
     );
 }
@@ -703,7 +714,7 @@ fn a_stopping_agent_ends_its_run_and_leaves() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
-/// A result that is known when the agent is told to stop is reported before it leaves.
+/// A result that is known when the agent must stop is reported before it leaves.
 #[test]
 fn a_stopping_agent_does_not_throw_a_result_away() {
     let mut host = Host::running();
@@ -719,7 +730,7 @@ fn a_stopping_agent_does_not_throw_a_result_away() {
     assert_eq!(host.answer(ToAgent::Left), [Effect::Exit(Ending::Left)]);
 }
 
-/// Everything that a stopping agent says of itself, until it is done.
+/// All messages of a stopping agent, until it has ended.
 fn farewell(host: &mut Host) -> Vec<Effect> {
     let mut said = Vec::new();
     let end = host.now.mono + STOP_TIMEOUT * 10;
@@ -731,14 +742,14 @@ fn farewell(host: &mut Host) -> Vec<Effect> {
     said
 }
 
-/// Its controller was gone before the run ended, or goes before it confirms: neither is waited for without end.
+/// The controller disappears before the run ends, or before it confirms: the agent waits for neither forever.
 #[test]
 fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
     let mut host = Host::running();
     for _ in 0..3 {
         host.pass(INTERVAL);
     }
-    assert_eq!(reports(&host.end(0)), [], "nobody listens");
+    assert_eq!(reports(&host.end(0)), [], "no peer listens");
     let mut silent = Host::running();
     assert_eq!(reports(&silent.end(0)), [(Phase::Finished, Some(0))]);
     for mut host in [host, silent] {
@@ -750,7 +761,7 @@ fn a_stopping_agent_does_not_wait_for_ever_for_its_controller() {
     }
 }
 
-/// The same, when the run ends only after the agent was told to stop; and the controller that comes back in time gets it.
+/// The same, if the run ends only after the request to stop; a controller that comes back in time gets the result.
 #[test]
 fn a_controller_that_comes_back_in_time_gets_the_result_of_a_stopping_agent() {
     for comes_back in [true, false] {
@@ -780,7 +791,8 @@ fn an_idle_agent_leaves_at_once_also_without_a_controller() {
     assert_eq!(host.pass(FAREWELL), [Effect::Exit(Ending::Unheard)]);
 }
 
-/// HAZARDS row A10: the second of a name gives up with the controller's sentence, once its predecessor cannot be what is in the way.
+/// HAZARDS row A10: the second agent of a name gives up with the controller's sentence, once its predecessor cannot be the
+/// obstacle any more.
 #[test]
 fn an_agent_whose_name_is_taken_gives_up() {
     let mut host = Host::starting();
@@ -795,7 +807,7 @@ fn an_agent_whose_name_is_taken_gives_up() {
     );
 }
 
-/// Promise 3: a job that was sent twice is run once, however short it is.
+/// Promise 3: a job that was sent twice runs once, however short it is.
 #[test]
 fn a_task_that_comes_again_is_answered_with_its_result() {
     let mut host = Host::running();
@@ -814,7 +826,7 @@ fn a_task_that_comes_while_the_slot_is_taken_is_left_to_the_controller() {
     assert_eq!(host.slot.run.id(), Some((job(1).task, job(1).round)));
 }
 
-/// Every agent hears every kill. One that ended a round, here or elsewhere, is not that of the next one.
+/// Every agent receives every kill. The kill of an earlier round, here or elsewhere, does not apply to the next one.
 #[test]
 fn the_kill_of_a_round_does_not_end_the_next_one() {
     let mut host = Host::idle();
@@ -826,10 +838,10 @@ fn the_kill_of_a_round_does_not_end_the_next_one() {
 }
 
 #[test]
-fn a_short_run_with_slack_is_told_in_one_report() {
+fn a_short_run_with_batch_delay_is_told_in_one_report() {
     let mut host = Host::idle();
-    let slack = Duration::from_millis(8);
-    let job = Job { slack, ..job(1) };
+    let batch_delay = Duration::from_millis(8);
+    let job = Job { batch_delay, ..job(1) };
     assert_eq!(host.answer(ToAgent::Job(Box::new(job.clone()))), [Effect::Prepare(Box::new(job.clone()))]);
     host.slot.handle_prepared(host.now, Ok(()));
     assert_eq!(host.settle(), [Effect::Spawn]);
@@ -844,24 +856,24 @@ fn a_short_run_with_slack_is_told_in_one_report() {
     let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
     assert_eq!((report.phase, report.times.run.is_some()), (Phase::Finished, true));
     assert!(report.wait.is_some(), "it asks for the next task");
-    assert!(host.pass(slack * 2).iter().all(is_heartbeat));
+    assert!(host.pass(batch_delay * 2).iter().all(is_heartbeat));
 }
 
 #[test]
-fn a_long_run_is_told_of_when_its_slack_is_over() {
+fn a_long_run_is_told_of_when_its_batch_delay_has_passed() {
     let mut host = Host::idle();
-    let slack = Duration::from_millis(8);
-    host.answer(ToAgent::Job(Box::new(Job { slack, ..job(1) })));
-    host.pass(slack / 2);
+    let batch_delay = Duration::from_millis(8);
+    host.answer(ToAgent::Job(Box::new(Job { batch_delay, ..job(1) })));
+    host.pass(batch_delay / 2);
     host.slot.handle_prepared(host.now, Ok(()));
     host.slot.handle_spawned(host.now, Ok(()));
     assert_eq!(host.settle(), [Effect::Spawn]);
-    let told = host.pass(slack / 2);
+    let told = host.pass(batch_delay / 2);
     let [Effect::Send(FromAgent::Report(report))] = &told[..] else { panic!("{told:?}") };
     assert_eq!(report.phase, Phase::Running);
 }
 
-/// Whatever the clocks on the wall do meanwhile (HAZARDS row D7).
+/// This holds whatever the wall clocks do meanwhile (HAZARDS row D7).
 #[test]
 fn a_run_is_told_with_how_long_it_has_lasted() {
     let mut host = Host::running();

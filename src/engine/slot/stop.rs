@@ -1,23 +1,23 @@
-//! The way out: the run ends, its result is confirmed, good-bye is said and heard. Each has its bound.
+//! The way out: the run ends, its result is confirmed, and the exit is sent and confirmed. Each step has a time limit.
 //!
-//! | what is still to be done | event | next |
+//! | remaining step | event | next |
 //! |---|---|---|
-//! | the run | it is free, or finished and to be reported | the result |
-//! | the result | confirmed, or nobody wants it; or `AGENT_STOP_TIMEOUT` is over: it is given up | good-bye |
-//! | good-bye | heard; or [`FAREWELL`] is over | none |
+//! | the run | the slot is free, or the run is finished and to be reported | the result |
+//! | the result | confirmed, or not wanted; or `AGENT_STOP_TIMEOUT` has passed, and it is given up | the exit |
+//! | the exit | confirmed; or [`FAREWELL`] has passed | none |
 
 use std::time::Duration;
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::request::FromAgent;
+use crate::protocol::requests::FromAgent;
 use crate::types::Now;
 
 /// How long a stopping agent waits for the confirmation of its exit.
 pub(super) const FAREWELL: Duration = Duration::from_secs(1);
 
 impl Slot {
-    /// The agent shall stop: its run is ended first, and waits for another agent. A result that is known already is reported,
-    /// and its confirmation waited for, `AGENT_STOP_TIMEOUT` at the longest.
+    /// Stops the agent: its run is ended first, and waits for another agent. A result that is already known is reported,
+    /// and its confirmation awaited, for at most `AGENT_STOP_TIMEOUT`.
     pub fn handle_stop(&mut self, now: Now) {
         if std::mem::replace(&mut self.stopping, true) {
             return;
@@ -28,7 +28,7 @@ impl Slot {
         self.leave_if_done(now);
     }
 
-    /// A stopping agent says good-bye when it has nothing else to say.
+    /// A stopping agent sends its exit when it has nothing else to send.
     pub(super) fn leave_if_done(&mut self, now: Now) {
         if !self.stopping || self.timers.is_set(&Timer::Farewell) {
             return;
@@ -47,15 +47,15 @@ impl Slot {
         self.timers.clear(&Timer::Heartbeat);
     }
 
-    /// Nobody has confirmed them in time, and nothing keeps them any longer.
+    /// The results have not been confirmed in time, and are dropped.
     pub(super) fn give_up_results(&mut self, now: Now) {
         let last = self.run.report(now);
         for report in self.link.unconfirmed_reports().chain(&last) {
             let round = report.round.unwrap_or_default();
             let code = report.result.as_ref().map_or(0, |result| result.exit_code.0);
             log::warn!(
-                "the controller has not confirmed that round {round} of task {} ended with exit code {code}; if it has not \
-                 heard of it, it runs the task again, or ends it as LOST beyond MAX_LOSSES",
+                "the controller has not confirmed that round {round} of task {} ended with exit code {code}; if it does not \
+                 know the result, it runs the task again, or ends it as LOST beyond MAX_LOSSES",
                 report.task
             );
         }

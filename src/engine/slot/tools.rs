@@ -1,34 +1,36 @@
-//! What the agent tells of its tools: a list with its first heartbeat and after each change; in between, only its number.
+//! The agent's reports of its tools: a list with its first heartbeat and after each change; in between, only the number of
+//! the list.
 //!
-//! | event | what is told |
+//! | event | report |
 //! |---|---|
 //! | the agent starts | the list, with the first heartbeat |
-//! | the list has changed | the list: at once, or after the answer to the heartbeat that is on its way |
+//! | the list has changed | the list: at once, or after the answer to the pending heartbeat |
 //! | an answer has the number of the list | only the number from here on |
-//! | the first answer of another controller has not | the list, at once |
-//! | a run has not found its tool | the list under a new number, when the report of that run is confirmed |
+//! | the first answer of another controller lacks the number | the list, at once |
+//! | a run has not found its tool | the list under a new number, once the report of that run is confirmed |
 //! | the controller asks for a look | that the agent has looked, with the list if that has changed |
 //!
-//! The last row holds even if the list is the same: for the controller the tool is missing here until it is told of it again.
+//! The row about a missing tool holds even if the list is the same: for the controller the tool is missing here until it is
+//! reported again.
 
 use super::{Effect, Slot, Timer};
-use crate::protocol::request::ToldTools;
+use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::{Now, ToolSet};
 
 #[derive(Debug, Default)]
 pub(super) struct Telling {
-    /// What the agent has; `None` if it does not tell.
+    /// The agent's tools; `None` if it does not report any.
     set: Option<ToolSet>,
     generation: u64,
-    /// The list that was sent last to the controller that answers.
+    /// Number of the list that was sent last to the present controller.
     sent: Option<u64>,
-    /// Which life of the controller that is.
+    /// The life of that controller.
     controller: Option<u64>,
-    /// The list that it has confirmed.
+    /// Number of the list that it has confirmed.
     confirmed: Option<u64>,
-    /// Whether the list has to be told anew.
+    /// Whether the list must be reported again.
     is_doubted: bool,
-    /// The last look that the controller has asked for, and the last one that a heartbeat has told of.
+    /// The last look that the controller has asked for, and the last one that a heartbeat has reported.
     looked: u64,
     told_look: u64,
 }
@@ -46,12 +48,12 @@ impl Telling {
         }
     }
 
-    /// Whether an agent that tells has not looked yet for the sake of this look.
+    /// Whether an agent that reports tools has not yet looked for this request.
     fn is_to_look(&self, number: u64) -> bool {
         self.set.is_some() && self.looked != number
     }
 
-    /// The agent has looked when it was asked to.
+    /// The agent has looked on request.
     const fn looked(&mut self, number: u64) {
         self.looked = number;
     }
@@ -61,15 +63,15 @@ impl Telling {
         self.is_doubted = true;
     }
 
-    /// The controller has heard of the runs that have ended: from here on it may be told of tools that they had not.
+    /// The controller knows of the ended runs: from here on it may be told of tools that they did not find.
     pub(super) fn settle(&mut self) {
         if std::mem::take(&mut self.is_doubted) {
             self.generation += 1;
         }
     }
 
-    /// What the next heartbeat says.
-    pub(super) fn say(&mut self) -> Option<ToldTools> {
+    /// The report for the next heartbeat.
+    pub(super) fn poll_told(&mut self) -> Option<ToldTools> {
         let set = self.set.as_ref()?;
         let set = (self.confirmed != Some(self.generation)).then(|| set.clone());
         if set.is_some() {
@@ -79,8 +81,8 @@ impl Telling {
         Some(ToldTools { generation: Some(self.generation), set, looked: Some(self.looked) })
     }
 
-    /// A heartbeat is answered.
-    pub(super) fn heard(&mut self, controller: u64, known: Option<u64>) {
+    /// A heartbeat has been answered.
+    pub(super) fn handle_answer(&mut self, controller: u64, known: Option<u64>) {
         let is_new = self.controller.replace(controller) != Some(controller);
         self.confirmed = known;
         if is_new && known != Some(self.generation) {
@@ -88,7 +90,7 @@ impl Telling {
         }
     }
 
-    /// Whether there is news that no heartbeat has told.
+    /// Whether there is a change that no heartbeat has reported.
     pub(super) fn is_news(&self) -> bool {
         let has_changed = self.sent != Some(self.generation) && self.confirmed != Some(self.generation);
         self.set.is_some() && (has_changed || self.told_look != self.looked)
@@ -96,27 +98,27 @@ impl Telling {
 }
 
 impl Slot {
-    /// The tools folder was looked at, and this is what the agent has. True when that is to be told at once.
+    /// The tools folder has been checked, with these tools found. True if they must be reported at once.
     pub fn handle_tools(&mut self, now: Now, tools: ToolSet) -> bool {
         self.tools.update(tools);
         self.tell_tools(now)
     }
 
-    /// The controller wants to know what is in the tools folder: no agent has the tool of a task.
-    pub(super) fn look(&mut self, number: u64) {
+    /// The controller asks for a look at the tools folder, because no agent has the tool of a task.
+    pub(super) fn look_for_tools(&mut self, number: u64) {
         if self.tools.is_to_look(number) {
             self.effects.push_back(Effect::Look(number));
         }
     }
 
-    /// The tools folder was looked at, for the sake of this look, and this is what the agent has.
+    /// The tools folder has been checked for this look, with these tools found.
     pub fn handle_looked(&mut self, now: Now, number: u64, tools: ToolSet) {
         self.tools.looked(number);
         self.handle_tools(now, tools);
     }
 
-    /// Tells what has changed of the tools, in a heartbeat out of turn; but one at a time, because a heartbeat without an answer
-    /// is a sign that the connection is broken.
+    /// Reports a change of the tools in an extra heartbeat. Only one heartbeat is outstanding at a time, because an
+    /// unanswered heartbeat is a sign of a broken connection.
     pub(super) fn tell_tools(&mut self, now: Now) -> bool {
         if self.run.is_free() && self.link.is_settled() {
             self.tools.settle();
@@ -139,7 +141,7 @@ mod tests {
     }
 
     fn told(telling: &mut Telling) -> (Option<u64>, Option<String>) {
-        let told = telling.say().unwrap();
+        let told = telling.poll_told().unwrap();
         (told.generation, told.set.map(|set| set.to_string()))
     }
 
@@ -148,7 +150,7 @@ mod tests {
         let mut telling = Telling::new(Some(list("a")));
         let hello = (Some(1), Some("a".to_owned()));
         assert_eq!([told(&mut telling), told(&mut telling)], [hello.clone(), hello]);
-        telling.heard(7, Some(1));
+        telling.handle_answer(7, Some(1));
         assert_eq!(told(&mut telling), (Some(1), None));
         telling.update(list("a"));
         assert!(!telling.is_news(), "nothing has changed");
@@ -162,11 +164,11 @@ mod tests {
     fn another_controller_is_told_at_once() {
         let mut telling = Telling::new(Some(list("a")));
         told(&mut telling);
-        telling.heard(7, Some(1));
-        telling.heard(8, None);
+        telling.handle_answer(7, Some(1));
+        telling.handle_answer(8, None);
         assert!(telling.is_news());
         assert_eq!(told(&mut telling), (Some(1), Some("a".to_owned())));
-        telling.heard(8, None);
+        telling.handle_answer(8, None);
         assert!(!telling.is_news(), "one that takes no lists is not pressed");
     }
 
@@ -174,7 +176,7 @@ mod tests {
     fn a_list_that_was_wrong_is_told_anew_even_if_it_is_the_same() {
         let mut telling = Telling::new(Some(list("a")));
         told(&mut telling);
-        telling.heard(7, Some(1));
+        telling.handle_answer(7, Some(1));
         telling.doubt();
         assert!(!telling.is_news(), "the controller has to hear of the run first");
         telling.settle();
@@ -186,6 +188,6 @@ mod tests {
         let mut telling = Telling::new(None);
         telling.doubt();
         telling.settle();
-        assert!(!telling.is_news() && telling.say().is_none());
+        assert!(!telling.is_news() && telling.poll_told().is_none());
     }
 }

@@ -1,12 +1,13 @@
-//! The supervisor of a service: which process is started when, started again after how long, and stopped in which order.
+//! The supervisor of a service: when each process is started, when it is started again, and in which order processes are
+//! stopped.
 //!
 //! | stage | begins | ends |
 //! |---|---|---|
-//! | starting: the controller first, then all agents | with [`Plan::new`] | when all are ready, or one has ended, or the time is over |
+//! | starting: the controller first, then all agents | with [`Plan::new`] | when all are ready, or one has ended, or the time limit has passed |
 //! | serving: a process that ends is started again, after a pause | when all are ready | with [`Plan::handle_stop`] |
-//! | stopping: the agents first, then the controller | then, or when the start has failed | when nothing is left |
+//! | stopping: the agents first, then the controller | then, or when the start has failed | when no process is left |
 //!
-//! Nothing is started while processes that a dead one has left behind may live.
+//! No process is started while processes that a dead one has left behind may be alive.
 
 mod slot;
 mod stop;
@@ -20,10 +21,10 @@ use crate::types::Mono;
 use slot::Slot;
 use stop::Stop;
 
-/// Orphans that do not end: they are signalled again after this time, and given up after [`ORPHANS_MAX`].
+/// Pause before orphans that do not end are signalled again; they are given up after [`ORPHANS_MAX`].
 const ORPHANS_AGAIN: Duration = Duration::from_millis(100);
 
-/// A process that SIGKILL does not end hangs in the kernel, or belongs to another user. Its agent must not wait for ever.
+/// A process that SIGKILL does not end hangs in the kernel, or belongs to another user. Its agent must not wait forever.
 const ORPHANS_MAX: Duration = Duration::from_secs(5);
 
 /// A part of the service: one process.
@@ -31,7 +32,7 @@ const ORPHANS_MAX: Duration = Duration::from_secs(5);
 pub enum Role {
     /// The controller.
     Controller,
-    /// An agent, counted from 1. A restarted one has the number, and so the id, of its predecessor.
+    /// An agent, counted from 1. A restarted one has the number, and thus the id, of its predecessor.
     Agent(u16),
 }
 
@@ -44,59 +45,59 @@ impl fmt::Display for Role {
     }
 }
 
-/// What the shell must do next.
+/// An instruction to the shell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Effect {
-    /// Start this process, and say `handle_ended` if that fails.
+    /// Start this process, and call `handle_ended` if that fails.
     Start(Role),
     /// Ask this process to end.
     Terminate(Role),
     /// End this process.
     Kill(Role),
-    /// End this process, because the lease of its run is over and it does nothing about it.
+    /// End this process, because the lease of its run has expired and it does not act.
     Fence(Role),
-    /// End all that a dead process has left behind, and say `handle_orphans_gone` when there is nothing.
+    /// End all processes that a dead process has left behind, and call `handle_orphans_gone` when none is left.
     EndOrphans,
-    /// Say that the service is up.
+    /// Announce that the service is up.
     Announce,
-    /// Leave: nothing is left. With a reason if the start failed.
+    /// Exit: no process is left. With a reason if the start failed.
     Quit(Option<String>),
 }
 
-/// Why the engine wants to be called.
+/// The reason for a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The time for the whole service to come up is over.
+    /// The time limit for the start of the whole service has passed.
     Start,
-    /// The time for processes to end by themselves is over.
+    /// The time limit for processes to end by themselves has passed.
     Stop,
-    /// Processes that a dead one has left behind are signalled again, or given up.
+    /// Processes that a dead one has left behind must be signalled again, or given up.
     Orphans,
-    /// The pause before this process is started again is over.
+    /// The pause before this process is started again has passed.
     Restart(Role),
-    /// The lease of the run of this agent is over.
+    /// The lease of this agent's run has expired.
     Lease(Role),
 }
 
-/// Times that a plan keeps to.
+/// Time limits of a plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Times {
-    /// For the whole service to come up.
+    /// Time limit for the start of the whole service.
     pub start_max: Duration,
-    /// For a process to end after it was asked to.
+    /// Time limit for the end of a process after a request.
     pub stop_max: Duration,
 }
 
 #[derive(Debug)]
 enum Stage {
-    /// Coming up: the controller first, then all agents.
+    /// Starting: the controller first, then all agents.
     Starting { until: Mono },
-    /// Up: whoever ends is started again.
+    /// Serving: a process that ends is started again.
     Serving,
-    /// Going down: the agents first, then the controller.
+    /// Stopping: the agents first, then the controller.
     Stopping(Stop),
-    /// Nothing is left.
+    /// No process is left.
     Gone,
 }
 
@@ -106,7 +107,7 @@ pub struct Plan {
     times: Times,
     stage: Stage,
     slots: BTreeMap<Role, Slot>,
-    /// Set while a dead process's orphans may be there.
+    /// Set while orphans of a dead process may exist.
     orphans: Option<Orphans>,
     /// Why the start failed.
     failure: Option<String>,
@@ -149,7 +150,7 @@ impl Plan {
         }
     }
 
-    /// A process says that it is ready.
+    /// A process has reported that it is ready.
     pub fn handle_ready(&mut self, now: Mono, role: Role) {
         let Some(slot) = self.slots.get_mut(&role) else { return };
         slot.set_ready();
@@ -179,28 +180,28 @@ impl Plan {
         }
     }
 
-    /// An agent says when the lease of its run is over for good, or that there is none. One that has said nothing else by then
-    /// is stopped, and its run must not go on.
+    /// An agent reports the final end of its run's lease, or that there is none. If it has reported nothing else by then,
+    /// it is stopped, and its run must not continue.
     pub fn handle_lease(&mut self, role: Role, end: Option<Mono>) {
         if let Some(slot) = self.slots.get_mut(&role) {
             slot.set_lease(end);
         }
     }
 
-    /// Nothing is left of the processes that have ended.
+    /// No process that a dead one has left is alive.
     pub fn handle_orphans_gone(&mut self, now: Mono) {
         self.orphans = None;
         self.start_due(now);
         self.stop_next(now);
     }
 
-    /// Whether [`Self::handle_orphans_gone`] is waited for.
+    /// Whether [`Self::handle_orphans_gone`] is awaited.
     #[must_use]
     pub const fn has_orphans(&self) -> bool {
         self.orphans.is_some()
     }
 
-    /// The service shall stop. For the second time: at once.
+    /// Stops the service. A second call stops it at once.
     pub fn handle_stop(&mut self, now: Mono) {
         match &mut self.stage {
             Stage::Starting { .. } => self.fail(now, "the service was stopped before it was up".to_owned()),
@@ -210,7 +211,7 @@ impl Plan {
         }
     }
 
-    /// Time has passed.
+    /// A deadline has passed.
     pub fn handle_timeout(&mut self, now: Mono) {
         for (role, slot) in &mut self.slots {
             if slot.take_lease_that_is_over(now) {
@@ -242,7 +243,7 @@ impl Plan {
         }
     }
 
-    /// When [`Self::handle_timeout`] is due, and why.
+    /// The time of the next call of [`Self::handle_timeout`], and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
         let stage = match &self.stage {
@@ -253,7 +254,7 @@ impl Plan {
         let restart = |(role, slot): (&Role, &Slot)| Some((slot.pause_until()?, Timer::Restart(*role)));
         let next = match &self.orphans {
             Some(orphans) => Some((orphans.again.min(orphans.give_up), Timer::Orphans)),
-            // What is due starts when the orphans are gone.
+            // Due starts wait until the orphans are gone.
             None => self.slots.iter().filter_map(restart).min(),
         };
         let lease = |(role, slot): (&Role, &Slot)| Some((slot.lease()?, Timer::Lease(*role)));
@@ -261,12 +262,12 @@ impl Plan {
         stage.into_iter().chain(next).chain(lease).min()
     }
 
-    /// What the shell must do next.
+    /// The next effect.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// Once for all who have ended in one turn.
+    /// One effect for all processes that have ended in one turn.
     fn end_orphans(&mut self) {
         if !self.effects.contains(&Effect::EndOrphans) {
             self.effects.push_back(Effect::EndOrphans);
@@ -286,7 +287,7 @@ impl Plan {
     }
 
     fn start_due(&mut self, now: Mono) {
-        // What a dead agent has left may still hold its work folder.
+        // The remains of a dead agent may still use its work folder.
         if self.orphans.is_some() {
             return;
         }
@@ -309,7 +310,7 @@ impl Plan {
         self.stop_next(now);
     }
 
-    /// Goes on with the stop when those who go first have gone.
+    /// Continues the stop when the first group has ended.
     fn stop_next(&mut self, now: Mono) {
         let Stage::Stopping(stop) = &mut self.stage else { return };
         if self.orphans.is_some() {
@@ -325,14 +326,14 @@ impl Plan {
     /// Checks every invariant.
     ///
     /// # Panics
-    /// When one does not hold.
+    /// When an invariant does not hold.
     pub fn sanity_check(&self) {
         let running = |role| self.slots.get(role).is_some_and(Slot::is_running);
         if matches!(self.stage, Stage::Gone) {
             assert!(!self.slots.keys().any(running), "gone, but something runs: {self:?}");
         }
         let pausing = self.slots.values().any(|slot| slot.pause_until().is_some());
-        assert!(!pausing || matches!(self.stage, Stage::Serving), "only who serves starts again: {self:?}");
+        assert!(!pausing || matches!(self.stage, Stage::Serving), "processes start again only while serving: {self:?}");
         assert!(
             self.poll_timeout().is_some() || matches!(self.stage, Stage::Serving | Stage::Stopping(_) | Stage::Gone)
         );

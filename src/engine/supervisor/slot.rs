@@ -1,19 +1,19 @@
-//! One process of a plan: whether it runs, and when it may be started again.
+//! One process of a plan: whether it is running, and when it may be started again.
 
 use std::time::Duration;
 
 use crate::types::Mono;
 
-/// The first pause before a process is started again: short enough that nobody notices, long enough not to spin.
+/// The first pause before a process is started again: short enough to go unnoticed, long enough not to spin.
 pub(super) const PAUSE_MIN: Duration = Duration::from_millis(100);
 
-/// The longest pause: a cause that has gone, such as a full disk, is noticed soon.
+/// The longest pause: the end of a cause, such as a full disk, is noticed soon.
 pub(super) const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// The longest pause of a process that had been ready: its start works, and the service lacks it.
 pub(super) const PAUSE_READY_MAX: Duration = Duration::from_secs(1);
 
-/// A process that has lived for this long did not die of its start: its pauses begin anew.
+/// A process that has lived this long did not die of its start: its pauses start from the shortest.
 pub(super) const LIFE_MIN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub(super) struct Slot {
     state: State,
     /// The next pause.
     pause: Duration,
-    /// When the lease of its run is over for good.
+    /// The final end of the lease of its run.
     lease: Option<Mono>,
 }
 
@@ -39,7 +39,7 @@ impl Default for Slot {
 }
 
 impl Slot {
-    /// Whether there is a process to be started; `false` if there is one already.
+    /// Starts the process if there is none; `false` if there is one already.
     pub(super) fn start(&mut self, now: Mono) -> bool {
         let start = !self.is_running();
         if start {

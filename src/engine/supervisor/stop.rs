@@ -1,4 +1,4 @@
-//! The way down: the agents first, because they end their tasks and say so to the controller; then the controller.
+//! The shutdown: the agents first, because they end their tasks and report that to the controller; then the controller.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,7 +9,7 @@ use crate::types::Mono;
 #[derive(Debug)]
 pub(super) struct Stop {
     step: Step,
-    /// When those who were asked are ended; `None` after that.
+    /// When the asked processes are killed; `None` after that.
     until: Option<Mono>,
 }
 
@@ -41,20 +41,20 @@ impl Stop {
         self.until.is_some_and(|until| until <= now)
     }
 
-    /// Ends those who have been asked and are still there.
+    /// Kills the asked processes that are still there.
     pub(super) fn end_late(&mut self, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) {
         self.until = None;
         let step = self.step;
         effects.extend(living(slots).filter(|role| step.concerns(*role)).map(Effect::Kill));
     }
 
-    /// Ends everybody.
+    /// Kills every process.
     pub(super) fn end_all(&mut self, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) {
         self.until = None;
         effects.extend(living(slots).map(Effect::Kill));
     }
 
-    /// Goes on to the controller when the agents are gone; `true` when that is gone too.
+    /// Continues with the controller when the agents are gone; `true` when that is gone too.
     pub(super) fn next(&mut self, until: Mono, slots: &BTreeMap<Role, Slot>, effects: &mut VecDeque<Effect>) -> bool {
         let step = self.step;
         if living(slots).any(|role| step.concerns(role)) {

@@ -1,4 +1,4 @@
-//! Stories of a supervisor on virtual time.
+//! Scenarios of a supervisor on virtual time.
 
 use super::slot::{LIFE_MIN, PAUSE_MAX, PAUSE_MIN, PAUSE_READY_MAX};
 use super::*;
@@ -6,7 +6,7 @@ use super::*;
 const TIMES: Times = Times { start_max: Duration::from_secs(60), stop_max: Duration::from_secs(11) };
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A plan and the clock that it lives by.
+/// A plan with its clock.
 struct World {
     plan: Plan,
     now: Mono,
@@ -35,7 +35,7 @@ impl World {
         self.plan.sanity_check();
     }
 
-    /// It has ended and has left nothing behind.
+    /// It has ended and has left no process behind.
     fn ended_cleanly(&mut self, role: Role) {
         self.ended(role);
         self.orphans_gone();
@@ -51,7 +51,7 @@ impl World {
         self.plan.sanity_check();
     }
 
-    /// Lets time pass, with all that is due meanwhile.
+    /// Lets time pass, and handles every deadline on the way.
     fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while let Some((due, _)) = self.plan.poll_timeout().filter(|(due, _)| *due <= end) {
@@ -255,7 +255,7 @@ fn a_stop_before_the_service_is_up_is_a_start_that_failed() {
     assert_eq!(effects.last(), Some(&Effect::Quit(Some("the service was stopped before it was up".to_owned()))));
 }
 
-/// An agent that does not end its run when the lease is over cannot: it is stopped.
+/// An agent that does not end its run when the lease expires must itself be stopped.
 #[test]
 fn an_agent_that_outlives_its_lease_is_killed() {
     let mut world = World::up(2);

@@ -1,19 +1,20 @@
-//! Whether there is a master, and when to look for one again.
+//! The connection to the master, and when to look for a master again.
 //!
 //! | state | event | next state |
 //! |---|---|---|
-//! | Away | its timer; the run that was cut off is over | Connecting |
+//! | Away | its timer; the end of the run that lost its master | Connecting |
 //! | Connecting | connected; unreachable | Joining; Away, or the end of patience |
 //! | Joining | JOIN_ACK; closed, or no answer; REFUSED | Joined; as above; the end |
-//! | Joined | closed; USAGE_LIMITED was said | Away; Limited |
+//! | Joined | closed; USAGE_LIMITED sent | Away; Limited |
 //! | Limited | closed; REQUEST | Resting; Joined |
 //! | Resting | its timer | Connecting |
 //!
-//! A master may close the connection of a limited worker, which then joins again when the command may work again, or keep it and
-//! decide itself what the worker can do meanwhile: both are fine.
+//! A master may close the connection of a limited worker, which then joins again when the command can work again. It may
+//! also keep the connection and decide itself which prompts the worker gets meanwhile.
 //!
-//! Our master says COMPLETED when its work is done. The document's master says it by closing the connection, and a
-//! master that is restarted closes it as well. So a worker looks for the master again, but not for ever: [`Settings::patience`](super::Settings::patience).
+//! Our master sends COMPLETED when its work is done. The document's master closes the connection instead, and so does a
+//! master that is restarted. So a worker looks for the master again, but not forever:
+//! [`Settings::patience`](super::Settings::patience).
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ pub(super) enum Link {
     Connecting(Search),
     Joining(Search),
     Joined,
-    /// Joined, and the command can do nothing more until then.
+    /// Joined, and the command can do nothing more until this moment.
     Limited(Mono),
     Resting,
     Ended,
@@ -40,9 +41,9 @@ pub(super) enum Link {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Search {
     since: Mono,
-    /// After the next failure.
+    /// Pause after the next failure.
     pause: Duration,
-    /// There has been a master.
+    /// Whether there has been a master.
     known: bool,
 }
 
@@ -55,7 +56,7 @@ impl Link {
         matches!(self, Self::Joined | Self::Limited(_))
     }
 
-    /// There is a connection.
+    /// Whether there is a connection.
     pub(super) const fn is_open(&self) -> bool {
         matches!(self, Self::Joining(_) | Self::Joined | Self::Limited(_))
     }
@@ -78,7 +79,7 @@ impl Search {
 }
 
 impl Worker {
-    /// Looks for the master, if it is away and nothing of the last connection is left to end.
+    /// Connects to the master, if it is away and no run of the last connection is left to end.
     pub(super) fn connect(&mut self) {
         if let Link::Away(search) = self.link
             && self.run.is_free()
@@ -89,7 +90,7 @@ impl Worker {
         }
     }
 
-    /// The connection is there; the worker calls itself `id` on it.
+    /// The connection is made; the worker calls itself `id` on it.
     pub fn handle_connected(&mut self, now: Now, id: &str) {
         let Link::Connecting(search) = self.link else { return };
         self.link = Link::Joining(search);
@@ -98,7 +99,7 @@ impl Worker {
         self.send(FromWorker::Join { worker: id.to_owned(), secret, splits: true });
     }
 
-    /// The connection cannot be had.
+    /// The connection cannot be made.
     pub fn handle_unreachable(&mut self, now: Now, reason: &str) {
         if let Link::Connecting(search) = self.link {
             self.search_on(now, search, reason);
@@ -112,13 +113,13 @@ impl Worker {
         }
     }
 
-    /// There is nothing left to do, and no reason to look for the master again.
+    /// No work is left, so there is no reason to look for the master again.
     pub(super) fn completed(&mut self, now: Now) {
         if self.link.is_joined() && self.run.is_free() {
             self.exit(End::MasterGone);
         } else {
-            // It knows nothing of our prompt: as after any other end of the connection.
-            log::warn!("the master says that everything is worked off");
+            // The master does not know of our prompt: as after any other end of the connection.
+            log::warn!("the master says that all prompts are done");
             self.effects.push_back(Effect::Close);
             self.handle_closed(now, "the master has ended");
         }
@@ -142,7 +143,7 @@ impl Worker {
             Link::Joined => {
                 log::info!("the connection to the master has ended: {reason}");
                 self.link = Link::Away(Search::new(now, true));
-                self.void(now);
+                self.void_run(now);
                 if self.settings.patience == Some(Duration::ZERO) && self.run.is_free() {
                     self.exit(End::MasterGone);
                 } else {
@@ -154,7 +155,7 @@ impl Worker {
         }
     }
 
-    /// Goes on searching after a failed attempt, or gives up.
+    /// Continues the search after a failed attempt, or gives up.
     fn search_on(&mut self, now: Now, search: Search, reason: &str) {
         if self.settings.patience.is_some_and(|patience| now.mono.since(search.since) >= patience) {
             self.exit(if search.known { End::MasterGone } else { End::NoMaster(reason.to_owned()) });
@@ -166,7 +167,7 @@ impl Worker {
         self.timers.set(Timer::Reconnect, now.mono + search.pause);
     }
 
-    /// USAGE_LIMITED was said.
+    /// USAGE_LIMITED has been sent.
     pub(super) fn limited(&mut self, now: Now, pause: Duration) {
         if self.stopping || !self.link.is_joined() {
             return;
@@ -198,7 +199,7 @@ impl Worker {
         }
     }
 
-    /// The run is over: whoever waited for it goes on.
+    /// The run has ended: a waiting reconnect continues.
     pub(super) fn after_run(&mut self) {
         self.leave_if_stopping();
         if self.settings.patience == Some(Duration::ZERO) && matches!(self.link, Link::Away(Search { known: true, .. }))

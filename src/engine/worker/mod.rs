@@ -2,19 +2,19 @@
 //!
 //! | event | enters by |
 //! |---|---|
-//! | the connection is there, or cannot be had, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_closed`] |
-//! | the master says something | [`Worker::handle_message`] |
-//! | an effect has come out, well or badly | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_kept`] |
+//! | the connection is made, cannot be made, or has ended | [`Worker::handle_connected`], [`Worker::handle_unreachable`], [`Worker::handle_closed`] |
+//! | a message of the master | [`Worker::handle_message`] |
+//! | the result of an effect | [`Worker::handle_started`], [`Worker::handle_tree`], [`Worker::handle_results_stored`] |
 //! | the command has ended | [`Worker::handle_exited`] |
-//! | the worker is told to stop | [`Worker::handle_stop`] |
+//! | a request to stop | [`Worker::handle_stop`] |
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
-//! Who owns what: [`link`] whether there is a master, and when to look for one again; [`run`] the phases of the command and the
-//! signals to it. The two meet here.
+//! The parts: [`link`] has the connection to the master; [`run`] the phases of the command and the signals to it. They meet
+//! here.
 //!
-//! A request and a check are acknowledged by the event that brings them, whatever the command is doing. A result is reported
-//! when nothing is left of what the command has started and the results are in place. A run whose connection has ended is
-//! void: the master has given its prompt back, so it is ended, and there is no other connection before its end.
+//! A request and a check are acknowledged at once, whatever the command is doing. A result is reported when no process of
+//! the command is left and the results are in place. A run whose connection has ended is void, because the master has put
+//! its prompt back: it is ended, and no new connection is made before its end.
 
 mod link;
 mod run;
@@ -34,96 +34,96 @@ use crate::types::{ExitCode, Mono, Now};
 use link::Link;
 use run::Run;
 
-/// What a command exits with that can do nothing more for a while: `EX_TEMPFAIL` of sysexits.h.
+/// Exit code of a command that can do nothing more for a while: `EX_TEMPFAIL` of sysexits.h.
 pub const USAGE_LIMITED: ExitCode = ExitCode(75);
 
-/// What the engine must know of the configuration.
+/// The engine's part of the configuration.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// What the master wants to hear of whoever joins.
+    /// Secret for joining a master.
     pub secret: Option<Secret>,
-    /// How long a master may be away before the worker ends; `None` is for ever.
+    /// How long a master may be absent before the worker ends; `None` is forever.
     pub patience: Option<Duration>,
-    /// How long a master may take to answer a JOIN.
+    /// Time limit for the answer to a JOIN.
     pub join_timeout: Duration,
     /// The longest pause between two attempts to reach the master.
     pub reconnect_interval_max: Duration,
-    /// How long the worker stays away after USAGE_LIMITED if the command does not say.
+    /// How long the worker stays away after USAGE_LIMITED if the command names no time.
     pub limited_pause: Duration,
     /// Whether the worker ends after USAGE_LIMITED instead.
     pub ends_when_limited: bool,
-    /// Between SIGTERM and SIGKILL to a command that is to end.
+    /// Time between SIGTERM and SIGKILL to a command that must end.
     pub kill_interval: Duration,
-    /// Between SIGTERM and SIGKILL to what a command has left behind.
+    /// Time between SIGTERM and SIGKILL to processes that a command has left behind.
     pub straggler_grace: Duration,
 }
 
-/// What the shell must do, in order. What can fail comes back as an event.
+/// An instruction to the shell; the order matters. Results come back as events.
 #[must_use]
 #[derive(Debug, PartialEq)]
 pub enum Effect {
     /// Connect to the master; then [`Worker::handle_connected`] or [`Worker::handle_unreachable`].
     Connect,
-    /// Say this to the master.
+    /// Send this to the master.
     Send(FromWorker),
-    /// Close the connection, when what was said is on its way.
+    /// Close the connection after sending all queued messages.
     Close,
     /// Start the command for this prompt; then [`Worker::handle_started`].
     Start(Box<Request>),
-    /// Signal everything that the command has started.
+    /// Signal all processes that the command has started.
     Signal(Signal),
-    /// Look whether the command has left processes behind; then [`Worker::handle_tree`].
+    /// Check whether the command has left processes behind; then [`Worker::handle_tree`].
     CheckTree,
-    /// Put the results of the run where they belong, before the master hears of it; then [`Worker::handle_kept`].
-    Keep(Kept),
-    /// The run has no results: its prompt waits again, and its next run has some of its own.
+    /// Put the results of the run in place, before the master gets the report; then [`Worker::handle_results_stored`].
+    StoreResults(ResultFolder),
+    /// Discard the output of the run: its prompt waits again, and its next run has its own output.
     Discard,
-    /// The worker is done.
+    /// The worker has ended.
     Exit(End),
 }
 
-/// Where the results of a run belong.
+/// The folder for the results of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kept {
-    /// Beside what is done.
+pub enum ResultFolder {
+    /// Beside the prompts in `done/`.
     Done,
-    /// Beside what has failed.
+    /// Beside the prompts in `failed/`.
     Failed,
-    /// The same, but the master counts the time, too, and may have put the prompt there already.
+    /// The same, but the master also applies the time limit, and may have put the prompt there already.
     Overdue,
 }
 
-/// Why the worker is done.
+/// Why the worker has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
-    /// It was told to stop.
+    /// It was asked to stop.
     Stopped,
-    /// Everything is worked off, or the master has closed the connection and did not come back.
+    /// All prompts are done, or the master has closed the connection and did not come back.
     MasterGone,
-    /// No master could be reached at all; the last reason.
+    /// No master could be reached at all; the reason of the last attempt.
     NoMaster(String),
-    /// The master does not want this worker, and says why.
+    /// The master refuses this worker, for this reason.
     Refused(String),
-    /// The command can do nothing more for so long.
+    /// The command can do nothing more for this long.
     Limited(Duration),
-    /// The command cannot be started, which no other prompt would change.
+    /// The command cannot be started, which would be the same for every prompt.
     CannotRun(String),
-    /// The results of a run cannot be kept: those of the next would be lost as well.
-    CannotKeep(String),
+    /// The results of a run cannot be stored, and those of the next would be lost as well.
+    CannotStoreResults(String),
 }
 
-/// Why the engine wants to be called.
+/// The reason for a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// The next attempt to reach the master is due.
     Reconnect,
-    /// The master does not answer the JOIN.
+    /// The master has not answered the JOIN.
     Join,
     /// The command may work again.
     Resume,
-    /// The command takes longer than the master gives it.
+    /// The command has reached the time limit of the master.
     Limit,
-    /// The next signal to a command that is to end, or to what it has left, is due.
+    /// The next signal is due, to a command that must end or to its remains.
     Signal,
 }
 
@@ -139,12 +139,12 @@ pub struct Worker {
     effects: VecDeque<Effect>,
 }
 
-/// The prompts that a worker has worked off.
+/// Number of finished prompts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Whatever came of them.
+    /// All of them, whatever the result.
     pub all: u64,
-    /// Those that have failed.
+    /// The failed ones.
     pub failed: u64,
 }
 
@@ -165,24 +165,24 @@ impl Worker {
         worker
     }
 
-    /// What the shell must do next.
+    /// The next effect.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.effects.pop_front()
     }
 
-    /// What has been worked off.
+    /// The number of finished prompts.
     #[must_use]
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// The nearest deadline, and why.
+    /// The nearest deadline, and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
         self.timers.next().map(|(at, timer)| (at, *timer))
     }
 
-    /// The time has come.
+    /// A deadline has passed.
     pub fn handle_timeout(&mut self, now: Now) {
         while let Some(timer) = self.timers.pop_due(now.mono) {
             match timer {
@@ -192,7 +192,7 @@ impl Worker {
         }
     }
 
-    /// The master has said something.
+    /// The master has sent a message.
     pub fn handle_message(&mut self, now: Now, message: FromMaster) {
         match message {
             FromMaster::JoinAck => self.joined(),
@@ -200,7 +200,7 @@ impl Worker {
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
             FromMaster::Completed => self.completed(now),
-            FromMaster::StatusAck(_) => log::warn!("the master answers a question that was not asked"),
+            FromMaster::StatusAck(_) => log::warn!("the master answers a status request that was not sent"),
         }
     }
 
@@ -213,23 +213,23 @@ impl Worker {
             self.run = Run::starting(now, &request);
             self.effects.push_back(Effect::Start(Box::new(request)));
         } else {
-            // Without an acknowledgement the master gives it to another one.
-            log::warn!("the request {} comes while another prompt is worked on", request.id);
+            // Without an acknowledgement the master gives it to another worker.
+            log::warn!("the request {} arrives while another prompt is being processed", request.id);
         }
     }
 
-    /// Stop: end the command, give the prompt back, leave. The second time the command gets no time to end.
+    /// Stops: ends the command, returns the prompt, leaves. A second call ends the command at once.
     pub fn handle_stop(&mut self, now: Now) {
         if self.stopping {
             self.hurry(now);
             return;
         }
         self.stopping = true;
-        self.void(now);
+        self.void_run(now);
         self.leave_if_stopping();
     }
 
-    /// Leaves, once there is nothing left to end.
+    /// Leaves, once no run is left to end.
     fn leave_if_stopping(&mut self) {
         if self.stopping && self.run.is_free() {
             self.exit(End::Stopped);

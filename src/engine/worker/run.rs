@@ -4,18 +4,18 @@
 //! |---|---|---|
 //! | Free | REQUEST | Starting |
 //! | Starting | started; cannot start | Run; the end of the worker |
-//! | Run ([`RunMachine`]) | the command has ended, and nothing is left of the tree, or it cannot be ended | Keeping; Free, if there is nothing to keep |
-//! | Keeping | the results are kept; cannot be kept | Free, with its report; the end of the worker |
+//! | Run ([`RunMachine`]) | the command has ended, and no process of the tree is left or the rest cannot be ended | Keeping; Free, if there are no results |
+//! | Keeping | the results are stored; cannot be stored | Free, with its report; the end of the worker |
 
 use std::time::Duration;
 
-use super::{Effect, End, Kept, Timer, USAGE_LIMITED, Worker};
+use super::{Effect, End, ResultFolder, Timer, USAGE_LIMITED, Worker};
 use crate::engine::run::{RunMachine, SWEEP_INTERVAL, Step, Terms};
 use crate::protocol::prompt::{FromWorker, Request, RequestId};
 use crate::types::{ExitCode, Mono, Now};
 
-/// SIGKILLs to what is left before the run counts as over: ten seconds. Only what runs as another user, or waits for a device,
-/// outlives the first, and no prompt is to wait for that.
+/// Number of SIGKILLs to the remains before the run counts as ended: ten seconds. Only a process that runs as another user,
+/// or waits for a device, survives the first, and no prompt should wait for that.
 const SWEEPS_MAX: u32 = 100;
 
 #[derive(Debug)]
@@ -27,9 +27,9 @@ pub(super) enum Run {
 #[derive(Debug)]
 pub(super) struct Taken {
     request: RequestId,
-    /// For people: the name of the prompt's file, as far as it is known.
+    /// Name of the prompt's file for people, as far as it is known.
     file: String,
-    /// When it was acknowledged: from then on the master counts, too.
+    /// Moment of the acknowledgement, from which the master also counts the time.
     since: Mono,
     limit: Option<Duration>,
     state: State,
@@ -46,9 +46,9 @@ enum State {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Ending {
-    /// Nobody wants its result.
+    /// Its result is not wanted.
     Void,
-    /// It took too long.
+    /// It timed out.
     Overdue,
 }
 
@@ -89,19 +89,19 @@ impl Run {
 }
 
 impl Taken {
-    /// A master that counts the time itself cuts the connection some seconds after it is over: its prompt has failed, and does
-    /// not wait again.
+    /// A master that applies the time limit itself disconnects some seconds after it: the prompt has failed, and does not
+    /// wait again.
     fn is_overdue(&self, now: Now) -> bool {
         self.limit.is_some_and(|limit| now.mono.since(self.since) >= limit)
     }
 }
 
 impl Worker {
-    /// The command runs, or cannot be started.
+    /// The command has been started, or could not be.
     pub fn handle_started(&mut self, now: Now, outcome: Result<(), String>) {
         let Run::Taken(run) = &mut self.run else { return };
         if let Err(reason) = outcome {
-            // Another prompt would fare no better here, but it may elsewhere: the master gets it back.
+            // Another prompt would fail here as well, but this prompt may succeed elsewhere: it is returned to the master.
             self.run = Run::Free;
             self.exit(End::CannotRun(reason));
             return;
@@ -115,7 +115,7 @@ impl Worker {
         }
     }
 
-    /// The command has ended; what it started may still be there. `retry_after` is what it says of a limit.
+    /// The command has ended; processes that it started may be left. `retry_after` is its request after a limit.
     pub fn handle_exited(&mut self, exit: ExitCode, retry_after: Option<Duration>) {
         let Run::Taken(run) = &mut self.run else { return };
         let State::Run(machine @ RunMachine { end: None, .. }) = &mut run.state else { return };
@@ -136,12 +136,12 @@ impl Worker {
         self.effects.push_back(Effect::CheckTree);
     }
 
-    /// Whether anything of the tree is left.
+    /// Whether any process of the tree is left.
     pub fn handle_tree(&mut self, now: Now, left: bool) {
         self.step(now, |machine, terms| machine.handle_tree(now, left, terms));
     }
 
-    /// Does what the processes of the run need after an event.
+    /// Carries out the next step for the processes of the run after an event.
     fn step(&mut self, now: Now, event: impl FnOnce(&mut RunMachine<Verdict>, &Terms) -> Step) {
         let terms = Terms {
             is_polite: true,
@@ -163,25 +163,25 @@ impl Worker {
         }
     }
 
-    /// The run is over: results first, then the report.
+    /// The run has ended: results first, then the report.
     fn settle(&mut self, now: Now) {
         let Run::Taken(mut run) = std::mem::replace(&mut self.run, Run::Free) else { return };
         let State::Run(RunMachine { end: Some(verdict), .. }) = run.state else {
             unreachable!("a run is settled before its end")
         };
-        let (kept, report) = match verdict {
-            Verdict::Done => (Kept::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
-            Verdict::Overdue(reason) => (Kept::Overdue, FromWorker::Failed { reason }),
-            Verdict::Failed(reason) => (Kept::Failed, FromWorker::Failed { reason }),
+        let (folder, report) = match verdict {
+            Verdict::Done => (ResultFolder::Done, FromWorker::Done { text: std::mem::take(&mut run.file) }),
+            Verdict::Overdue(reason) => (ResultFolder::Overdue, FromWorker::Failed { reason }),
+            Verdict::Failed(reason) => (ResultFolder::Failed, FromWorker::Failed { reason }),
             Verdict::Limited(retry_after) => return self.discard(now, Some(retry_after)),
             Verdict::Void => return self.discard(now, None),
         };
         run.state = State::Keeping { report };
         self.run = Run::Taken(run);
-        self.effects.push_back(Effect::Keep(kept));
+        self.effects.push_back(Effect::StoreResults(folder));
     }
 
-    /// The prompt waits again; `limited` if that is because the command has met a limit, with what it says of its length.
+    /// The prompt waits again; `limited` if the command has hit a limit, with the length that it names.
     fn discard(&mut self, now: Now, limited: Option<Option<Duration>>) {
         self.effects.push_back(Effect::Discard);
         if let Some(retry_after) = limited.filter(|_| self.link.is_joined()) {
@@ -192,22 +192,23 @@ impl Worker {
         self.after_run();
     }
 
-    /// The results of the run are in place, or cannot be kept. A master that is gone meanwhile has given the prompt back.
-    pub fn handle_kept(&mut self, outcome: Result<(), String>) {
+    /// The results of the run are in place, or cannot be stored. If the master has gone meanwhile, it has put the prompt
+    /// back.
+    pub fn handle_results_stored(&mut self, outcome: Result<(), String>) {
         let (report, is_overdue) = match std::mem::replace(&mut self.run, Run::Free) {
             Run::Taken(run) => match run.state {
                 State::Keeping { report } => (report, run.ending == Some(Ending::Overdue)),
-                state => unreachable!("results are kept in {state:?}"),
+                state => unreachable!("results are stored in {state:?}"),
             },
             Run::Free => return,
         };
         if let Err(reason) = outcome {
-            // The disk is full, or broken: whatever else is worked on would be lost as well.
-            self.exit(End::CannotKeep(reason));
+            // The disk is full or broken: the results of further prompts would be lost as well.
+            self.exit(End::CannotStoreResults(reason));
             return;
         }
         let is_joined = self.link.is_joined();
-        // The master counts the time of an overdue one itself.
+        // The master applies the time limit of an overdue run itself.
         if is_joined || is_overdue {
             self.tally.all += 1;
             self.tally.failed += u64::from(matches!(report, FromWorker::Failed { .. }));
@@ -218,8 +219,9 @@ impl Worker {
         self.after_run();
     }
 
-    /// Nobody wants the result: the command is to end. What has ended by itself while the master is there keeps its result.
-    pub(super) fn void(&mut self, now: Now) {
+    /// The result is not wanted: the command must end. A command that has ended by itself while the master is there keeps
+    /// its result.
+    pub(super) fn void_run(&mut self, now: Now) {
         let connected = self.link.is_joined();
         let Run::Taken(run) = &mut self.run else { return };
         let overdue = !connected && run.is_overdue(now);
@@ -236,13 +238,13 @@ impl Worker {
         }
     }
 
-    /// Ends the command, as soon as it runs.
+    /// Ends the command, as soon as it is running.
     fn terminate(&mut self, now: Now) {
         self.timers.clear(&Timer::Limit);
         self.step(now, |machine, terms| machine.end(now, terms));
     }
 
-    /// No more time for what is to end.
+    /// Ends the grace times of processes that are being ended.
     pub(super) fn hurry(&mut self, now: Now) {
         self.step(now, |machine, _| machine.hurry(now));
     }
@@ -254,7 +256,7 @@ impl Worker {
                 run.ending = Some(Ending::Overdue);
                 self.terminate(now);
             }
-            // What was born since the last signal may have been missed: once more and again.
+            // Processes born since the last signal may have been missed, so it is repeated.
             (Timer::Signal, State::Run(_)) => {
                 self.step(now, |machine, terms| machine.handle_timeout(now, terms));
             }

@@ -1,4 +1,4 @@
-//! Stories of a prompt worker on virtual time.
+//! Scenarios of a prompt worker on virtual time.
 
 #![cfg(test)]
 
@@ -25,7 +25,7 @@ fn settings() -> Settings {
 struct Story {
     worker: Worker,
     now: Now,
-    /// Whether results are kept at once.
+    /// Whether results are stored at once.
     keeps: bool,
 }
 
@@ -98,8 +98,8 @@ impl Story {
         let mut effects = Vec::new();
         while let Some(effect) = self.worker.poll_effect() {
             effects.push(shown(&effect));
-            if self.keeps && matches!(effect, Effect::Keep(_)) {
-                self.worker.handle_kept(Ok(()));
+            if self.keeps && matches!(effect, Effect::StoreResults(_)) {
+                self.worker.handle_results_stored(Ok(()));
             }
         }
         effects
@@ -128,7 +128,7 @@ fn shown(effect: &Effect) -> String {
         Effect::Start(request) => format!("start {}", request.id),
         Effect::Signal(signal) => format!("{signal:?}"),
         Effect::CheckTree => "look at the tree".to_owned(),
-        Effect::Keep(kept) => format!("keep {kept:?}"),
+        Effect::StoreResults(kept) => format!("keep {kept:?}"),
         Effect::Discard => "discard".to_owned(),
         Effect::Exit(end) => format!("{end:?}"),
     }
@@ -279,7 +279,7 @@ fn a_cut_connection_ends_the_command_and_its_end_comes_before_the_next_connectio
     story.does(&["Kill"]);
     story.passes(2 * SECOND);
     story.does(&["Kill"]);
-    // Whatever it exits with, the prompt is somebody else's by now.
+    // Whatever its exit code, the prompt belongs to another worker by now.
     story.exits(0);
     story.tree(false);
     story.does(&["discard", "Connect"]);
@@ -326,7 +326,7 @@ fn a_stop_after_the_end_of_the_command_still_reports_it() {
     story.does(&["keep Done", "DONE r1.txt", "LEAVE", "close", "Stopped"]);
 }
 
-/// A story whose results are being written.
+/// A scenario whose results are being written.
 fn keeping() -> Story {
     let mut story = Story::running(settings());
     story.keeps = false;
@@ -344,15 +344,15 @@ fn a_result_is_reported_when_it_is_kept_and_checks_are_answered_meanwhile() {
     story.worker.handle_stop(story.now);
     story.passes(100 * SECOND);
     story.does(&["CHECK_ACK c"]);
-    story.worker.handle_kept(Ok(()));
+    story.worker.handle_results_stored(Ok(()));
     story.does(&["DONE r1.txt", "LEAVE", "close", "Stopped"]);
 }
 
 #[test]
 fn a_result_that_cannot_be_kept_gives_its_prompt_back_and_ends_the_worker() {
     let mut story = keeping();
-    story.worker.handle_kept(Err("the disk is full".to_owned()));
-    story.does(&["LEAVE", "close", "CannotKeep(\"the disk is full\")"]);
+    story.worker.handle_results_stored(Err("the disk is full".to_owned()));
+    story.does(&["LEAVE", "close", "CannotStoreResults(\"the disk is full\")"]);
 }
 
 #[test]
@@ -361,7 +361,7 @@ fn a_result_that_is_kept_after_the_end_of_the_connection_is_not_reported_on_the_
     story.worker.handle_closed(story.now, "reset");
     story.passes(SECOND);
     story.does(&[]);
-    story.worker.handle_kept(Ok(()));
+    story.worker.handle_results_stored(Ok(()));
     story.does(&["Connect"]);
     assert_eq!(story.worker.tally(), Tally::default(), "it waits again");
 }
@@ -493,7 +493,7 @@ fn a_refusal_ends_the_worker_with_its_reason() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever happens in whatever order: the invariants hold, no two runs overlap, and each has one end.
+    /// Events in any order: the invariants hold, no two runs overlap, and each run ends once.
     #[test]
     fn any_order_of_events_keeps_the_invariants(events in prop::collection::vec((0..13_u8, 0..40_u64), 0..200)) {
         let mut story = Story::new(settings());
@@ -513,7 +513,7 @@ proptest! {
                 8 if time == 0 => story.worker.handle_stop(story.now),
                 9 if keeping => {
                     (keeping, running) = (false, false);
-                    story.worker.handle_kept(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
+                    story.worker.handle_results_stored(if time == 0 { Err("full".to_owned()) } else { Ok(()) });
                 }
                 _ => story.passes(Duration::from_millis(100 * time)),
             }
@@ -529,7 +529,7 @@ proptest! {
                         running = true;
                         story.worker.handle_started(story.now, Ok(()));
                     }
-                    Effect::Keep(_) => { prop_assert!(running && !keeping); keeping = true; }
+                    Effect::StoreResults(_) => { prop_assert!(running && !keeping); keeping = true; }
                     Effect::Discard => { prop_assert!(running && !keeping); running = false; }
                     Effect::Signal(_) | Effect::CheckTree => prop_assert!(running && !keeping),
                     Effect::Exit(_) => { prop_assert!(!running); ended = true; }

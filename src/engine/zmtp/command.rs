@@ -1,12 +1,12 @@
-//! The commands of an open connection, and the properties that a handshake carries.
+//! The commands of an open connection, and the properties in a handshake.
 
 use std::time::Duration;
 
-use super::cut::shown;
+use super::disconnect_reason::shown;
 use super::frame::{COMMAND, write_header};
-use super::{Cut, Kind};
+use super::{DisconnectReason, Kind};
 
-/// Bytes of a command. The longest sensible one is a SUBSCRIBE, or a READY with some properties.
+/// Longest command. The longest sensible ones are a SUBSCRIBE, or a READY with some properties.
 pub(super) const COMMAND_BYTES_MAX: usize = 8192;
 
 pub(super) const READY: &[u8] = b"READY";
@@ -16,10 +16,10 @@ const PONG: &[u8] = b"PONG";
 const SUBSCRIBE: &[u8] = b"SUBSCRIBE";
 const CANCEL: &[u8] = b"CANCEL";
 
-/// Bytes that a PONG gives back of its PING.
+/// Bytes of a PING that its PONG returns.
 const CONTEXT_BYTES_MAX: usize = 16;
 
-/// A command as it is met on an open connection.
+/// A command on an open connection.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command<'a> {
     Ping {
@@ -30,18 +30,18 @@ pub(super) enum Command<'a> {
     Subscribe(&'a [u8]),
     Cancel(&'a [u8]),
     Error(String),
-    /// What a later version may bring; it is passed over.
+    /// A command of a later version, which is ignored.
     Unknown,
 }
 
 /// Splits a command into its name and its data.
-pub(super) fn split(body: &[u8]) -> Result<(&[u8], &[u8]), Cut> {
+pub(super) fn split(body: &[u8]) -> Result<(&[u8], &[u8]), DisconnectReason> {
     let named = body.split_first().and_then(|(length, rest)| rest.split_at_checked(usize::from(*length)));
-    named.filter(|(name, _)| !name.is_empty()).ok_or(Cut::Protocol("a command has no name"))
+    named.filter(|(name, _)| !name.is_empty()).ok_or(DisconnectReason::Protocol("a command has no name"))
 }
 
 impl<'a> Command<'a> {
-    pub(super) fn parse(body: &'a [u8]) -> Result<Self, Cut> {
+    pub(super) fn parse(body: &'a [u8]) -> Result<Self, DisconnectReason> {
         let (name, data) = split(body)?;
         Ok(match name {
             PING => match data {
@@ -49,7 +49,7 @@ impl<'a> Command<'a> {
                     ttl: Duration::from_millis(100 * u64::from(u16::from_be_bytes([*high, *low]))),
                     context: &context[..context.len().min(CONTEXT_BYTES_MAX)],
                 },
-                _ => return Err(Cut::Protocol("a PING has no TTL")),
+                _ => return Err(DisconnectReason::Protocol("a PING has no TTL")),
             },
             PONG => Self::Pong,
             SUBSCRIBE => Self::Subscribe(data),
@@ -60,7 +60,7 @@ impl<'a> Command<'a> {
     }
 }
 
-/// What an ERROR gives as its reason.
+/// The reason in an ERROR.
 pub(super) fn error_reason(data: &[u8]) -> String {
     let reason = data.split_first().map(|(length, rest)| &rest[..rest.len().min(usize::from(*length))]);
     shown(reason.unwrap_or_default())
@@ -82,7 +82,7 @@ pub(super) fn write_body(out: &mut Vec<u8>, name: &[u8], data: &[&[u8]]) {
     }
 }
 
-/// An ERROR with a reason of ours.
+/// Writes an ERROR with a reason.
 pub(super) fn write_error(out: &mut Vec<u8>, reason: &str) {
     let reason = &reason.as_bytes()[..reason.len().min(usize::from(u8::MAX))];
     write(out, ERROR, &[&[u8::try_from(reason.len()).unwrap_or(u8::MAX)], reason]);
@@ -126,9 +126,9 @@ pub(super) fn properties(kind: Kind) -> Vec<u8> {
     out
 }
 
-/// Reads the properties of a peer: its socket type must be there and fit; what else it declares is not needed.
-pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, Cut> {
-    let broken = Cut::Protocol("the properties of a handshake are cut short");
+/// Reads the properties of a peer: its socket type must be there and fit. The other properties are not needed.
+pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, DisconnectReason> {
+    let broken = DisconnectReason::Protocol("the properties of a handshake are cut short");
     let mut theirs = None;
     while !data.is_empty() {
         let (name, rest) = data
@@ -143,6 +143,6 @@ pub(super) fn peer_kind(ours: Kind, mut data: &[u8]) -> Result<Kind, Cut> {
         }
         data = rest;
     }
-    let name = theirs.ok_or(Cut::Protocol("a handshake names no socket type"))?;
-    Kind::parse(name).filter(|kind| ours.talks_to(*kind)).ok_or_else(|| Cut::SocketType(shown(name)))
+    let name = theirs.ok_or(DisconnectReason::Protocol("a handshake names no socket type"))?;
+    Kind::parse(name).filter(|kind| ours.talks_to(*kind)).ok_or_else(|| DisconnectReason::SocketType(shown(name)))
 }

@@ -9,44 +9,44 @@ use super::liveness::Liveness;
 use super::outbox::Outbox;
 use super::session::{OVERHEAD_BYTES, Session};
 use super::subscriptions::subscription;
-use super::{Cut, Full, Kind, Limits, Timer};
+use super::{DisconnectReason, Full, Kind, Limits, Timer};
 use crate::types::Mono;
 
-/// What a frame adds to its body at the most.
+/// Maximum overhead of a frame.
 const FRAME_BYTES: usize = 9 + OVERHEAD_BYTES;
 
-/// What a connection is.
+/// The settings of a connection.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// The socket that it belongs to.
+    /// Type of the socket that it belongs to.
     pub kind: Kind,
-    /// What its peer may cost.
+    /// Limits for its peer.
     pub limits: Limits,
-    /// How it is secured.
+    /// Security of the connection.
     pub security: Security,
 }
 
-/// The other side, as it declares itself.
+/// The peer, as declared in the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// It fits ours.
+    /// Its socket type, which fits ours.
     pub kind: Kind,
-    /// It knows PING, SUBSCRIBE and CANCEL.
+    /// Whether it supports PING, SUBSCRIBE and CANCEL.
     pub is_3_1: bool,
-    /// Who it is, if the connection is secured.
+    /// Its public key, if the connection is secured.
     pub key: Option<PublicKey>,
 }
 
-/// What has come in.
+/// An input event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// The handshake is done: messages may be sent.
+    /// The handshake is complete: messages may be sent.
     Opened(Peer),
     /// A message with all its parts, at least one.
     Message(Vec<Vec<u8>>),
-    /// A publisher is asked for what begins like this.
+    /// The peer subscribes to messages with this prefix.
     Subscribed(Vec<u8>),
-    /// And no longer.
+    /// The peer cancels this subscription.
     Cancelled(Vec<u8>),
 }
 
@@ -54,7 +54,7 @@ pub enum Event {
 enum State {
     Greeting {
         theirs: GreetingReader,
-        /// How much of our own greeting has been said.
+        /// Number of bytes of our own greeting that have been queued.
         said: usize,
     },
     Handshake {
@@ -70,11 +70,11 @@ pub struct Connection {
     settings: Settings,
     state: State,
     handshake: Handshake,
-    /// Of a secured connection that is open.
+    /// The session of an open, secured connection.
     session: Option<Session>,
     started: Mono,
     reader: FrameReader,
-    /// The parts of a message that is not complete so far.
+    /// The parts of an incomplete message.
     parts: Vec<Vec<u8>>,
     parts_bytes: usize,
     outbox: Outbox,
@@ -82,16 +82,16 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// A connection that we have made; our greeting waits in [`Self::output`]. The seed is for the keys of CURVE: nobody
-    /// else may be able to know it, and it is used once.
+    /// A connection that we have made; our greeting is in [`Self::output`]. The seed is for the CURVE keys: it must be
+    /// secret, and is used once.
     #[must_use]
     pub fn new(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
         Self::begin(now, settings, seed, GREETING_BYTES)
     }
 
-    /// As [`Self::new`], for a connection that was made to us. It says its signature, and the rest when the peer has begun to
-    /// speak, as libzmq does. JeroMQ forgets to watch some of the connections that it has just made, and gives such a one up
-    /// for another only if it has not read a whole greeting by then.
+    /// The same as [`Self::new`], for a connection that was made to us. It sends its signature, and the rest when the peer
+    /// has begun to send, as libzmq does. JeroMQ forgets to watch some of the connections that it has just made, and
+    /// replaces such a connection only if it has not read a whole greeting by then.
     #[must_use]
     pub fn accepted(now: Mono, settings: Settings, seed: [u8; 32]) -> Self {
         Self::begin(now, settings, seed, SIGNATURE_BYTES)
@@ -118,29 +118,29 @@ impl Connection {
         }
     }
 
-    /// Takes bytes of the peer off the input until something has come of them; `None` when the input is used up.
+    /// Reads bytes of the peer from the input until an event results; `None` when the input is used up.
     ///
     /// # Errors
     /// When the connection must be closed.
-    pub fn handle_input(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+    pub fn handle_input(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, DisconnectReason> {
         if !input.is_empty() {
             self.liveness.heard(now);
         }
         let outcome = self.read(now, input);
-        if let Err(cut) = &outcome {
-            self.last_word(cut);
+        if let Err(reason) = &outcome {
+            self.last_word(reason);
         }
         outcome
     }
 
-    fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, Cut> {
+    fn read(&mut self, now: Mono, input: &mut &[u8]) -> Result<Option<Event>, DisconnectReason> {
         while !input.is_empty() {
             if let State::Over = self.state {
-                return Err(Cut::Over);
+                return Err(DisconnectReason::Over);
             }
             if let State::Greeting { theirs, said } = &mut self.state {
                 let greeting = theirs.read(input, self.settings.security.mechanism());
-                if greeting != Err(Cut::NotZmtp) {
+                if greeting != Err(DisconnectReason::NotZmtp) {
                     let left = std::mem::replace(said, GREETING_BYTES)..GREETING_BYTES;
                     self.outbox.buffer().extend_from_slice(&own_greeting(&self.settings.security)[left]);
                 }
@@ -153,7 +153,7 @@ impl Connection {
             }
             let Some(frame) = self.reader.read(input, self.allowance())? else { return Ok(None) };
             let event = match self.state {
-                State::Greeting { .. } | State::Over => return Err(Cut::Over),
+                State::Greeting { .. } | State::Over => return Err(DisconnectReason::Over),
                 State::Handshake { is_3_1 } => self.shake(now, &frame, is_3_1)?,
                 State::Open(_) => self.frame(now, frame)?,
             };
@@ -170,7 +170,7 @@ impl Connection {
         }
     }
 
-    /// What the next frame may have. A box of CURVE does not show whether it holds a command.
+    /// The limits of the next frame. A CURVE box does not show whether it holds a command.
     fn allowance(&self) -> Allowance {
         let message_bytes = self.settings.limits.message_bytes_max - self.parts_bytes;
         match self.state {
@@ -179,16 +179,16 @@ impl Connection {
                 Allowance { command_bytes: bytes, message_bytes: bytes }
             }
             State::Open(_) => Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes },
-            // Who the peer is has not been said so far.
+            // The identity of the peer is not known yet.
             State::Greeting { .. } | State::Handshake { .. } | State::Over => {
                 Allowance { command_bytes: COMMAND_BYTES_MAX, message_bytes: 0 }
             }
         }
     }
 
-    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, Cut> {
+    fn shake(&mut self, now: Mono, frame: &Frame, is_3_1: bool) -> Result<Option<Event>, DisconnectReason> {
         if !frame.is_command {
-            return Err(Cut::Protocol("a message comes before the handshake is done"));
+            return Err(DisconnectReason::Protocol("a message comes before the handshake is done"));
         }
         let done = self.handshake.handle(self.settings.kind, &frame.body, self.outbox.buffer())?;
         self.note_output(now);
@@ -201,39 +201,39 @@ impl Connection {
         Ok(Some(Event::Opened(peer)))
     }
 
-    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, Cut> {
+    fn frame(&mut self, now: Mono, mut frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if let Some(session) = &mut self.session {
             frame = session.open(frame)?;
             let left = self.settings.limits.message_bytes_max - self.parts_bytes;
             let max = if frame.is_command { COMMAND_BYTES_MAX } else { left };
             if frame.body.len() > max {
-                return Err(Cut::TooLong { bytes: frame.body.len() as u64, max });
+                return Err(DisconnectReason::TooLong { bytes: frame.body.len() as u64, max });
             }
         }
         if frame.is_command { self.command(now, &frame.body) } else { self.part(frame) }
     }
 
-    fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, Cut> {
+    fn command(&mut self, now: Mono, body: &[u8]) -> Result<Option<Event>, DisconnectReason> {
         let publishes = self.settings.kind.publishes();
         match Command::parse(body)? {
             Command::Ping { ttl, context } => {
                 self.liveness.set_ttl(ttl);
-                self.say(now, &command::pong(context));
+                self.queue_command(now, &command::pong(context));
                 if self.outbox.overflows() {
-                    return Err(Cut::NotReading);
+                    return Err(DisconnectReason::NotReading);
                 }
             }
             Command::Subscribe(prefix) if publishes => return Ok(Some(Event::Subscribed(prefix.to_vec()))),
             Command::Cancel(prefix) if publishes => return Ok(Some(Event::Cancelled(prefix.to_vec()))),
-            Command::Error(reason) => return Err(Cut::Refused(reason)),
+            Command::Error(reason) => return Err(DisconnectReason::Refused(reason)),
             Command::Pong | Command::Subscribe(_) | Command::Cancel(_) | Command::Unknown => {}
         }
         Ok(None)
     }
 
-    fn part(&mut self, frame: Frame) -> Result<Option<Event>, Cut> {
+    fn part(&mut self, frame: Frame) -> Result<Option<Event>, DisconnectReason> {
         if self.parts.len() >= self.settings.limits.parts_max {
-            return Err(Cut::TooManyParts(self.settings.limits.parts_max));
+            return Err(DisconnectReason::TooManyParts(self.settings.limits.parts_max));
         }
         self.parts_bytes += frame.body.len();
         self.parts.push(frame.body);
@@ -245,18 +245,18 @@ impl Connection {
         Ok(if self.settings.kind.publishes() { subscription(&message) } else { Some(Event::Message(message)) })
     }
 
-    /// Tells a peer that cannot know what was wrong; the others would not understand it, or know.
-    fn last_word(&mut self, cut: &Cut) {
-        if matches!(self.state, State::Handshake { .. }) && matches!(cut, Cut::SocketType(_)) {
+    /// Tells the peer the reason, if it would understand it and cannot know it.
+    fn last_word(&mut self, reason: &DisconnectReason) {
+        if matches!(self.state, State::Handshake { .. }) && matches!(reason, DisconnectReason::SocketType(_)) {
             command::write_error(self.outbox.buffer(), "Invalid socket type");
         }
         self.state = State::Over;
     }
 
-    /// Lets a message wait for the peer. It may be one of many: write [`Self::output`] when all of them wait.
+    /// Queues a message. It may be one of many: write [`Self::output`] after the last.
     ///
     /// # Errors
-    /// When too much waits already, or the connection is not open.
+    /// When the queue is full, or the connection is not open.
     pub fn send<Part: AsRef<[u8]>>(&mut self, now: Mono, parts: &[Part]) -> Result<(), Full> {
         let State::Open(_) = self.state else { return Err(Full) };
         let bytes = parts.iter().map(|part| part.as_ref().len() + FRAME_BYTES).sum();
@@ -270,10 +270,10 @@ impl Connection {
         Ok(())
     }
 
-    /// Asks a publisher for what begins like this.
+    /// Subscribes to messages with this prefix.
     pub fn subscribe(&mut self, now: Mono, prefix: &[u8]) {
         match self.state {
-            State::Open(Peer { is_3_1: true, .. }) => self.say(now, &command::subscribe(prefix)),
+            State::Open(Peer { is_3_1: true, .. }) => self.queue_command(now, &command::subscribe(prefix)),
             State::Open(_) => {
                 self.write_frame(0, &[&[1], prefix].concat());
                 self.liveness.waits(now);
@@ -282,7 +282,7 @@ impl Connection {
         }
     }
 
-    fn say(&mut self, now: Mono, command: &[u8]) {
+    fn queue_command(&mut self, now: Mono, command: &[u8]) {
         let before = self.outbox.unwritten().len();
         self.write_frame(frame::COMMAND, command);
         self.outbox.end_command(self.outbox.unwritten().len() - before);
@@ -300,13 +300,13 @@ impl Connection {
         }
     }
 
-    /// What is to be written to the stream.
+    /// Bytes to write to the stream.
     #[must_use]
     pub fn output(&self) -> &[u8] {
         self.outbox.unwritten()
     }
 
-    /// Notes how much of [`Self::output`] the stream has taken.
+    /// The stream has taken `count` bytes of [`Self::output`].
     pub fn handle_written(&mut self, now: Mono, count: usize) {
         self.outbox.handle_written(count);
         if count > 0 {
@@ -314,13 +314,13 @@ impl Connection {
         }
     }
 
-    /// Whether the peer should read before it is listened to again: half of what may wait for it does wait.
+    /// Whether the peer should read before more is read from it: its queue is at least half full.
     #[must_use]
     pub fn is_clogged(&self) -> bool {
         self.outbox.is_half_full(&self.settings.limits)
     }
 
-    /// The other side, once the handshake is done.
+    /// The peer, once the handshake is complete.
     #[must_use]
     pub const fn peer(&self) -> Option<Peer> {
         match self.state {
@@ -329,17 +329,17 @@ impl Connection {
         }
     }
 
-    /// Whether the other side is one that subscribes, as far as is known.
+    /// Whether the peer is a subscriber, as far as is known.
     #[must_use]
     pub const fn subscribes(&self) -> bool {
         self.settings.kind.publishes()
     }
 
-    /// What it tells that the stream has ended here.
+    /// What the end of the stream at this point means.
     #[must_use]
-    pub const fn meaning_of_end(&self) -> Option<Cut> {
+    pub const fn meaning_of_end(&self) -> Option<DisconnectReason> {
         match self.state {
-            State::Handshake { .. } if self.handshake.is_unanswered() => Some(Cut::Unanswered),
+            State::Handshake { .. } if self.handshake.is_unanswered() => Some(DisconnectReason::Unanswered),
             State::Greeting { .. } | State::Handshake { .. } | State::Open(_) | State::Over => None,
         }
     }
@@ -351,7 +351,7 @@ impl Connection {
         parts + self.parts.capacity() * size_of::<Vec<u8>>() + self.reader.held() + self.outbox.unwritten().len()
     }
 
-    /// The next deadline, and what it is for.
+    /// The next deadline, and its reason.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Mono, Timer)> {
         let limits = &self.settings.limits;
@@ -365,33 +365,33 @@ impl Connection {
         }
     }
 
-    /// Does what is due.
+    /// Handles everything that is due.
     ///
     /// # Errors
     /// When the connection must be closed.
-    pub fn handle_timeout(&mut self, now: Mono) -> Result<(), Cut> {
+    pub fn handle_timeout(&mut self, now: Mono) -> Result<(), DisconnectReason> {
         while let Some((at, timer)) = self.poll_timeout()
             && at <= now
         {
-            let cut = match timer {
-                Timer::Handshake => Cut::SlowHandshake,
-                Timer::Stall => Cut::NotReading,
-                Timer::Silence => Cut::Silent,
+            let reason = match timer {
+                Timer::Handshake => DisconnectReason::SlowHandshake,
+                Timer::Stall => DisconnectReason::NotReading,
+                Timer::Silence => DisconnectReason::Silent,
                 Timer::Ping => {
                     self.ask(now);
                     continue;
                 }
             };
             self.state = State::Over;
-            return Err(cut);
+            return Err(reason);
         }
         Ok(())
     }
 
     fn ask(&mut self, now: Mono) {
         self.liveness.asked(now);
-        // Our own silence says nothing: a controller that is stopped for a while has not gone.
-        self.say(now, &command::ping(std::time::Duration::ZERO));
+        // Our own silence proves nothing: a controller that is stopped for a while has not gone.
+        self.queue_command(now, &command::ping(std::time::Duration::ZERO));
     }
 }
 

@@ -1,4 +1,4 @@
-//! The mechanism CURVE (RFC 25 and 26): who the peer is, and boxes that only the two of us can open.
+//! The mechanism CURVE (RFC 25 and 26): the identity of the peer, and boxes that only the two sides can open.
 //!
 //! ```text
 //! client                                   server
@@ -9,8 +9,8 @@
 //!   | <=== MESSAGE: C' and S' only ========> |
 //! ```
 //!
-//! C and S are the keys that last, C' and S' those of this connection. The cookie serves a server that forgets a client between
-//! its two commands; this one does not, so its cookie is random bytes that must come back.
+//! C and S are the long-term keys, C' and S' those of this connection. The cookie is for a server that forgets a client
+//! between its two commands. This server does not, so its cookie is random bytes that must come back.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use rand::rngs::StdRng;
 use rand::{Rng as _, SeedableRng as _};
 
 use super::command::{self, ERROR, READY};
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::keys::{ClientKeys, KeyPair, PublicKey, ServerKeys};
 use super::kind::Kind;
 use super::session::Session;
@@ -33,32 +33,32 @@ const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
 const COOKIE_BYTES: usize = 96;
 const VOUCH_BYTES: usize = 16 + TAG_BYTES + 2 * KEY_BYTES;
-/// Version 1.0, and room so that a WELCOME is never longer than the HELLO that asked for it.
+/// Version 1.0, and padding so that a WELCOME is never longer than the HELLO that asked for it.
 const HELLO_HEAD: [u8; 74] = {
     let mut head = [0; 74];
     head[0] = 1;
     head
 };
-/// What the box of a HELLO holds.
+/// The content of the box in a HELLO.
 const PROOF: [u8; 64] = [0; 64];
-/// The reason of an ERROR that means to libzmq: your key is not wanted.
+/// The reason in an ERROR that tells libzmq that its key is not authorised.
 const UNAUTHORISED: &str = "400";
 
-/// What has come of a handshake.
+/// The result of a handshake.
 pub(super) struct Secured {
     pub(super) kind: Kind,
     pub(super) session: Session,
     pub(super) key: PublicKey,
 }
 
-/// What opens and seals the boxes between a peer and us.
+/// The box between a peer and us.
 fn between(theirs: &PublicKey, ours: &KeyPair) -> SalsaBox {
     SalsaBox::new(&crypto_box::PublicKey::from_bytes(*theirs.as_bytes()), &ours.secret)
 }
 
-/// Opens a box of ours.
-fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, Cut> {
-    let wrong = Cut::Keys("a box cannot be opened");
+/// Opens a box with a nonce.
+fn open(with: &SalsaBox, nonce: [u8; 24], sealed: &[u8]) -> Result<Vec<u8>, DisconnectReason> {
+    let wrong = DisconnectReason::Keys("a box cannot be opened");
     let (tag, text) = sealed.split_at_checked(TAG_BYTES).ok_or_else(|| wrong.clone())?;
     let mut text = text.to_vec();
     let opened = with.decrypt_in_place_detached(&Nonce::<SalsaBox>::from(nonce), b"", &mut text, tag.into());
@@ -75,7 +75,7 @@ fn seal(with: &SalsaBox, nonce: [u8; 24], text: &[u8]) -> Vec<u8> {
     sealed
 }
 
-/// A nonce of a purpose and a number that grows.
+/// A nonce made of a purpose and an increasing number.
 fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..16].copy_from_slice(&purpose);
@@ -83,7 +83,7 @@ fn short_nonce(purpose: [u8; 16], number: [u8; 8]) -> [u8; 24] {
     nonce
 }
 
-/// A nonce of a purpose and random bytes.
+/// A nonce made of a purpose and random bytes.
 fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     let mut nonce = [0; 24];
     nonce[..8].copy_from_slice(&purpose);
@@ -91,19 +91,19 @@ fn long_nonce(purpose: [u8; 8], random: [u8; 16]) -> [u8; 24] {
     nonce
 }
 
-/// Takes a fixed part off a command.
-fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], Cut> {
-    let (part, rest) = data.split_first_chunk().ok_or(Cut::Protocol("a command of CURVE is cut short"))?;
+/// Takes a part of fixed length from a command.
+fn take<const COUNT: usize>(data: &mut &[u8]) -> Result<[u8; COUNT], DisconnectReason> {
+    let (part, rest) = data.split_first_chunk().ok_or(DisconnectReason::Protocol("a command of CURVE is cut short"))?;
     *data = rest;
     Ok(*part)
 }
 
-/// Reads an ERROR, or refuses a command that comes at the wrong time.
-fn unexpected(name: &[u8], data: &[u8]) -> Cut {
+/// Reads an ERROR, or refuses an unexpected command.
+fn unexpected(name: &[u8], data: &[u8]) -> DisconnectReason {
     if name == ERROR {
-        Cut::Refused(command::error_reason(data))
+        DisconnectReason::Refused(command::error_reason(data))
     } else {
-        Cut::Protocol("a command of CURVE comes at the wrong time")
+        DisconnectReason::Protocol("a command of CURVE comes at the wrong time")
     }
 }
 
@@ -118,7 +118,7 @@ fn bytes<const COUNT: usize>(random: &mut StdRng) -> [u8; COUNT] {
 pub(super) struct CurveServer {
     keys: Arc<ServerKeys>,
     random: StdRng,
-    /// After the HELLO.
+    /// Set after the HELLO.
     greeted: Option<Greeted>,
 }
 
@@ -134,7 +134,12 @@ impl CurveServer {
         Self { keys, random: StdRng::from_seed(seed), greeted: None }
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Cut> {
+    pub(super) fn handle(
+        &mut self,
+        ours: Kind,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.greeted.take()) {
             ((HELLO, data), None) => self.hello(data, out).map(|()| None),
             ((INITIATE, data), Some(greeted)) => self.initiate(ours, &greeted, data, out).map(Some),
@@ -142,19 +147,19 @@ impl CurveServer {
         }
     }
 
-    fn hello(&mut self, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn hello(&mut self, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), DisconnectReason> {
         let head = take::<{ HELLO_HEAD.len() }>(&mut data)?;
         let client = PublicKey::from_bytes(take(&mut data)?);
         let number = take::<8>(&mut data)?;
         if head[..2] != HELLO_HEAD[..2] {
-            return Err(Cut::Protocol("it speaks another version of CURVE"));
+            return Err(DisconnectReason::Protocol("it speaks another version of CURVE"));
         }
         if head != HELLO_HEAD || data.len() != TAG_BYTES + PROOF.len() {
-            return Err(Cut::Protocol("its HELLO is malformed"));
+            return Err(DisconnectReason::Protocol("its HELLO is malformed"));
         }
         let with = between(&client, &self.keys.pair);
         if open(&with, short_nonce(*b"CurveZMQHELLO---", number), data)? != PROOF {
-            return Err(Cut::Protocol("its HELLO is malformed"));
+            return Err(DisconnectReason::Protocol("its HELLO is malformed"));
         }
         let transient = KeyPair::from_bytes(bytes(&mut self.random));
         let cookie = bytes(&mut self.random);
@@ -171,9 +176,9 @@ impl CurveServer {
         Greeted { client, transient, cookie }: &Greeted,
         mut data: &[u8],
         out: &mut Vec<u8>,
-    ) -> Result<Secured, Cut> {
+    ) -> Result<Secured, DisconnectReason> {
         if take::<COOKIE_BYTES>(&mut data)? != *cookie {
-            return Err(Cut::Keys("the cookie is not the one that it was given"));
+            return Err(DisconnectReason::Keys("the cookie is not the one that it was given"));
         }
         let number = take::<8>(&mut data)?;
         let with = between(client, transient);
@@ -184,11 +189,11 @@ impl CurveServer {
         let nonce = long_nonce(*b"VOUCH---", take(&mut vouch)?);
         let vouched = open(&between(&key, transient), nonce, vouch)?;
         if vouched != [*client.as_bytes(), *self.keys.pair.public.as_bytes()].concat() {
-            return Err(Cut::Keys("the vouch is for another connection"));
+            return Err(DisconnectReason::Keys("the vouch is for another connection"));
         }
         if !self.keys.authorised.contains(&key) {
             command::write_error(out, UNAUTHORISED);
-            return Err(Cut::Unauthorised(key.to_string()));
+            return Err(DisconnectReason::Unauthorised(key.to_string()));
         }
         let kind = command::peer_kind(ours, text)?;
         let ready = seal(&with, short_nonce(*b"CurveZMQREADY---", 1_u64.to_be_bytes()), &command::properties(ours));
@@ -204,7 +209,7 @@ pub(super) struct CurveClient {
     keys: Arc<ClientKeys>,
     random: StdRng,
     transient: KeyPair,
-    /// S', after the WELCOME.
+    /// S', set after the WELCOME.
     welcomed: Option<PublicKey>,
 }
 
@@ -222,7 +227,12 @@ impl CurveClient {
         command::write(out, HELLO, &[&HELLO_HEAD, self.transient.public.as_bytes(), &number, &proof]);
     }
 
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Secured>, Cut> {
+    pub(super) fn handle(
+        &mut self,
+        ours: Kind,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Secured>, DisconnectReason> {
         match (command::split(body)?, self.welcomed) {
             ((WELCOME, data), None) => self.welcome(ours, data, out).map(|()| None),
             ((READY, data), Some(server)) => self.ready(ours, server, data).map(Some),
@@ -234,7 +244,7 @@ impl CurveClient {
         self.welcomed.is_none()
     }
 
-    fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), Cut> {
+    fn welcome(&mut self, ours: Kind, mut data: &[u8], out: &mut Vec<u8>) -> Result<(), DisconnectReason> {
         let with = between(&self.keys.server, &self.transient);
         let text = open(&with, long_nonce(*b"WELCOME-", take(&mut data)?), data)?;
         let mut text = text.as_slice();
@@ -253,7 +263,7 @@ impl CurveClient {
         Ok(())
     }
 
-    fn ready(&self, ours: Kind, server: PublicKey, mut data: &[u8]) -> Result<Secured, Cut> {
+    fn ready(&self, ours: Kind, server: PublicKey, mut data: &[u8]) -> Result<Secured, DisconnectReason> {
         let number = take::<8>(&mut data)?;
         let with = between(&server, &self.transient);
         let properties = open(&with, short_nonce(*b"CurveZMQREADY---", number), data)?;

@@ -1,8 +1,9 @@
 //! Frames: a flag byte, a length of 1 or 8 bytes, a body.
 //!
-//! The reader takes any split of the stream: a header gathers in nine bytes, a body in the buffer that leaves with the frame.
+//! The reader accepts any split of the stream: a header is collected in nine bytes, a body in the buffer that becomes the
+//! frame.
 
-use super::Cut;
+use super::DisconnectReason;
 
 pub(super) const MORE: u8 = 1;
 const LONG: u8 = 2;
@@ -18,7 +19,7 @@ pub(super) struct Frame {
     pub(super) body: Vec<u8>,
 }
 
-/// What a frame may have, at the place where it comes.
+/// The limits of a frame at its place in the stream.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Allowance {
     pub(super) command_bytes: usize,
@@ -30,14 +31,14 @@ pub(super) struct Allowance {
 pub(super) struct FrameReader {
     header: [u8; HEADER_BYTES_MAX],
     have: usize,
-    /// Of the body, once the header is complete.
+    /// Missing bytes of the body, once the header is complete.
     missing: Option<usize>,
     body: Vec<u8>,
 }
 
 impl FrameReader {
-    /// Takes one frame, or what there is of it, off the input; `None` while something is missing.
-    pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, Cut> {
+    /// Reads one frame, or the available part of it, from the input; `None` while it is incomplete.
+    pub(super) fn read(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<Frame>, DisconnectReason> {
         let missing = match self.missing {
             Some(missing) => missing,
             None => match self.read_header(input, allowed)? {
@@ -47,7 +48,7 @@ impl FrameReader {
         };
         let (now, rest) = input.split_at(missing.min(input.len()));
         *input = rest;
-        // It grows with what has come: an announced length reserves nothing.
+        // It grows with the received bytes: an announced length reserves nothing.
         self.body.extend_from_slice(now);
         if now.len() < missing {
             self.missing = Some(missing - now.len());
@@ -59,12 +60,12 @@ impl FrameReader {
         Ok(Some(Frame { is_command: flags & COMMAND != 0, has_more: flags & MORE != 0, body }))
     }
 
-    /// Bytes that an unfinished frame holds.
+    /// Bytes of an incomplete frame.
     pub(super) const fn held(&self) -> usize {
         self.body.capacity()
     }
 
-    fn read_header(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<usize>, Cut> {
+    fn read_header(&mut self, input: &mut &[u8], allowed: Allowance) -> Result<Option<usize>, DisconnectReason> {
         loop {
             let wanted = if self.have > 0 && self.header[0] & LONG != 0 { HEADER_BYTES_MAX } else { 2 };
             if self.have == wanted {
@@ -87,17 +88,17 @@ impl FrameReader {
         let max = if flags & COMMAND == 0 { allowed.message_bytes } else { allowed.command_bytes };
         match usize::try_from(length) {
             Ok(length) if length <= max => Ok(Some(length)),
-            _ => Err(Cut::TooLong { bytes: length, max }),
+            _ => Err(DisconnectReason::TooLong { bytes: length, max }),
         }
     }
 }
 
-const fn check_flags(flags: u8) -> Result<(), Cut> {
+const fn check_flags(flags: u8) -> Result<(), DisconnectReason> {
     if flags & !(MORE | LONG | COMMAND) != 0 {
-        return Err(Cut::Protocol("a frame has reserved flags"));
+        return Err(DisconnectReason::Protocol("a frame has reserved flags"));
     }
     if flags & COMMAND != 0 && flags & MORE != 0 {
-        return Err(Cut::Protocol("a command cannot have a further part"));
+        return Err(DisconnectReason::Protocol("a command cannot have a further part"));
     }
     Ok(())
 }

@@ -2,12 +2,12 @@
 //!
 //! A stranger is recognised at the first byte that differs: an HTTP request costs one byte, not a time limit.
 
-use super::Cut;
-use super::cut::shown;
+use super::DisconnectReason;
+use super::disconnect_reason::shown;
 
 pub(super) const GREETING_BYTES: usize = 64;
 
-/// What stood before versions were invented, and what the peers of all of them look at first.
+/// The part that peers of all versions read first, older than the version number.
 pub(super) const SIGNATURE_BYTES: usize = 10;
 
 const SIGNATURE_END: usize = SIGNATURE_BYTES - 1;
@@ -16,14 +16,14 @@ const MINOR: usize = 11;
 const MECHANISM: std::ops::Range<usize> = 12..32;
 const AS_SERVER: usize = 32;
 
-/// What the peer has said of itself.
+/// The content of the peer's greeting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Greeting {
-    /// It knows PING, SUBSCRIBE and CANCEL.
+    /// Whether it supports PING, SUBSCRIBE and CANCEL.
     pub(super) is_3_1: bool,
 }
 
-/// A greeting that is not complete so far.
+/// An incomplete greeting.
 #[derive(Debug)]
 pub(super) struct GreetingReader {
     bytes: [u8; GREETING_BYTES],
@@ -49,8 +49,8 @@ impl GreetingReader {
         Self { bytes: [0; GREETING_BYTES], have: 0 }
     }
 
-    /// Takes what belongs to the greeting off the input; `None` while something is missing.
-    pub(super) fn read(&mut self, input: &mut &[u8], ours: &'static str) -> Result<Option<Greeting>, Cut> {
+    /// Reads the bytes of the greeting from the input; `None` while it is incomplete.
+    pub(super) fn read(&mut self, input: &mut &[u8], ours: &'static str) -> Result<Option<Greeting>, DisconnectReason> {
         while self.have < GREETING_BYTES {
             let Some((byte, rest)) = input.split_first() else { return Ok(None) };
             *input = rest;
@@ -60,19 +60,19 @@ impl GreetingReader {
         }
         let theirs = self.bytes[MECHANISM].split(|byte| *byte == 0).next().unwrap_or_default();
         if theirs != ours.as_bytes() {
-            return Err(Cut::Mechanism { theirs: shown(theirs), ours });
+            return Err(DisconnectReason::Mechanism { theirs: shown(theirs), ours });
         }
-        // The byte that says who is the server of the mechanism is not looked at: libzmq leaves it out, and the first command
-        // tells as much.
+        // The byte that names the server of the mechanism is ignored: libzmq leaves it out, and the first command says the
+        // same.
         Ok(Some(Greeting { is_3_1: self.bytes[VERSION] > 3 || self.bytes[MINOR] >= 1 }))
     }
 
-    const fn check(&self, byte: u8) -> Result<(), Cut> {
+    const fn check(&self, byte: u8) -> Result<(), DisconnectReason> {
         match self.have {
-            0 if byte != 0xFF => Err(Cut::NotZmtp),
-            // ZMTP 1 sends a long length here, and its flags in the place of 0x7F.
-            SIGNATURE_END if byte & 1 == 0 => Err(Cut::OldVersion(1)),
-            VERSION if byte < 3 => Err(Cut::OldVersion(if byte == 0 { 1 } else { 2 })),
+            0 if byte != 0xFF => Err(DisconnectReason::NotZmtp),
+            // ZMTP 1 has a long length here, and its flags in place of 0x7F.
+            SIGNATURE_END if byte & 1 == 0 => Err(DisconnectReason::OldVersion(1)),
+            VERSION if byte < 3 => Err(DisconnectReason::OldVersion(if byte == 0 { 1 } else { 2 })),
             _ => Ok(()),
         }
     }

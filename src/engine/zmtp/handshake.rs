@@ -1,8 +1,8 @@
-//! The handshake of either mechanism. That of NULL is a READY with the properties of each side (RFC 37).
+//! The handshake of either mechanism. With NULL it is a READY with the properties of each side (RFC 37).
 
 use super::command::{self, ERROR, READY};
 use super::curve::{CurveClient, CurveServer};
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::keys::{PublicKey, Security};
 use super::kind::Kind;
 use super::session::Session;
@@ -14,12 +14,12 @@ pub(super) enum Handshake {
     CurveClient(Box<CurveClient>),
 }
 
-/// What has come of it.
+/// The result of a handshake.
 pub(super) struct Done {
     pub(super) kind: Kind,
-    /// What frames go through from here on.
+    /// The session for all further frames.
     pub(super) session: Option<Session>,
-    /// Who the peer is.
+    /// Public key of the peer.
     pub(super) key: Option<PublicKey>,
 }
 
@@ -32,7 +32,7 @@ impl Handshake {
         }
     }
 
-    /// What we say first, once the greeting of the peer is there.
+    /// Our first command, sent after the greeting of the peer.
     pub(super) fn begin(&self, ours: Kind, out: &mut Vec<u8>) {
         match self {
             Self::Null => command::write(out, READY, &[&command::properties(ours)]),
@@ -41,7 +41,7 @@ impl Handshake {
         }
     }
 
-    /// Whether we have said the first word, and nothing has come back.
+    /// Whether our first command has been sent and not answered.
     pub(super) const fn is_unanswered(&self) -> bool {
         match self {
             Self::CurveClient(client) => client.is_unanswered(),
@@ -49,8 +49,13 @@ impl Handshake {
         }
     }
 
-    /// Takes a command; `None` while there is more to come.
-    pub(super) fn handle(&mut self, ours: Kind, body: &[u8], out: &mut Vec<u8>) -> Result<Option<Done>, Cut> {
+    /// Handles a command; `None` while the handshake is incomplete.
+    pub(super) fn handle(
+        &mut self,
+        ours: Kind,
+        body: &[u8],
+        out: &mut Vec<u8>,
+    ) -> Result<Option<Done>, DisconnectReason> {
         let secured = match self {
             Self::Null => {
                 let kind = read_ready(ours, body)?;
@@ -63,10 +68,10 @@ impl Handshake {
     }
 }
 
-fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, Cut> {
+fn read_ready(ours: Kind, body: &[u8]) -> Result<Kind, DisconnectReason> {
     match command::split(body)? {
         (READY, properties) => command::peer_kind(ours, properties),
-        (ERROR, reason) => Err(Cut::Refused(command::error_reason(reason))),
-        _ => Err(Cut::Protocol("the handshake of NULL is a READY")),
+        (ERROR, reason) => Err(DisconnectReason::Refused(command::error_reason(reason))),
+        _ => Err(DisconnectReason::Protocol("the handshake of NULL is a READY")),
     }
 }

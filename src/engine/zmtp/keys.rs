@@ -1,4 +1,4 @@
-//! The keys of CURVE: pairs on Curve25519, written in Z85 (RFC 32).
+//! The CURVE keys: pairs on Curve25519, written in Z85 (RFC 32).
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,7 +9,7 @@ use crypto_box::SecretKey;
 use crate::types::z85_key;
 pub use crate::types::{BadKey, PublicKey};
 
-/// A key pair. What is secret of it is never shown.
+/// A key pair. Its secret is never shown.
 #[derive(Clone)]
 pub struct KeyPair {
     pub(super) secret: SecretKey,
@@ -17,15 +17,15 @@ pub struct KeyPair {
 }
 
 impl KeyPair {
-    /// Reads the 40 letters of the secret key; the public one follows from it.
+    /// Reads the 40 characters of the secret key and derives the public one.
     ///
     /// # Errors
-    /// When they are not 40, or not all of Z85.
+    /// When they are not 40 characters of Z85.
     pub fn parse(secret: &str) -> Result<Self, BadKey> {
         z85_key(secret).map(Self::from_bytes)
     }
 
-    /// The pair of 32 random bytes.
+    /// The pair for 32 random bytes.
     #[must_use]
     pub fn from_bytes(secret: [u8; 32]) -> Self {
         let secret = SecretKey::from_bytes(secret);
@@ -33,13 +33,13 @@ impl KeyPair {
         Self { secret, public }
     }
 
-    /// What others may know.
+    /// The public key.
     #[must_use]
     pub const fn public(&self) -> PublicKey {
         self.public
     }
 
-    /// What nobody else may know, in Z85: for its file.
+    /// The secret key in Z85, for its file.
     #[must_use]
     pub fn secret_text(&self) -> String {
         z85::encode(self.secret.to_bytes())
@@ -52,32 +52,32 @@ impl fmt::Debug for KeyPair {
     }
 }
 
-/// How a connection is secured.
+/// The security of a connection.
 #[derive(Clone, Debug)]
 pub enum Security {
-    /// Not at all.
+    /// None.
     Null,
-    /// CURVE, as the side that knows whom it lets in.
+    /// CURVE, as the side that authorises clients.
     CurveServer(Arc<ServerKeys>),
-    /// CURVE, as the side that knows whom it talks to.
+    /// CURVE, as the side that knows the server.
     CurveClient(Arc<ClientKeys>),
 }
 
-/// What a server of CURVE has.
+/// The keys of a CURVE server.
 #[derive(Clone, Debug)]
 pub struct ServerKeys {
-    /// Its own.
+    /// Its own pair.
     pub pair: KeyPair,
-    /// Whom it lets in.
+    /// The authorised clients.
     pub authorised: BTreeSet<PublicKey>,
 }
 
-/// What a client of CURVE has.
+/// The keys of a CURVE client.
 #[derive(Clone, Debug)]
 pub struct ClientKeys {
-    /// Its own.
+    /// Its own pair.
     pub pair: KeyPair,
-    /// That of the server.
+    /// The public key of the server.
     pub server: PublicKey,
 }
 

@@ -1,23 +1,23 @@
-//! The types of sockets, and which of them may talk to each other (RFC 28 and 29).
+//! The types of sockets, and their valid combinations (RFC 28 and 29).
 
-/// The type of a socket, as READY says it.
+/// The type of a socket, as in READY.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// One request, one reply.
     Req,
-    /// The other side of it.
+    /// The counterpart of REQ.
     Rep,
-    /// Any number of requests at a time.
+    /// Any number of concurrent requests.
     Dealer,
-    /// Knows its peers apart.
+    /// Addresses its peers individually.
     Router,
-    /// Sends to whoever asks.
+    /// Sends to subscribers.
     Pub,
-    /// Asks by prefix.
+    /// Subscribes by prefix.
     Sub,
-    /// A PUB that tells what it is asked for.
+    /// A PUB that reports its subscriptions.
     Xpub,
-    /// A SUB that asks by messages.
+    /// A SUB that subscribes by messages.
     Xsub,
 }
 
@@ -53,12 +53,12 @@ impl Kind {
         }
     }
 
-    /// Whether what comes in says what is to go out.
+    /// Whether its peers subscribe.
     pub(super) const fn publishes(self) -> bool {
         matches!(self, Self::Pub | Self::Xpub)
     }
 
-    /// Whether READY names an identity, as the RFC wants of these.
+    /// Whether READY contains an identity, as the RFC requires for these types.
     pub(super) const fn has_identity(self) -> bool {
         matches!(self, Self::Req | Self::Dealer | Self::Router)
     }

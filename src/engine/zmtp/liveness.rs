@@ -1,34 +1,34 @@
-//! Whether the peer is still there: when it must be asked, and when it is given up.
+//! The liveness of the peer: when it is probed, and when it is given up.
 
 use std::time::Duration;
 
 use super::Limits;
 use crate::types::Mono;
 
-/// Intervals that a peer which was asked has for its answer.
+/// Time for the answer to a probe, in intervals.
 const ANSWER_INTERVALS: u32 = 2;
 
-/// What a connection waits for.
+/// The event that a connection waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
     /// The end of the handshake.
     Handshake,
-    /// The peer takes what waits for it.
+    /// The peer reads some of its queue.
     Stall,
-    /// The peer says something.
+    /// The peer sends something.
     Silence,
-    /// It is time to ask it.
+    /// The time of the next probe.
     Ping,
 }
 
 #[derive(Debug)]
 pub(super) struct Liveness {
     heard: Mono,
-    /// Since it was heard.
+    /// Time of an unanswered probe.
     asked: Option<Mono>,
-    /// From when on bytes have waited without one of them being taken.
+    /// Since when queued bytes have waited without progress.
     stalled_since: Option<Mono>,
-    /// How much silence the peer wants to be taken for its end.
+    /// The silence after which the peer wants to be considered gone.
     ttl: Option<Duration>,
 }
 
@@ -50,7 +50,7 @@ impl Liveness {
         self.ttl = (!ttl.is_zero()).then_some(ttl);
     }
 
-    /// Bytes wait from now on, if none did before.
+    /// Bytes are queued.
     pub(super) fn waits(&mut self, now: Mono) {
         self.stalled_since.get_or_insert(now);
     }
@@ -64,11 +64,11 @@ impl Liveness {
         self.stalled_since.map(|since| (since + limits.stall_timeout, Timer::Stall))
     }
 
-    /// The nearest deadline of an open connection; only a peer of 3.1 can be asked.
+    /// The nearest deadline of an open connection; only a peer of 3.1 can be probed.
     pub(super) fn next(&self, limits: &Limits, can_ask: bool) -> Option<(Mono, Timer)> {
         let ask = limits.ping_interval.filter(|_| can_ask).map(|interval| {
             match self.asked {
-                // From the question on: it may come late, when this whole process was stopped for a while.
+                // Counted from the probe: it may come late, if this whole process was stopped for a while.
                 Some(asked) => (asked + interval * ANSWER_INTERVALS, Timer::Silence),
                 None => (self.heard + interval, Timer::Ping),
             }

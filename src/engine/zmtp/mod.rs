@@ -2,21 +2,21 @@
 //!
 //! It speaks ZMTP 3.1 (RFC 37) with peers of 3.1 and 3.0 (RFC 23), with the mechanisms NULL and CURVE (RFC 25 and 26), for
 //! the patterns request-reply (RFC 28) and publish-subscribe (RFC 29). Older peers are refused. The envelope of a request
-//! is not looked at here; it is [`crate::protocol::envelope`]'s concern.
+//! is [`crate::protocol::envelope`]'s concern.
 //!
 //! | state | input | next |
 //! |---|---|---|
-//! | `Greeting` | 64 bytes, checked as they come; whoever was called says the first ten of its own before | `Handshake`, the first command of the mechanism leaves |
+//! | `Greeting` | 64 bytes, checked as they come; the called side sends the first ten of its own before | `Handshake`, the first command of the mechanism is sent |
 //! | `Handshake` | commands of the mechanism | `Open` with [`Event::Opened`], when the socket types fit |
 //! | `Open` | messages, SUBSCRIBE, CANCEL, PING, PONG | |
-//! | `Over` | nothing is read any more | |
+//! | `Over` | further input is ignored | |
 //!
-//! A [`Cut`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the owner closes.
-//! The owner calls [`Connection::handle_input`] until the input is used up, [`Connection::handle_written`] after each write of
-//! [`Connection::output`], and [`Connection::handle_timeout`] when [`Connection::poll_timeout`] has come.
+//! A [`DisconnectReason`] ends the connection: what is left in [`Connection::output`] then is a last word (ERROR), and the
+//! owner closes. The owner calls [`Connection::handle_input`] until the input is used up, [`Connection::handle_written`]
+//! after each write of [`Connection::output`], and [`Connection::handle_timeout`] at [`Connection::poll_timeout`].
 //!
-//! What a peer can make us hold is bounded by [`Limits`]: a length is checked before a byte of it is stored, and memory grows
-//! with the bytes that have come, not with those that were announced.
+//! [`Limits`] bound the memory that a peer can make us hold: a length is checked before a byte of it is stored, and memory
+//! grows with the received bytes, not with announced ones.
 //!
 //! # Why not a library
 //!
@@ -29,7 +29,7 @@
 mod command;
 mod connection;
 mod curve;
-mod cut;
+mod disconnect_reason;
 mod frame;
 mod greeting;
 mod handshake;
@@ -42,7 +42,7 @@ mod subscriptions;
 mod tests;
 
 pub use connection::{Connection, Event, Peer, Settings};
-pub use cut::{Cut, Full};
+pub use disconnect_reason::{DisconnectReason, Full};
 pub use keys::{BadKey, ClientKeys, KeyPair, PublicKey, Security, ServerKeys};
 pub use kind::Kind;
 pub use liveness::Timer;
@@ -50,22 +50,21 @@ pub use subscriptions::{PREFIX_BYTES_MAX, Subscriptions, TooMany};
 
 use std::time::Duration;
 
-/// What a peer may cost.
+/// Limits for a peer.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// Bytes of a message, all parts together.
     pub message_bytes_max: usize,
     /// Parts of a message.
     pub parts_max: usize,
-    /// Messages that wait to be written.
+    /// Maximum number of queued messages.
     pub queue_messages_max: usize,
-    /// Bytes that wait to be written. One message may always wait, whatever its size.
+    /// Maximum bytes in the queue. One message may always be queued, whatever its size.
     pub queue_bytes_max: usize,
-    /// From the first byte to [`Event::Opened`].
+    /// Time limit from the first byte to [`Event::Opened`].
     pub handshake_timeout: Duration,
-    /// How long bytes may wait while the peer takes none.
+    /// How long the peer may take none of its queue.
     pub stall_timeout: Duration,
-    /// After which silence a peer of 3.1 is asked whether it lives; `None` never asks. It has two more for its
-    /// answer.
+    /// Silence after which a peer of 3.1 is probed; `None` never probes. It has two more intervals for its answer.
     pub ping_interval: Option<Duration>,
 }

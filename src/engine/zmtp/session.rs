@@ -1,11 +1,11 @@
-//! Traffic under CURVE: each frame, a command too, is the box of a frame of ours.
+//! Traffic under CURVE: each frame, including commands, is the box of an inner frame.
 
 use std::fmt;
 
 use crypto_box::SalsaBox;
 use crypto_box::aead::{AeadInPlace as _, Nonce};
 
-use super::cut::Cut;
+use super::disconnect_reason::DisconnectReason;
 use super::frame::{COMMAND, Frame, MORE, write_header};
 
 const MESSAGE: &[u8; 8] = b"\x07MESSAGE";
@@ -14,7 +14,7 @@ const TAG: std::ops::Range<usize> = 16..32;
 /// Bytes that a box adds to a frame: the name, the number, the tag, the flags.
 pub(super) const OVERHEAD_BYTES: usize = 33;
 
-/// The flags inside a box; they are not those of a frame.
+/// The flags inside a box; they differ from those of a frame.
 const BOXED_MORE: u8 = 1;
 const BOXED_COMMAND: u8 = 2;
 
@@ -23,7 +23,7 @@ pub(super) struct Session {
     with: SalsaBox,
     ours: [u8; 16],
     theirs: [u8; 16],
-    /// The numbers that were used last. They grow, so that nothing can be said twice.
+    /// The last used numbers. They increase, so that no message can be replayed.
     sent: u64,
     heard: u64,
 }
@@ -39,7 +39,7 @@ impl Session {
         Self { with, ours, theirs, sent, heard }
     }
 
-    /// Writes a frame in its box.
+    /// Writes a frame in a box.
     pub(super) fn write_frame(&mut self, out: &mut Vec<u8>, flags: u8, body: &[u8]) {
         self.sent += 1;
         let number = self.sent.to_be_bytes();
@@ -59,21 +59,21 @@ impl Session {
         }
     }
 
-    /// Opens the box that came as a frame.
-    pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, Cut> {
+    /// Opens the box in a frame.
+    pub(super) fn open(&mut self, frame: Frame) -> Result<Frame, DisconnectReason> {
         let mut body = frame.body;
         if body.len() < OVERHEAD_BYTES || !body.starts_with(MESSAGE) {
-            return Err(Cut::Protocol("a frame is not in a box of CURVE"));
+            return Err(DisconnectReason::Protocol("a frame is not in a box of CURVE"));
         }
         let (head, text) = body.split_at_mut(TAG.end);
         let (number, tag) = head[MESSAGE.len()..].split_at(8);
         let number: [u8; 8] = number.try_into().unwrap_or_default();
         if u64::from_be_bytes(number) <= self.heard {
-            return Err(Cut::Protocol("a box of CURVE comes a second time"));
+            return Err(DisconnectReason::Protocol("a box of CURVE comes a second time"));
         }
         let tag: &[u8] = tag;
         let opened = self.with.decrypt_in_place_detached(&nonce(self.theirs, number), b"", text, tag.into());
-        opened.map_err(|_| Cut::Keys("a box cannot be opened"))?;
+        opened.map_err(|_| DisconnectReason::Keys("a box cannot be opened"))?;
         self.heard = u64::from_be_bytes(number);
         let flags = text[0];
         body.drain(..OVERHEAD_BYTES);

@@ -1,27 +1,27 @@
-//! What the peers of a publisher have asked for.
+//! The subscriptions of a publisher's peers.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
 use super::Event;
 
-/// Bytes of a prefix. It is the beginning of a message that we send; a longer one can only be there to cost memory.
+/// Longest prefix. It is the beginning of a message that we send; a longer one only costs memory.
 pub const PREFIX_BYTES_MAX: usize = 256;
 
-/// A peer that asks for more than is allowed.
+/// A peer that exceeds its quota of subscriptions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("it subscribes too often, or to a prefix that is too long")]
 pub struct TooMany;
 
-/// The prefixes of one peer. One that was asked for twice must be cancelled twice (RFC 29).
+/// The prefixes of one peer. A prefix that was subscribed twice must be cancelled twice (RFC 29).
 #[derive(Debug, Default)]
 pub struct Subscriptions(BTreeMap<Vec<u8>, u32>);
 
 impl Subscriptions {
-    /// Adds one; it may have `max` different ones.
+    /// Adds a prefix; a peer may have `max` different ones.
     ///
     /// # Errors
-    /// When it has them already, or the prefix is longer than any message begins.
+    /// When that number is reached, or the prefix is too long.
     pub fn add(&mut self, prefix: Vec<u8>, max: usize) -> Result<(), TooMany> {
         let is_new = !self.0.contains_key(&prefix);
         if prefix.len() > PREFIX_BYTES_MAX || (is_new && self.0.len() >= max) {
@@ -32,7 +32,7 @@ impl Subscriptions {
         Ok(())
     }
 
-    /// Takes one back.
+    /// Removes a prefix.
     pub fn remove(&mut self, prefix: &[u8]) {
         if let Some(times) = self.0.get_mut(prefix) {
             *times -= 1;
@@ -42,19 +42,19 @@ impl Subscriptions {
         }
     }
 
-    /// How many different ones there are.
+    /// Number of different prefixes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no prefixes.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Whether a message is asked for. It costs as many look-ups as a prefix has bytes at most, whatever the number of prefixes.
+    /// Whether a message matches. It costs at most as many look-ups as a prefix has bytes, whatever the number of prefixes.
     #[must_use]
     pub fn matches(&self, message: &[u8]) -> bool {
         let mut head = &message[..message.len().min(PREFIX_BYTES_MAX)];
@@ -64,13 +64,13 @@ impl Subscriptions {
             if head.starts_with(prefix) {
                 return true;
             }
-            // A prefix of `head` sorts before this one, and all between the two begin with it: it is a prefix of what they share.
+            // A prefix of `head` sorts before this one, and all prefixes between them share its beginning.
             let shared = prefix.iter().zip(head).take_while(|(ours, theirs)| ours == theirs).count();
             head = &head[..shared];
         }
     }
 
-    /// Whether some message that begins like this may be asked for. It costs as much as [`Self::matches`].
+    /// Whether some message with this beginning may match. It costs as much as [`Self::matches`].
     #[must_use]
     pub fn may_match(&self, beginning: &[u8]) -> bool {
         let longer = self.0.range::<[u8], _>((Bound::Included(beginning), Bound::Unbounded)).next();
@@ -78,7 +78,7 @@ impl Subscriptions {
     }
 }
 
-/// The way of ZMTP 3.0: a message whose first byte is 1 or 0. Anything else has no meaning for a publisher.
+/// Subscriptions in ZMTP 3.0: a message whose first byte is 1 or 0. A publisher ignores any other message.
 pub(super) fn subscription(message: &[Vec<u8>]) -> Option<Event> {
     match message.first()?.split_first()? {
         (1, prefix) => Some(Event::Subscribed(prefix.to_vec())),
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against the definition, which looks at every prefix. Two letters, so that many prefixes share a beginning.
+        /// Against the definition, which looks at every prefix. Two letters only, so that many prefixes share a beginning.
         #[test]
         fn prefixes_are_found_as_if_each_was_looked_at(
             prefixes in proptest::collection::vec("[ab]{0,6}", 0..12),

@@ -34,14 +34,14 @@ fn secured(kind: Kind, security: Security, seed: u8) -> Connection {
     Connection::new(at(Duration::ZERO), Settings { kind, limits: limits(), security }, [seed; 32])
 }
 
-/// Everything that comes of some bytes, and how it ended.
-fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<Cut>) {
+/// All events that result from some bytes, and the reason for the end.
+fn feed(connection: &mut Connection, mut input: &[u8]) -> (Vec<Event>, Option<DisconnectReason>) {
     let mut events = Vec::new();
     loop {
         match connection.handle_input(at(Duration::ZERO), &mut input) {
             Ok(Some(event)) => events.push(event),
             Ok(None) => return (events, None),
-            Err(cut) => return (events, Some(cut)),
+            Err(reason) => return (events, Some(reason)),
         }
     }
 }
@@ -52,21 +52,21 @@ fn take(connection: &mut Connection) -> Vec<u8> {
     bytes
 }
 
-/// Carries bytes to and fro until both are silent.
+/// Carries bytes back and forth until both sides are silent.
 fn converse(one: &mut Connection, other: &mut Connection) -> (Vec<Event>, Vec<Event>) {
     let (mut of_one, mut of_other) = (Vec::new(), Vec::new());
     while !(one.output().is_empty() && other.output().is_empty()) {
-        let (events, cut) = feed(other, &take(one));
-        assert_eq!(cut, None);
+        let (events, reason) = feed(other, &take(one));
+        assert_eq!(reason, None);
         of_other.extend(events);
-        let (events, cut) = feed(one, &take(other));
-        assert_eq!(cut, None);
+        let (events, reason) = feed(one, &take(other));
+        assert_eq!(reason, None);
         of_one.extend(events);
     }
     (of_one, of_other)
 }
 
-/// What a peer of this kind sends up to the end of the handshake.
+/// The bytes of a peer of this kind up to the end of the handshake.
 fn opening(kind: Kind) -> Vec<u8> {
     let mut bytes = greeting::greeting("NULL", false).to_vec();
     handshake::Handshake::Null.begin(kind, &mut bytes);
@@ -75,8 +75,8 @@ fn opening(kind: Kind) -> Vec<u8> {
 
 fn opened(ours: Kind, theirs: Kind) -> Connection {
     let mut connection = connection(ours);
-    let (events, cut) = feed(&mut connection, &opening(theirs));
-    assert_eq!((events, cut), (vec![Event::Opened(Peer { kind: theirs, is_3_1: true, key: None })], None));
+    let (events, reason) = feed(&mut connection, &opening(theirs));
+    assert_eq!((events, reason), (vec![Event::Opened(Peer { kind: theirs, is_3_1: true, key: None })], None));
     take(&mut connection);
     connection
 }
@@ -107,7 +107,7 @@ fn two_of_us_shake_hands_and_talk() {
     assert_eq!(of_server, [Event::Message(owned(&[b"", &long])), Event::Message(owned(&[b"x"]))]);
 }
 
-/// Also a stranger gets no more than the signature.
+/// A stranger also gets no more than the signature.
 #[test]
 fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
     let settings = || Settings { kind: Kind::Router, limits: limits(), security: Security::Null };
@@ -121,15 +121,18 @@ fn who_was_called_says_the_signature_and_waits_for_the_first_byte() {
     assert!(take(&mut server).starts_with(b"\x04\x29\x05READY"));
 
     let mut server = accepted();
-    assert_eq!(feed(&mut server, b"GET"), (vec![], Some(Cut::NotZmtp)));
+    assert_eq!(feed(&mut server, b"GET"), (vec![], Some(DisconnectReason::NotZmtp)));
     assert_eq!(take(&mut server), greeting[..10]);
-    // Who speaks ZMTP, but not so, can see why it is closed.
+    // A peer that speaks another form of ZMTP can see why it is disconnected.
     let mut server = accepted();
-    assert!(matches!(feed(&mut server, &greeting::greeting("PLAIN", false)).1, Some(Cut::Mechanism { .. })));
+    assert!(matches!(
+        feed(&mut server, &greeting::greeting("PLAIN", false)).1,
+        Some(DisconnectReason::Mechanism { .. })
+    ));
     assert_eq!(take(&mut server), greeting);
 }
 
-/// Nothing waits for a peer whose greeting comes byte by byte: it is not one that does not read.
+/// No output waits for a peer whose greeting comes byte by byte: it does not count as a peer that does not read.
 #[test]
 fn a_slow_greeting_is_no_stall() {
     let keys = ServerKeys { pair: KeyPair::from_bytes([1; 32]), authorised: std::collections::BTreeSet::new() };
@@ -147,18 +150,18 @@ fn a_slow_greeting_is_no_stall() {
 #[test]
 fn the_first_wrong_byte_ends_it() {
     for (bytes, expected) in [
-        (&b"G"[..], Cut::NotZmtp),
-        (b"\x16\x03\x01", Cut::NotZmtp),
-        (b"\0", Cut::NotZmtp),
+        (&b"G"[..], DisconnectReason::NotZmtp),
+        (b"\x16\x03\x01", DisconnectReason::NotZmtp),
+        (b"\0", DisconnectReason::NotZmtp),
         // ZMTP 1 with a long identity, and with a short one.
-        (b"\xFF\0\0\0\0\0\0\0\x01\0", Cut::OldVersion(1)),
-        (b"\x01\0", Cut::NotZmtp),
-        (b"\xFF\0\0\0\0\0\0\0\x01\x7F\x01", Cut::OldVersion(2)),
+        (b"\xFF\0\0\0\0\0\0\0\x01\0", DisconnectReason::OldVersion(1)),
+        (b"\x01\0", DisconnectReason::NotZmtp),
+        (b"\xFF\0\0\0\0\0\0\0\x01\x7F\x01", DisconnectReason::OldVersion(2)),
     ] {
         assert_eq!(feed(&mut connection(Kind::Router), bytes), (vec![], Some(expected)), "{bytes:?}");
     }
     let plain = greeting::greeting("PLAIN", false);
-    let expected = Cut::Mechanism { theirs: "PLAIN".to_owned(), ours: "NULL" };
+    let expected = DisconnectReason::Mechanism { theirs: "PLAIN".to_owned(), ours: "NULL" };
     assert_eq!(feed(&mut connection(Kind::Router), &plain).1, Some(expected));
 }
 
@@ -166,10 +169,10 @@ fn the_first_wrong_byte_ends_it() {
 fn sockets_that_do_not_fit_are_told() {
     for kind in [Kind::Pub, Kind::Sub, Kind::Rep] {
         let mut router = connection(Kind::Router);
-        assert_eq!(feed(&mut router, &opening(kind)).1, Some(Cut::SocketType(kind.name().to_owned())));
+        assert_eq!(feed(&mut router, &opening(kind)).1, Some(DisconnectReason::SocketType(kind.name().to_owned())));
         let said = take(&mut router);
         assert!(said.windows(6).any(|bytes| bytes == b"\x05ERROR"), "{said:?}");
-        assert_eq!(feed(&mut connection(kind), &said).1, Some(Cut::SocketType("ROUTER".to_owned())));
+        assert_eq!(feed(&mut connection(kind), &said).1, Some(DisconnectReason::SocketType("ROUTER".to_owned())));
     }
 }
 
@@ -177,7 +180,7 @@ fn sockets_that_do_not_fit_are_told() {
 fn an_error_of_the_peer_ends_the_handshake() {
     let mut bytes = greeting::greeting("NULL", false).to_vec();
     command::write_error(&mut bytes, "no\n");
-    assert_eq!(feed(&mut connection(Kind::Dealer), &bytes).1, Some(Cut::Refused("no\\n".to_owned())));
+    assert_eq!(feed(&mut connection(Kind::Dealer), &bytes).1, Some(DisconnectReason::Refused("no\\n".to_owned())));
 }
 
 #[test]
@@ -185,19 +188,19 @@ fn nothing_is_stored_of_an_announced_length() {
     for length in [1001_u64, 8 << 30, 1 << 62, u64::MAX] {
         let mut router = opened(Kind::Router, Kind::Dealer);
         let bytes = [&[2][..], &length.to_be_bytes()].concat();
-        assert_eq!(feed(&mut router, &bytes).1, Some(Cut::TooLong { bytes: length, max: 1000 }));
+        assert_eq!(feed(&mut router, &bytes).1, Some(DisconnectReason::TooLong { bytes: length, max: 1000 }));
     }
     let mut router = opened(Kind::Router, Kind::Dealer);
     // All parts of a message share its limit.
     let bytes = [message(&[&[0; 900], b""]), vec![0, 101]].concat();
     let bytes = [&bytes[..bytes.len() - 4], &[1, 0], &bytes[bytes.len() - 2..]].concat();
-    assert_eq!(feed(&mut router, &bytes).1, Some(Cut::TooLong { bytes: 101, max: 100 }));
+    assert_eq!(feed(&mut router, &bytes).1, Some(DisconnectReason::TooLong { bytes: 101, max: 100 }));
 }
 
 #[test]
 fn endless_parts_end() {
     let mut router = opened(Kind::Router, Kind::Dealer);
-    assert_eq!(feed(&mut router, &[1, 0].repeat(5)), (vec![], Some(Cut::TooManyParts(4))));
+    assert_eq!(feed(&mut router, &[1, 0].repeat(5)), (vec![], Some(DisconnectReason::TooManyParts(4))));
     let mut router = opened(Kind::Router, Kind::Dealer);
     assert_eq!(feed(&mut router, &message(&[b"", b"", b"", b""])).0, [Event::Message(owned(&[b"", b"", b"", b""]))]);
 }
@@ -205,8 +208,8 @@ fn endless_parts_end() {
 #[test]
 fn wrong_frames_end_it() {
     for bytes in [&[8_u8, 0][..], &[0x80, 0], &[5, 1], &[4, 0], &[4, 2, 5, b'P'], &[4, 5, 4, b'P', b'I', b'N', b'G']] {
-        let (events, cut) = feed(&mut opened(Kind::Router, Kind::Dealer), bytes);
-        assert!(events.is_empty() && matches!(cut, Some(Cut::Protocol(_))), "{bytes:?}: {cut:?}");
+        let (events, reason) = feed(&mut opened(Kind::Router, Kind::Dealer), bytes);
+        assert!(events.is_empty() && matches!(reason, Some(DisconnectReason::Protocol(_))), "{bytes:?}: {reason:?}");
     }
 }
 
@@ -216,7 +219,7 @@ fn a_dead_connection_stays_dead() {
     assert!(feed(&mut router, &[8]).1.is_some());
     assert_eq!(router.poll_timeout(), None);
     assert_eq!(router.send(at(SECOND), &[b"x"]), Err(Full));
-    assert_eq!(feed(&mut router, &message(&[b"x"])).1, Some(Cut::Over));
+    assert_eq!(feed(&mut router, &message(&[b"x"])).1, Some(DisconnectReason::Over));
 }
 
 #[test]
@@ -270,7 +273,7 @@ fn a_silent_peer_is_asked_then_cut() {
     assert_eq!(router.handle_timeout(at(SECOND * 60)), Ok(()), "it is asked first");
     take(&mut router);
     router.handle_timeout(at(SECOND * 79)).unwrap();
-    assert_eq!(router.handle_timeout(at(SECOND * 80)), Err(Cut::Silent));
+    assert_eq!(router.handle_timeout(at(SECOND * 80)), Err(DisconnectReason::Silent));
 }
 
 #[test]
@@ -280,17 +283,17 @@ fn the_ttl_of_a_ping_is_kept() {
     command::write(&mut ping, b"PING", &[&20_u16.to_be_bytes()]);
     assert_eq!(feed(&mut router, &ping), (vec![], None));
     take(&mut router);
-    assert_eq!(router.handle_timeout(at(SECOND * 2)), Err(Cut::Silent));
+    assert_eq!(router.handle_timeout(at(SECOND * 2)), Err(DisconnectReason::Silent));
 }
 
 #[test]
 fn a_slow_handshake_ends() {
     let mut router = connection(Kind::Router);
     take(&mut router);
-    // A byte now and then is no excuse.
+    // An occasional byte is not enough.
     assert_eq!(router.handle_input(at(SECOND * 2), &mut &b"\xFF"[..]), Ok(None));
     assert_eq!(router.poll_timeout(), Some((at(SECOND * 3), Timer::Handshake)));
-    assert_eq!(router.handle_timeout(at(SECOND * 3)), Err(Cut::SlowHandshake));
+    assert_eq!(router.handle_timeout(at(SECOND * 3)), Err(DisconnectReason::SlowHandshake));
 }
 
 #[test]
@@ -305,13 +308,13 @@ fn who_does_not_read_is_noticed() {
     }
     assert!(router.is_clogged());
     assert_eq!(router.send(at(SECOND), &[b"reply"]), Err(Full));
-    // One that reads slowly makes room, message by message, and is not stalled.
+    // A slow reader makes room, message by message, and does not count as stalled.
     router.handle_written(at(SECOND * 5), 7);
     router.send(at(SECOND * 6), &[b"reply"]).unwrap();
     router.handle_written(at(SECOND * 7), 3);
     assert_eq!(router.send(at(SECOND * 8), &[b"reply"]), Err(Full));
     router.handle_timeout(at(SECOND * 36)).unwrap();
-    assert_eq!(router.handle_timeout(at(SECOND * 37)), Err(Cut::NotReading));
+    assert_eq!(router.handle_timeout(at(SECOND * 37)), Err(DisconnectReason::NotReading));
 }
 
 #[test]
@@ -330,7 +333,7 @@ fn pings_of_one_who_does_not_read_end() {
         if has_message {
             router.send(at(SECOND), &[b"reply"]).unwrap();
         }
-        assert_eq!(feed(&mut router, &ping.repeat(4000)).1, Some(Cut::NotReading));
+        assert_eq!(feed(&mut router, &ping.repeat(4000)).1, Some(DisconnectReason::NotReading));
         assert!(router.output().len() < 80_000);
     }
     let mut router = opened(Kind::Router, Kind::Dealer);
@@ -373,7 +376,7 @@ fn any_stream() -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|parts| [opening(Kind::Dealer), parts.concat()].concat())
 }
 
-/// Cuts a stream into pieces at these places.
+/// Cuts a stream into pieces at these positions.
 fn pieces(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
     let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
     places.sort_unstable();
@@ -382,14 +385,14 @@ fn pieces(bytes: &[u8], cuts: &[prop::sample::Index]) -> Vec<Vec<u8>> {
     starts.zip(ends).map(|(start, end)| bytes[start..end].to_vec()).collect()
 }
 
-fn feed_all(connection: &mut Connection, pieces: &[Vec<u8>]) -> (Vec<Event>, Option<Cut>, Vec<u8>) {
+fn feed_all(connection: &mut Connection, pieces: &[Vec<u8>]) -> (Vec<Event>, Option<DisconnectReason>, Vec<u8>) {
     let (mut events, mut said) = (Vec::new(), Vec::new());
     for piece in pieces {
-        let (more, cut) = feed(connection, piece);
+        let (more, reason) = feed(connection, piece);
         events.extend(more);
         said.extend(take(connection));
-        if cut.is_some() {
-            return (events, cut, said);
+        if reason.is_some() {
+            return (events, reason, said);
         }
     }
     (events, None, said)
@@ -417,12 +420,12 @@ proptest! {
         }
     }
 
-    /// The first events of a stream that is cut short are those of the whole one, and no harm is done.
+    /// The first events of a truncated stream are those of the whole one, without further effects.
     #[test]
     fn a_truncation_is_a_beginning(stream in any_stream(), end in any::<prop::sample::Index>()) {
         let whole = feed(&mut connection(Kind::Router), &stream).0;
-        let (events, cut) = feed(&mut connection(Kind::Router), &stream[..end.index(stream.len() + 1)]);
-        prop_assert_eq!(cut, None);
+        let (events, reason) = feed(&mut connection(Kind::Router), &stream[..end.index(stream.len() + 1)]);
+        prop_assert_eq!(reason, None);
         prop_assert!(whole.starts_with(&events));
     }
 
@@ -454,7 +457,7 @@ fn keys() -> (Security, Security) {
 
 #[test]
 fn a_key_is_written_as_others_write_it() {
-    // The client of the manual of libzmq, zmq_curve(7).
+    // The client of the libzmq manual, zmq_curve(7).
     let pair = KeyPair::parse("D:)Q[IlAW!ahhC2ac:9*A}h:p?([4%wOTJ%JR%cs").unwrap();
     assert_eq!(pair.public().to_string(), "Yne@$w-vo<fVvi]a<NY6T1ed:M$fCG*[IaLV{hID");
     assert_eq!(PublicKey::parse(&pair.public().to_string()), Ok(pair.public()));
@@ -489,25 +492,26 @@ fn wrong_keys_do_not_get_in() {
     let (server, Security::CurveClient(known)) = keys() else { panic!() };
     let unknown = ClientKeys { pair: stranger.clone(), ..ClientKeys::clone(&known) };
     let mistaken = ClientKeys { server: stranger.public(), ..ClientKeys::clone(&known) };
-    for (client, expected) in
-        [(unknown, Cut::Unauthorised(stranger.public().to_string())), (mistaken, Cut::Keys("a box cannot be opened"))]
-    {
+    for (client, expected) in [
+        (unknown, DisconnectReason::Unauthorised(stranger.public().to_string())),
+        (mistaken, DisconnectReason::Keys("a box cannot be opened")),
+    ] {
         let mut client = secured(Kind::Dealer, Security::CurveClient(client.into()), 3);
         let mut server = secured(Kind::Router, server.clone(), 4);
-        let cut = std::iter::repeat_with(|| {
-            let cut = feed(&mut server, &take(&mut client)).1;
+        let reason = std::iter::repeat_with(|| {
+            let reason = feed(&mut server, &take(&mut client)).1;
             let told = feed(&mut client, &take(&mut server)).1;
-            assert!(told.is_none() || told == Some(Cut::Refused("400".to_owned())));
-            cut
+            assert!(told.is_none() || told == Some(DisconnectReason::Refused("400".to_owned())));
+            reason
         });
-        assert_eq!(cut.take(9).find_map(|cut| cut), Some(expected));
+        assert_eq!(reason.take(9).find_map(|reason| reason), Some(expected));
     }
     let mut plain = connection(Kind::Dealer);
-    let cut = feed(&mut plain, &take(&mut secured(Kind::Router, server, 4))).1;
-    assert_eq!(cut, Some(Cut::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
+    let reason = feed(&mut plain, &take(&mut secured(Kind::Router, server, 4))).1;
+    assert_eq!(reason, Some(DisconnectReason::Mechanism { theirs: "CURVE".to_owned(), ours: "NULL" }));
 }
 
-/// RFC 26: the server looks at each field of a HELLO.
+/// RFC 26: the server checks each field of a HELLO.
 #[test]
 fn a_malformed_hello_is_refused() {
     let hello = |change: fn(&mut Vec<u8>)| {
@@ -531,19 +535,19 @@ fn a_malformed_hello_is_refused() {
         },
     ];
     for change in changes {
-        let (cut, is_silent) = hello(change);
-        assert!(matches!(cut, Some(Cut::Protocol(_))) && is_silent, "{cut:?}");
+        let (reason, is_silent) = hello(change);
+        assert!(matches!(reason, Some(DisconnectReason::Protocol(_))) && is_silent, "{reason:?}");
     }
 }
 
-/// What the client makes of a server that closes: after the first command of CURVE, and at no other time.
+/// The client's conclusion from a server that closes: after the first CURVE command, and at no other time.
 #[test]
 fn a_close_instead_of_a_welcome_tells_of_another_key() {
     let (server, client) = keys();
     let (mut client, mut server) = (secured(Kind::Dealer, client, 3), secured(Kind::Router, server, 4));
     assert_eq!(client.meaning_of_end(), None, "it may be crowded");
     feed(&mut client, &take(&mut server));
-    assert_eq!(client.meaning_of_end(), Some(Cut::Unanswered));
+    assert_eq!(client.meaning_of_end(), Some(DisconnectReason::Unanswered));
     converse(&mut client, &mut server);
     assert_eq!((client.meaning_of_end(), server.meaning_of_end()), (None, None));
 }
@@ -560,21 +564,21 @@ fn boxes_are_bounded_and_not_taken_twice() {
     client.send(at(SECOND), &[&[1; 1000]]).unwrap();
     let sealed = take(&mut client);
     assert_eq!(feed(&mut server, &sealed).0, [Event::Message(owned(&[&[1; 1000]]))]);
-    assert!(matches!(feed(&mut server, &sealed).1, Some(Cut::Protocol(_))));
+    assert!(matches!(feed(&mut server, &sealed).1, Some(DisconnectReason::Protocol(_))));
     let (mut client, mut server) = open();
     client.send(at(SECOND), &[&[1; 1001]]).unwrap();
-    assert_eq!(feed(&mut server, &take(&mut client)).1, Some(Cut::TooLong { bytes: 1001, max: 1000 }));
+    assert_eq!(feed(&mut server, &take(&mut client)).1, Some(DisconnectReason::TooLong { bytes: 1001, max: 1000 }));
     let (_, mut server) = open();
-    let cut = feed(&mut server, &[2, 0, 0, 0, 0, 0, 1, 0, 0]).1;
-    assert_eq!(cut, Some(Cut::TooLong { bytes: 65_536, max: COMMAND_MAX_BOXED }));
+    let reason = feed(&mut server, &[2, 0, 0, 0, 0, 0, 1, 0, 0]).1;
+    assert_eq!(reason, Some(DisconnectReason::TooLong { bytes: 65_536, max: COMMAND_MAX_BOXED }));
     let (_, mut server) = open();
-    assert!(matches!(feed(&mut server, &message(&[b"plain"])).1, Some(Cut::Protocol(_))));
+    assert!(matches!(feed(&mut server, &message(&[b"plain"])).1, Some(DisconnectReason::Protocol(_))));
 }
 
 const COMMAND_MAX_BOXED: usize = command::COMMAND_BYTES_MAX + 33;
 
 proptest! {
-    /// A byte that is changed on its way, or a stream that is split, anywhere in a secured conversation.
+    /// A byte that is changed on the way, or a split of the stream, anywhere in a secured conversation.
     #[test]
     fn a_changed_byte_is_noticed(place in any::<prop::sample::Index>(), change in 1..=255_u8, byte_by_byte in any::<bool>()) {
         let (server, client) = keys();

@@ -1,4 +1,5 @@
-//! Reading replies. They come from a controller, but whatever listens on the port may have sent them: nothing is taken on trust.
+//! Reads replies. They are expected from a controller, but any program may listen on the port: their content is not
+//! trusted.
 
 use serde_json::{Map, Value};
 
@@ -7,18 +8,18 @@ use crate::protocol::json::{self, FieldLimits};
 use crate::protocol::words;
 use crate::types::{Fields, Scalar};
 
-/// Why a reply holds no answer.
+/// Why a reply contains no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplyError {
     /// The controller refused the request.
     #[error("{message} ({code})")]
     Refused {
-        /// Which kind of refusal.
+        /// The `__CODE__` of the refusal.
         code: i64,
-        /// The controller's sentence.
+        /// The message of the controller.
         message: String,
     },
-    /// No controller says this.
+    /// A controller does not send this.
     #[error("{0}")]
     Malformed(String),
 }
@@ -31,10 +32,10 @@ impl ReplyError {
     }
 }
 
-/// Reads a flat reply, and takes out its type and its code.
+/// Reads a flat reply, and removes its type and its code.
 ///
 /// # Errors
-/// When the request was refused, or the frame is no reply.
+/// When the request was refused, or the frame is not a reply.
 pub fn decode(frame: &[u8]) -> Result<Fields, ReplyError> {
     let malformed =
         |reason: &str| ReplyError::Malformed(format!("{reason}: {}", shown(&String::from_utf8_lossy(frame))));
@@ -50,23 +51,23 @@ pub fn decode(frame: &[u8]) -> Result<Fields, ReplyError> {
     Err(ReplyError::Refused { code, message: one_line(message) })
 }
 
-/// A part of a list.
+/// A page of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Listing<T> {
-    /// How many there are in all.
+    /// The number of entries of the whole list.
     pub total: u64,
-    /// Those of this part.
+    /// The entries of this page.
     pub rows: Vec<T>,
 }
 
 /// Reads a reply with one object per row.
 ///
 /// # Errors
-/// When the request was refused, or the frame is no such reply.
+/// When the request was refused, or the frame is not such a reply.
 pub fn decode_listing<T: From<Fields>>(frame: &[u8]) -> Result<Listing<T>, ReplyError> {
     let malformed = |reason: &str| ReplyError::Malformed(reason.to_owned());
     let members: Map<String, Value> = serde_json::from_slice(frame)
-        .map_err(|error| ReplyError::Malformed(format!("the reply is no JSON object: {error}")))?;
+        .map_err(|error| ReplyError::Malformed(format!("the reply is not a JSON object: {error}")))?;
     let (rows, head): (Vec<_>, Vec<_>) = members.into_iter().partition(|(_, value)| value.is_object());
     let head = flat(head).ok_or_else(|| malformed("the reply has a nested head"))?;
     let head = decode(&json::to_vec(&head))?;
@@ -97,7 +98,7 @@ fn flat(members: impl IntoIterator<Item = (String, Value)>) -> Option<Fields> {
     Some(fields)
 }
 
-/// A sentence for a terminal: control characters of a stranger could rewrite the screen.
+/// A sentence for a terminal, in one line: control characters of an untrusted peer could rewrite the screen.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! Front matter: what a prompt file says to the master before it says anything to a worker.
+//! Front matter: the part of a prompt file for the master, before the part for a worker.
 //!
 //! ```text
 //! ---
@@ -10,8 +10,8 @@
 //! The prompt begins here.
 //! ```
 //!
-//! YAML between lines of `---`, TOML between lines of `+++`, at the very beginning of the file. A block that is neither, or has
-//! none of our keys, belongs to the prompt: such a file is handed out as it is.
+//! YAML between lines of `---`, TOML between lines of `+++`, at the very beginning of the file. A block that is neither, or
+//! has none of these keys, belongs to the prompt: such a file is handed out unchanged.
 
 use std::time::Duration;
 
@@ -20,10 +20,10 @@ use serde_json::{Map, Value};
 
 use super::SECONDS_MAX;
 
-/// A block that has not ended by then is a prompt that happens to begin with a rule.
+/// A longer block is a prompt that happens to begin with a rule.
 pub const FRONT_BYTES_MAX: usize = 8 << 10;
 
-/// A file that needs more gates than that is not a prompt.
+/// A file with more gates than that is not a prompt.
 const GATES_MAX: usize = 8;
 const GATE_BYTES_MAX: usize = 64;
 
@@ -35,24 +35,24 @@ const TIMEOUT: &str = "timeout";
 const MAX_FAILS: &str = "max_fails";
 const GATE: &str = "gate";
 
-/// What a prompt file asks for.
+/// The settings of a prompt file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Front {
-    /// Higher goes first; -100 to 100.
+    /// The priority, from -100 to 100; higher goes first.
     pub priority: i32,
-    /// How long a worker may take for it.
+    /// The time limit of a worker.
     pub timeout: Option<Duration>,
-    /// How often it may fail and wait again.
+    /// The number of failures after which it waits again.
     pub max_fails: u32,
-    /// What must be open for it to be handed out; sorted, each once.
+    /// The gates that must be open when it is handed out; sorted, each once.
     pub gates: Vec<String>,
 }
 
 impl Front {
-    /// The front matter of a file's text, and the prompt behind it.
+    /// The front matter of a file's text, and the prompt after it.
     ///
     /// # Errors
-    /// One sentence, when one of our keys has a value that it cannot have.
+    /// One sentence, when one of the keys has an invalid value.
     pub fn split(text: &str) -> Result<(Self, &str), String> {
         let Some((block, rest)) = Block::find(text) else { return Ok((Self::default(), text)) };
         match block.fields() {
@@ -63,13 +63,13 @@ impl Front {
         }
     }
 
-    /// The front matter as far as the first bytes of a file show it. What is wrong with it shows when the file is handed out.
+    /// The front matter in the first bytes of a file. Errors in it are reported when the file is handed out.
     #[must_use]
     pub fn peek(head: &[u8]) -> Self {
         let head = &head[..head.len().min(FRONT_BYTES_MAX)];
         let text = match std::str::from_utf8(head) {
             Ok(text) => text,
-            // A letter may be cut in two at the end.
+            // A character may be cut in two at the end.
             Err(error) => std::str::from_utf8(&head[..error.valid_up_to()]).unwrap_or_default(),
         };
         Self::split(text).map(|(front, _)| front).unwrap_or_default()
@@ -77,7 +77,7 @@ impl Front {
 
     fn read(fields: &Map<String, Value>) -> Result<Self, String> {
         let bad = |key: &str, value: &Value, allowed: &str| {
-            Err(format!("the front matter says {key} = {}; it may be {allowed}", shortened(value)))
+            Err(format!("the front matter has {key} = {}; it must be {allowed}", shortened(value)))
         };
         let mut front = Self::default();
         if let Some(value) = fields.get(PRIORITY) {
@@ -133,9 +133,9 @@ enum Block<'a> {
 }
 
 impl<'a> Block<'a> {
-    /// The block at the beginning of a text, and what stands behind it.
+    /// The block at the beginning of a text, and the text after it.
     fn find(text: &'a str) -> Option<(Self, &'a str)> {
-        // Editors of Windows put it before everything.
+        // Windows editors put it at the beginning.
         let body = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut lines = body.split_inclusive('\n');
         let fence = lines.next()?;
@@ -227,7 +227,7 @@ mod tests {
     #[test]
     fn a_bad_value_is_named() {
         for (line, part) in [
-            ("priority: high", "priority = \"high\"; it may be a whole number"),
+            ("priority: high", "priority = \"high\"; it must be a whole number"),
             ("priority: 101", "101"),
             ("priority: 1.5", "1.5"),
             ("timeout: 0", "timeout = 0"),

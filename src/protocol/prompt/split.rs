@@ -1,19 +1,19 @@
-//! Finds the JSON objects in a stream of bytes, piece by piece, and holds no more than one object may have.
+//! Finds the JSON objects in a stream of bytes, piece by piece, and buffers no more than the maximum of one object.
 //!
-//! It knows of JSON only what it needs to find an object's end: braces, texts and the escapes in them. Whether the object is
-//! one is the parser's concern. Each byte is looked at once, however the stream is cut.
+//! It only knows the parts of JSON that it needs to find the end of an object: braces, texts and their escapes. The parser
+//! checks the object itself. Each byte is examined once, however the stream is cut.
 
-/// Why a stream has no further objects. It cannot be read on: where the next one begins is not known.
+/// Why a stream has no further objects. It cannot be read on, because the beginning of the next object is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FrameError {
     /// An object is longer than the limit.
     #[error("a message is longer than {0} bytes")]
     TooLong(usize),
-    /// Something stands between two objects.
-    #[error("the byte 0x{0:02x} stands where a JSON object must begin")]
+    /// There is another byte between two objects.
+    #[error("the byte 0x{0:02x} is at a place where a JSON object must begin")]
     NoObject(u8),
-    /// A text holds a bare control character, a newline for example: its end was forgotten.
-    #[error("the byte 0x{0:02x} stands in a JSON text, where it must be escaped")]
+    /// A text contains a bare control character, for example a newline: its end is probably missing.
+    #[error("the byte 0x{0:02x} is in a JSON text, where it must be escaped")]
     ControlInText(u8),
 }
 
@@ -22,9 +22,9 @@ pub enum FrameError {
 pub struct Splitter {
     bytes_max: usize,
     buffer: Vec<u8>,
-    /// Up to here the buffer has been given out.
+    /// The end of the part of the buffer that was returned.
     start: usize,
-    /// Up to here it has been looked at.
+    /// The end of the part that was examined.
     looked: usize,
     depth: usize,
     place: Place,
@@ -38,7 +38,7 @@ enum Place {
     Escape,
 }
 
-/// A buffer that has grown beyond this is given back when it is empty.
+/// A buffer larger than this is freed when it is empty.
 const KEPT_BYTES: usize = 8 << 10;
 
 impl Splitter {
@@ -48,7 +48,8 @@ impl Splitter {
         Self { bytes_max, buffer: Vec::new(), start: 0, looked: 0, depth: 0, place: Place::Outside, error: None }
     }
 
-    /// Takes the next bytes of the stream. Take all objects out before pushing more, or they are held here.
+    /// Adds the next bytes of the stream. All objects should be taken out before more bytes are pushed, or they stay in the
+    /// buffer.
     pub fn push(&mut self, bytes: &[u8]) {
         if self.error.is_some() {
             return;
@@ -93,7 +94,7 @@ impl Splitter {
         self.depth > 0
     }
 
-    /// Bytes of memory that the stream has at the moment.
+    /// Bytes of memory that the stream uses at present.
     #[must_use]
     pub fn held_bytes(&self) -> usize {
         self.buffer.capacity()

@@ -1,4 +1,4 @@
-//! How everything stands with a prompt master: the answer to `STATUS`.
+//! The state of a prompt master: the answer to `STATUS`.
 
 use std::time::Duration;
 
@@ -7,11 +7,11 @@ use serde::{Deserialize, Serialize};
 use super::{MessageError, SECONDS_MAX};
 use crate::protocol::json::ObjectWriter;
 
-/// What a worker is doing, in the document's words.
+/// The activity of a worker, in the document's words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum WorkerState {
-    /// Nothing.
+    /// No activity.
     Idle,
     /// A prompt is on its way to it.
     Requesting,
@@ -24,15 +24,15 @@ pub enum WorkerState {
 /// The counts of the four folders, and every worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Status {
-    /// Prompt files that wait.
+    /// Number of waiting prompt files.
     pub pending: u64,
-    /// Prompt files that a worker has.
+    /// Number of prompt files with a worker.
     pub working: u64,
-    /// Prompt files in `done/`.
+    /// Number of prompt files in `done/`.
     pub done: u64,
-    /// Prompt files in `failed/`.
+    /// Number of prompt files in `failed/`.
     pub failed: u64,
-    /// How long the master has been running.
+    /// Time since the start of the master.
     pub running_for: Duration,
     /// The workers, in the order in which they joined.
     pub workers: Vec<WorkerStatus>,
@@ -41,13 +41,13 @@ pub struct Status {
 /// One worker.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkerStatus {
-    /// How it calls itself.
+    /// The name that it gives itself.
     pub id: String,
-    /// What it is doing.
+    /// Its activity.
     pub state: WorkerState,
-    /// The file that it has.
+    /// The name of its file, if it has one.
     pub file: Option<String>,
-    /// How long it has been in this state.
+    /// Time in this state.
     pub age: Duration,
 }
 
@@ -89,7 +89,7 @@ impl Status {
             running_seconds: self.running_for.as_secs_f64(),
             workers: workers.collect(),
         };
-        // Texts and numbers always become JSON.
+        // Texts and numbers can always be written as JSON.
         let object = serde_json::to_string(&wire).unwrap_or_default();
         out.members(object.trim_start_matches('{').strip_suffix('}').unwrap_or_default());
     }

@@ -1,9 +1,9 @@
-//! What there is to say of run.sh when it is over: how it ended, and the ends of what it has written.
+//! The facts about a finished run.sh: how it ended, and the ends of its outputs.
 
 use crate::config::AgentSection;
 use crate::engine::slot::Exited;
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::process::ChildExit;
 use crate::shell::workspace::{TailLimit, TaskDir};
 use crate::types::{Defer, ExitCode, OutputBytes};
@@ -13,7 +13,7 @@ use super::preparation::{STDERR, STDOUT};
 const REPORT_LOG: &str = "report.log";
 const DEFER_INFO: &str = "defer.info";
 
-/// Reads what a run that has ended like this has left in its folder.
+/// Reads the outputs that a finished run has left in its folder.
 pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &TaskDir)>) -> Exited {
     let report = TailLimit { bytes_max: config.report_keep_bytes, drop_partial_line: true };
     let output = |bytes_max| TailLimit { bytes_max, drop_partial_line: false };
@@ -36,7 +36,7 @@ pub(super) fn read(config: &AgentSection, exit: &ChildExit, run: Option<(&Job, &
     }
 }
 
-/// What a run that has deferred asks for. A line that makes no sense is as good as none: the run has ended.
+/// The request of a run that has deferred. A malformed line is ignored, because the run has ended.
 fn defer(job: &Job, dir: &TaskDir) -> Defer {
     let limit = TailLimit { bytes_max: info::DEFER_BYTES_MAX, drop_partial_line: true };
     let (defer, bad_lines) = info::defer(&dir.tail(&[], DEFER_INFO, limit).text);

@@ -1,4 +1,4 @@
-//! What dead agents have left on this host: processes and work folders of runs that nobody looks after.
+//! The remains of dead agents on this host: processes and work folders of runs without an agent.
 
 use std::fs;
 
@@ -33,8 +33,8 @@ pub(super) fn sweep(records: &RunRecords, workspace: &Workspace, remover: &Remov
     Ok(ended)
 }
 
-/// Ends what dead agents of this STATE_DIR have left: the duty of a guard whose agent was killed, and of whoever ends a
-/// service. Does nothing where no agent is known.
+/// Ends the remains of dead agents of this STATE_DIR, for a guard whose agent was killed and for the end of a service. Does
+/// nothing where no agent is known.
 ///
 /// # Errors
 /// [`AgentError`], when a folder cannot be used.
@@ -54,7 +54,7 @@ pub fn sweep_after_death(config: &Config) -> Result<Ended, AgentError> {
 /// Moves a guard out of the cgroup of its agent, if it was born there.
 ///
 /// # Errors
-/// [`AgentError`], when it must stay inside: it is spared, but so is the cgroup.
+/// [`AgentError`], when it must stay inside: a sweep does not kill it, but the cgroup stays.
 pub fn step_out(config: &Config) -> Result<(), AgentError> {
     Ok(records(config)?.step_out()?)
 }

@@ -1,8 +1,8 @@
-//! Making a run ready: its folder, the files that the document promises, and the tool.
+//! The preparation of a run: its folder, the files that the document promises, and the tool.
 //!
-//! A run of a small tool gets the folder of an earlier one, put right, if there is such a spare. Else a tool that is known and
-//! small is placed on the loop itself: a thread would cost more than the copy. Anything else, and the first unpacking of a tool
-//! in any case, is done by a thread, so that a kill is obeyed meanwhile.
+//! A run of a small tool gets the restored folder of an earlier run, if there is a spare one. Otherwise a known and small
+//! tool is placed on the loop itself, because a thread would cost more than the copy. A thread does everything else, and
+//! the first unpacking of a tool in any case, so that a kill is obeyed meanwhile.
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -10,29 +10,29 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::engine::slot::Failure;
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::background::Background;
 use crate::shell::tools::{ToolCache, ToolError};
-use crate::shell::workspace::{Remover, Spares, TaskDir, TrashRemainder, Workspace, WorkspaceError};
+use crate::shell::workspace::{DirPool, Remover, TaskDir, TrashRemainder, Workspace, WorkspaceError};
 use crate::types::{ExitCode, TaskId};
 
-/// What is copied on the loop at the most: less than a millisecond's worth.
+/// Limits for copying on the loop: less than a millisecond's worth.
 const INLINE_ENTRIES_MAX: u64 = 32;
 const INLINE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where the output of run.sh goes.
+/// Files for the output of run.sh.
 pub(super) const STDOUT: &str = "stdout";
 pub(super) const STDERR: &str = "stderr";
 
-/// A folder that is ready for run.sh, and what of an older one of the same name is still to be removed.
+/// A folder that is ready for run.sh, and the remains of an older one of the same name, which must still be removed.
 #[derive(Debug)]
 pub(super) struct Prepared {
     pub(super) dir: TaskDir,
     pub(super) rest: Option<TrashRemainder>,
 }
 
-/// What every preparation of this agent needs.
+/// The data that every preparation of this agent needs.
 pub(super) struct Preparation {
     pub(super) workspace: Arc<Workspace>,
     pub(super) cache: ToolCache,
@@ -46,15 +46,15 @@ impl Preparation {
         size.is_some_and(|size| size.entries <= INLINE_ENTRIES_MAX && size.bytes <= INLINE_BYTES_MAX)
     }
 
-    /// The folder of an earlier run of this tool, for this one; `None` if there is none.
-    fn reuse(&self, job: &Job, spares: &mut Spares, remover: &Remover) -> Option<Outcome> {
-        let tool = self.cache.pristine(&job.tool)?;
-        let (mut dir, rest) = spares.take(&tool, job.task, remover)?;
+    /// The folder of an earlier run of this tool for the new run; `None` if there is none.
+    fn reuse(&self, job: &Job, dir_pool: &mut DirPool, remover: &Remover) -> Option<Outcome> {
+        let tool = self.cache.snapshot(&job.tool)?;
+        let (mut dir, rest) = dir_pool.take(&tool, job.task, remover)?;
         let outcome = self.write_files(job, &mut dir).map_err(|error| failure(&error));
         Some(Outcome { task: job.task, prepared: Some(Prepared { dir, rest }), outcome })
     }
 
-    /// What went wrong is told together with what has been made so far, which is to be removed.
+    /// A failure is returned together with everything that has been made, which must be removed.
     fn prepare(&self, job: &Job, stop: &AtomicBool) -> Outcome {
         let (mut dir, rest) = match self.workspace.create(job.task) {
             Ok(created) => created,
@@ -69,7 +69,7 @@ impl Preparation {
         if let Err(error) = self.cache.place(&job.tool, dir.path(), stop) {
             return Err(Failure { exit_code: ToolError::exit_code(&error), error: error.to_string() });
         }
-        if let Some(tool) = self.cache.pristine(&job.tool) {
+        if let Some(tool) = self.cache.snapshot(&job.tool) {
             dir.keep_for(&tool);
         }
         Ok(())
@@ -84,12 +84,12 @@ impl Preparation {
     }
 }
 
-/// Anything that is neither a missing nor a broken archive (document, section 2.7).
+/// A failure other than a missing or a broken archive (document, section 2.7).
 pub(super) fn failure(error: &dyn std::fmt::Display) -> Failure {
     Failure { exit_code: ExitCode::PREPARE_FAILED, error: error.to_string() }
 }
 
-/// What a preparation has come to.
+/// The result of a preparation.
 pub(super) struct Outcome {
     pub(super) task: TaskId,
     pub(super) prepared: Option<Prepared>,
@@ -114,15 +114,15 @@ impl Preparer {
         Ok(Self { preparation, thread })
     }
 
-    /// Prepares a run: at once if that is quick, else `None`, and the outcome comes later.
+    /// Prepares a run: at once if that is quick; otherwise `None`, and the outcome comes later.
     pub(super) fn begin(
         &self,
         job: &Job,
         stop: &Arc<AtomicBool>,
-        spares: Option<(&mut Spares, &Remover)>,
+        dir_pool: Option<(&mut DirPool, &Remover)>,
     ) -> Option<Outcome> {
         stop.store(false, Ordering::Relaxed);
-        if let Some(outcome) = spares.and_then(|(spares, remover)| self.preparation.reuse(job, spares, remover)) {
+        if let Some(outcome) = dir_pool.and_then(|(dir_pool, remover)| self.preparation.reuse(job, dir_pool, remover)) {
             return Some(outcome);
         }
         if self.preparation.is_quick(job) {
@@ -132,7 +132,7 @@ impl Preparer {
         None
     }
 
-    /// What the thread has come to.
+    /// The result of the thread.
     pub(super) fn poll_outcome(&self) -> Option<Outcome> {
         self.thread.poll()
     }

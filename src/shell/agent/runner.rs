@@ -1,4 +1,4 @@
-//! The one run of an agent as the system sees it: folder, process, what it leaves behind. The engine decides, this obeys.
+//! The system's side of an agent's one run: folder, process, remains. The engine decides, this obeys.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,8 +15,8 @@ use super::preparation::{Outcome, Preparation, Prepared, Preparer, STDERR, STDOU
 use super::{ending, leftovers};
 use crate::config::{AgentSection, Config, CurveClientFiles};
 use crate::engine::slot::{Effect, Exited, Hold, Signal, Slot, SpawnFailure};
-use crate::protocol::agent::Job;
 use crate::protocol::info;
+use crate::protocol::requests::apply::Job;
 use crate::shell::clock;
 use crate::shell::process::{
     self, Brand, ChildEnd, ChildExit, Cookie, Environment, ProcessId, RecordFile, Rest, RunProcesses, RunRecord,
@@ -24,38 +24,38 @@ use crate::shell::process::{
 };
 use crate::shell::tools::{Limits, ToolCache};
 use crate::shell::transport;
-use crate::shell::workspace::{Removed, Remover, Spares, Workspace};
+use crate::shell::workspace::{DirPool, Removed, Remover, Workspace};
 use crate::types::{ExitCode, Now, Session, ToolName};
 
-/// Entries of a work folder that are removed on the loop; what is beyond them is removed by a thread.
+/// Entries of a work folder that are removed on the loop; a thread removes the rest.
 const INLINE_REMOVALS: u32 = 256;
 
 /// The exit code of a run.sh that has withstood every signal: that of the last one.
 const SIGKILL: i32 = -9;
 
-/// Everything that outlives a run, and the run itself.
+/// The state that outlives a run, and the run itself.
 pub(super) struct Runner {
     config: AgentSection,
     workspace: Arc<Workspace>,
-    /// `None` where none can be kept.
-    spares: Option<Spares>,
+    /// `None` where folders cannot be kept.
+    dir_pool: Option<DirPool>,
     remover: Remover,
     record: RecordFile,
     preparer: Preparer,
     controller: String,
     ip: IpAddr,
-    /// What each run gets, before what its task adds.
+    /// Environment of each run, before the variables of its task.
     environment: Environment,
-    /// `/dev/null`: what each run reads from its standard input.
+    /// `/dev/null`: the standard input of each run.
     nothing: File,
     agent: ProcessId,
-    /// What all processes of its runs are known by, whatever they do to their environment.
+    /// The mark by which all processes of its runs are recognised, whatever they do to their environment.
     brand: Option<Brand>,
-    /// After this time since the boot, no run may start.
+    /// No run may start later than this time since the boot.
     not_after: Option<Duration>,
     run: Option<Run>,
     processes: RunProcesses,
-    /// The tool that the last run has not found.
+    /// The tool that the last run did not find.
     missed: Option<ToolName>,
 }
 
@@ -66,7 +66,7 @@ struct Run {
 }
 
 impl Runner {
-    /// Opens the folders, and ends what dead agents of this host have left.
+    /// Opens the folders, and ends the remains of dead agents of this host.
     ///
     /// # Errors
     /// When a folder cannot be used.
@@ -82,8 +82,8 @@ impl Runner {
             config.agent.tool_cache_bytes_max,
         )?;
         let controller = transport::tool_endpoint(config, ip)?;
-        let spares = Spares::open(Arc::clone(&workspace))
-            .inspect_err(|error| log::warn!("{error}; each task gets a folder that is made for it"))
+        let dir_pool = DirPool::open(Arc::clone(&workspace))
+            .inspect_err(|error| log::warn!("{error}; each task gets a new folder"))
             .ok();
         let preparation = Preparation { workspace: Arc::clone(&workspace), cache, controller: controller.clone(), ip };
         let preparer = Preparer::start(preparation)?;
@@ -95,14 +95,14 @@ impl Runner {
             && let Err(error) = record.confine()
         {
             log::info!(
-                "this agent has no cgroup of its own: {error}; what it leaves if it is killed is found by its marks"
+                "this agent has no cgroup of its own: {error}; if it is killed, its processes are found by their marks"
             );
         }
         let config = config.agent.clone();
         Ok(Self {
             config,
             workspace,
-            spares,
+            dir_pool,
             remover,
             record,
             preparer,
@@ -119,22 +119,22 @@ impl Runner {
         })
     }
 
-    /// Whether no run is on: the agent has no child then.
+    /// Whether no run is in progress: the agent has no child then.
     pub(super) const fn is_idle(&self) -> bool {
         self.run.is_none()
     }
 
-    /// Notes until when the lease of the run lets it start.
+    /// Sets how long the lease of the run allows a start.
     pub(super) fn set_hold(&mut self, hold: Option<Hold>) {
         self.not_after = hold.map(|hold| clock::from_boot(hold.until));
     }
 
-    /// Readable when a preparation has come out.
+    /// Readable when a preparation has finished.
     pub(super) const fn preparations(&self) -> &impl AsFd {
         &self.preparer
     }
 
-    /// Does what concerns the run; what comes of it goes back into the engine.
+    /// Carries out an effect on the run; the result goes back into the engine.
     pub(super) fn run(&mut self, now: Now, effect: Effect, slot: &mut Slot) {
         match effect {
             Effect::Prepare(job) => self.prepare(*job, slot),
@@ -174,12 +174,14 @@ impl Runner {
 
     fn prepare(&mut self, job: Job, slot: &mut Slot) {
         let stop = Arc::new(AtomicBool::new(false));
-        // Before the folder is made, so that there is no instant at which an agent could die and leave one that nobody knows,
-        // or at which another one could take it for that of a dead agent.
+        // The record is written before the folder is made. Otherwise an agent could die and leave an unknown folder, or
+        // another agent could take the folder for that of a dead agent.
         let record = self.record_of(&job, None);
         let recorded = self.record.write(&record);
         let outcome = match recorded {
-            Ok(()) => self.preparer.begin(&job, &stop, self.spares.as_mut().map(|spares| (spares, &self.remover))),
+            Ok(()) => {
+                self.preparer.begin(&job, &stop, self.dir_pool.as_mut().map(|dir_pool| (dir_pool, &self.remover)))
+            }
             Err(error) => Some(Outcome { task: job.task, prepared: None, outcome: Err(failure(&error)) }),
         };
         self.run = Some(Run { job, stop, folder: None });
@@ -188,7 +190,7 @@ impl Runner {
         }
     }
 
-    /// Takes what the preparing thread has come to.
+    /// Takes the result of the preparing thread.
     pub(super) fn prepared(&mut self, slot: &mut Slot) {
         while let Some(outcome) = self.preparer.poll_outcome() {
             self.take(outcome, slot);
@@ -220,7 +222,7 @@ impl Runner {
         for (name, value) in info::environment(job, &self.controller, self.ip) {
             environment.set(name, value).map_err(|error| failed(&error))?;
         }
-        // Programs believe it: ours would name the folder of the agent.
+        // Programs believe PWD: ours would name the folder of the agent.
         let working_directory = dir.path().join(job.tool.as_str());
         environment.set("PWD", working_directory).map_err(|error| failed(&error))?;
         let folder = dir.tool_folder(&job.tool).map_err(|error| failed(&error))?;
@@ -243,7 +245,7 @@ impl Runner {
         self.processes = RunProcesses::of(child);
         let record = self.record_of(job, Some(id));
         if let Err(error) = self.record.write(&record) {
-            // The run is still known by its mark.
+            // The run can still be identified by its mark.
             log::error!("{error}");
         }
         Ok(())
@@ -275,29 +277,29 @@ impl Runner {
     pub(super) fn reap(&mut self, now: Now, slot: &mut Slot) {
         match self.processes.reap() {
             Some(ChildEnd::Root(exit)) => slot.handle_exited(now, self.known(&exit)),
-            // Also without a run: something of the last one may have been left.
+            // Also without a run: processes of the last one may have been left.
             Some(ChildEnd::Rest(Rest { left, reaped })) => slot.handle_tree(now, left, reaped),
             None => {}
         }
     }
 
-    /// Does what can wait until nothing else is to be done.
+    /// Does work that can wait until nothing else is due.
     pub(super) fn tidy(&mut self) {
-        if let Some(spares) = &mut self.spares {
-            spares.tidy(&self.remover);
+        if let Some(dir_pool) = &mut self.dir_pool {
+            dir_pool.tidy(&self.remover);
         }
     }
 
     fn remove(&mut self) {
         let Some(run) = self.run.take() else { return };
-        // A run.sh that could not be ended may go on: from here on it is one of those that the run has left.
+        // A run.sh that could not be ended may still be running: from here on it counts as a process that the run has left.
         self.processes = RunProcesses::none();
         if let Some(Prepared { dir, rest }) = run.folder {
             if let Some(rest) = rest {
                 self.remover.take(rest);
             }
-            let dir = match &mut self.spares {
-                Some(spares) => spares.put_aside(dir, &self.remover),
+            let dir = match &mut self.dir_pool {
+                Some(dir_pool) => dir_pool.put_aside(dir, &self.remover),
                 None => Some(dir),
             };
             match dir.map(|dir| self.workspace.remove(dir, INLINE_REMOVALS)) {
@@ -312,8 +314,8 @@ impl Runner {
     }
 }
 
-/// The agent's own environment, without where it was before and what configures this service, but with where the keys of CURVE
-/// are, for an `llts` that a tool starts.
+/// The agent's own environment, without the variables of its starting folder and of this service, but with the paths of the
+/// CURVE keys, for an `llts` that a tool starts.
 fn inherited(config: &Config) -> Result<Environment, AgentError> {
     let is_ours = |name: &OsStr| name == "OLDPWD" || name.as_bytes().starts_with(b"LLTS_");
     let mut environment = Environment::inherited(is_ours);

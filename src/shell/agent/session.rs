@@ -1,7 +1,7 @@
-//! The sessions of an agent: each life of a name has its own, and knows that of the life before it.
+//! The sessions of an agent: each lifetime of a name has its own, and knows the previous one.
 //!
-//! The lock of the name proves that the life before is over, so the controller lets the new one take its place at once. A
-//! name that was made up is used only once and needs none of this.
+//! The lock of the name proves that the previous lifetime has ended, so the controller lets the new one replace it at once.
+//! A name that the agent chose itself is used only once and needs none of this.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,9 @@ use crate::types::Session;
 
 /// The sessions of one name, for as long as this process uses it.
 pub(super) struct Sessions {
-    /// This life.
+    /// The present session.
     pub(super) present: Session,
-    /// The one before it, unless it said good-bye.
+    /// The previous one, unless it sent an exit.
     pub(super) before: Option<Session>,
     file: Option<(PathBuf, StateLock)>,
 }
@@ -33,13 +33,13 @@ impl Sessions {
         let path = dir.join(format!("{name}.session"));
         let before = fs::read_to_string(&path).ok().and_then(|text| text.trim().parse().ok()).map(Session);
         if let Err(error) = write(&path, present) {
-            // Only a takeover after a crash is slower without it.
+            // Without the file, only a takeover after a crash is slower.
             log::error!("cannot write {}: {error}", path.display());
         }
         Ok(Self { present, before, file: Some((path, lock)) })
     }
 
-    /// The agent has said good-bye: nobody needs to replace it.
+    /// The agent has sent its exit, so no successor needs to replace it.
     pub(super) fn end(self) {
         if let Some((path, _lock)) = self.file {
             let _ = fs::remove_file(path);

@@ -1,19 +1,19 @@
-//! Why a controller ends without being told to.
+//! Why a controller ends without a request to stop.
 
 use crate::shell::http::HttpError;
 use crate::shell::lock::LockError;
+use crate::shell::port::SocketError;
 use crate::shell::prompt::PromptError;
 use crate::shell::store::{CommitError, StoreError};
-use crate::shell::transport::SocketError;
 use crate::shell::trust::Untrusted;
 
-/// Why a controller cannot start or go on.
+/// Why a controller cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum ControllerError {
-    /// Another one runs on the same folder.
+    /// Another controller uses the same folder.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// STATE_DIR is in the hands of others.
+    /// Another user controls STATE_DIR.
     #[error(transparent)]
     Folder(#[from] Untrusted),
     /// A port cannot be bound.
@@ -22,8 +22,8 @@ pub enum ControllerError {
     /// The store cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store has failed in a way that only a new start can mend.
-    #[error("the store has failed, and only a new start shows what it holds: {0}")]
+    /// The store has failed in a way that only a restart can repair.
+    #[error("the store has failed; restart to see what it contains: {0}")]
     Commit(#[from] CommitError),
     /// The prompt master that it is to host cannot start.
     #[error(transparent)]
@@ -31,7 +31,7 @@ pub enum ControllerError {
     /// The HTTP door cannot be opened.
     #[error(transparent)]
     Http(#[from] HttpError),
-    /// The system refuses something that every process may have.
+    /// The system refuses a basic resource.
     #[error("cannot start: {0}")]
     System(#[from] std::io::Error),
 }

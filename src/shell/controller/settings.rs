@@ -1,4 +1,4 @@
-//! The configuration as each part of the controller wants it.
+//! The parts of the configuration for each part of the controller.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use crate::config::Config;
 use crate::engine::controller::Settings;
 use crate::engine::push::PushConfig;
 use crate::protocol::json::FieldLimits;
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::types::AddressPolicy;
 use crate::types::lease::kill_budget;
 
-/// What requests may hold; pushes to our own `endpoints` are refused.
+/// The rules for requests; pushes to our own `endpoints` are refused.
 pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
     let limits = FieldLimits {
         message_bytes: config.limits.message_bytes_max,
@@ -25,13 +25,13 @@ pub(super) fn rules(config: &Config, endpoints: &[&str]) -> Rules {
         limits,
         addresses: AddressPolicy { allow, own: own.collect() },
         wait_max: config.controller.wait_max,
-        // An agent asks again after two intervals: to be answered sooner would leave it idle until then.
+        // An agent asks again after two intervals; an earlier answer would leave it idle until then.
         apply_wait_max: config.controller.wait_max.max(config.agent.heartbeat_interval * 2),
         defaults: Arc::new(config.task_defaults.policy.clone()),
     }
 }
 
-/// The limits of the pushes.
+/// The limits of pushes.
 pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
     let push = &config.push;
     PushConfig {
@@ -41,13 +41,13 @@ pub(super) fn push(config: &Config, rules: &Rules) -> PushConfig {
         connect_timeout: push.connect_timeout,
         idle_timeout: push.idle_timeout,
         linger: push.linger,
-        // The loop takes them in each turn; a receiver whose frame does not fit in confirms the next push.
+        // The loop takes them in each turn; a receiver whose frame does not fit will confirm the next push.
         acknowledgements_max: 10_000,
         policy: rules.addresses.clone(),
     }
 }
 
-/// The engine.
+/// The settings of the engine.
 pub(super) fn engine(config: &Config) -> Settings {
     Settings {
         heartbeat_interval: config.agent.heartbeat_interval,

@@ -1,7 +1,7 @@
-//! The folder with the keys that a controller lets in, and its changes while the controller runs.
+//! The folder with the authorised keys of a controller, and its changes while the controller runs.
 //!
-//! The kernel tells of what happens in the folder, and each file is looked at every second all the same: a file may change through a
-//! link or on another machine, and a folder that is gone may come back.
+//! The kernel reports events in the folder, and each file is also checked every second: a file may change through a link or
+//! on another machine, and a removed folder may come back.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -22,19 +22,19 @@ use crate::types::Wall;
 pub struct KeyFolder {
     folder: PathBuf,
     keys: Arc<ServerKeys>,
-    /// The folder and its files as they were when they were read; `None` if they must be read again, whatever they look like.
+    /// Stamps of the folder and its files when they were read; `None` if they must be read again in any case.
     seen: Option<BTreeMap<PathBuf, Option<FileStamp>>>,
-    /// What was wrong with the folder or its files, so that it is said once.
+    /// Present defects of the folder and its files, so that each is logged once.
     complaints: BTreeSet<String>,
-    /// `None` where the kernel has no more of these.
+    /// `None` if the kernel has no inotify instance left.
     news: Option<Inotify>,
 }
 
 impl KeyFolder {
-    /// Reads the keys. Files whose name begins with a point are passed over.
+    /// Reads the keys. Files with a leading dot in their name are ignored.
     ///
     /// # Errors
-    /// [`KeyError`], for the first file that is not as it should be.
+    /// [`KeyError`], for the first unusable file.
     pub fn open(files: &CurveServerFiles) -> Result<Self, KeyError> {
         let pair = server(files)?;
         let folder = files.authorised_keys.clone();
@@ -51,29 +51,29 @@ impl KeyFolder {
         Ok(Self { folder, keys, seen: None, complaints: BTreeSet::new(), news })
     }
 
-    /// The keys as they were read last.
+    /// The keys as read last.
     #[must_use]
     pub fn keys(&self) -> Arc<ServerKeys> {
         Arc::clone(&self.keys)
     }
 
-    /// Readable when something has happened in the folder; [`Self::look`] takes it away.
+    /// Readable after an event in the folder; [`Self::look`] resets it.
     #[must_use]
     pub fn news(&self) -> Option<BorrowedFd<'_>> {
         self.news.as_ref().map(Inotify::as_fd)
     }
 
-    /// Looks at the folder and its files, and reads them if one of them has changed: `true` if [`Self::keys`] are others than before. A
-    /// file that is not as it should be is passed over, and named in the log: what was taken away must not stay valid for it. For
-    /// the same reason no key is valid while the folder cannot be read.
+    /// Checks the folder and its files, and reads them if one of them has changed: `true` if [`Self::keys`] have changed.
+    /// An unusable file is ignored and named in the log, because a removed key must not stay valid for it. For the same
+    /// reason no key is valid while the folder cannot be read.
     pub fn look(&mut self, now: Wall) -> bool {
         while self.news.as_ref().is_some_and(|news| news.read_events().is_ok()) {}
-        // Before the look, so that what happens behind it is news.
+        // This comes before the check, so that later events are not missed.
         let stamps = match stamps(&self.folder) {
             Ok(stamps) if self.seen.as_ref() == Some(&stamps) => return false,
             Ok(stamps) => stamps,
             Err(error) => {
-                self.complain(BTreeSet::from([format!("{error}; no key may connect until this is mended")]));
+                self.complain(BTreeSet::from([format!("{error}; no key is accepted until this is repaired")]));
                 return self.take(BTreeSet::new());
             }
         };
@@ -85,10 +85,10 @@ impl KeyFolder {
                 Ok(key) => {
                     keys.insert(key);
                 }
-                // It is about to be written; then it is looked at again.
+                // It is about to be written; it will be checked again then.
                 Err(KeyError::NoKey { .. }) if stamp.is_some_and(|it| it.size == 0 && !it.is_settled(now)) => {}
                 Err(error) => {
-                    complaints.insert(format!("{error}; it is passed over"));
+                    complaints.insert(format!("{error}; it is ignored"));
                 }
             }
         }
@@ -102,12 +102,12 @@ impl KeyFolder {
         if authorised == self.keys.authorised {
             return false;
         }
-        log::info!("{} keys in {} may connect from here on", authorised.len(), self.folder.display());
+        log::info!("{} keys in {} are accepted from now on", authorised.len(), self.folder.display());
         self.keys = Arc::new(ServerKeys { pair: self.keys.pair.clone(), authorised });
         true
     }
 
-    /// Says what is wrong, unless it was wrong at the last look.
+    /// Logs the defects that the last check did not find.
     fn complain(&mut self, complaints: BTreeSet<String>) {
         for complaint in complaints.difference(&self.complaints) {
             log::warn!("{complaint}");
@@ -130,7 +130,7 @@ fn watch(news: Option<&Inotify>, folder: &Path) {
     }
 }
 
-/// The folder and its files. What is gone when it is looked at has no stamp.
+/// The stamps of the folder and its files. A file that disappears meanwhile has no stamp.
 fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<FileStamp>>, KeyError> {
     let fail = |source| KeyError::Read { path: folder.to_owned(), source };
     let metadata = fs::metadata(folder).map_err(fail)?;
@@ -148,7 +148,7 @@ fn stamps(folder: &Path) -> Result<BTreeMap<PathBuf, Option<FileStamp>>, KeyErro
     Ok(stamps)
 }
 
-/// The key in a file of the folder.
+/// Reads the key in a file of the folder.
 fn authorised(path: &Path) -> Result<PublicKey, KeyError> {
     let metadata = fs::metadata(path).map_err(|source| KeyError::Read { path: path.to_owned(), source })?;
     check_owner(path, &metadata)?;
@@ -162,7 +162,7 @@ mod tests {
     use super::*;
     use crate::engine::zmtp::KeyPair;
 
-    /// A folder with the key of seed 2, and long after its files were written: a young change is looked at again anyway.
+    /// A folder with the key of seed 2, long after its files were written: a young change is checked again anyway.
     struct Place {
         place: tempfile::TempDir,
         folder: KeyFolder,
@@ -192,7 +192,7 @@ mod tests {
             self.place.path().join("authorised")
         }
 
-        /// Looks; says whether something has changed and who may connect.
+        /// Checks the folder; returns whether something has changed, and the accepted keys.
         fn look(&mut self) -> (bool, Vec<PublicKey>) {
             let changed = self.folder.look(self.later);
             (changed, self.folder.keys().authorised.iter().copied().collect())
@@ -216,7 +216,7 @@ mod tests {
         assert_eq!(place.look(), (true, vec![key(3)]));
     }
 
-    /// The folder does not change, nor does the length of the file; somebody sets back when it was written.
+    /// The folder and the length of the file stay the same, and the modification time is set back.
     #[test]
     fn a_file_that_is_overwritten_is_noticed() {
         let mut place = Place::new();
@@ -229,7 +229,7 @@ mod tests {
         assert_eq!(place.look(), (true, vec![key(3)]));
     }
 
-    /// What was just read may be written a moment later without another stamp.
+    /// A file that was just read may be written a moment later without another stamp.
     #[test]
     fn a_young_file_is_read_again() {
         let mut place = Place::new();
@@ -245,12 +245,14 @@ mod tests {
         let away = place.place.path().join("away");
         fs::rename(place.keys(), &away).unwrap();
         assert_eq!(place.look(), (true, vec![]));
-        assert!(place.folder.complaints.iter().any(|it| it.contains("authorised") && it.contains("no key may")));
+        assert!(
+            place.folder.complaints.iter().any(|it| it.contains("authorised") && it.contains("no key is accepted"))
+        );
         fs::rename(&away, place.keys()).unwrap();
         assert_eq!(place.look(), (true, vec![key(2)]));
         assert!(place.folder.complaints.is_empty());
         fs::set_permissions(place.keys(), fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(place.look(), (true, vec![]), "anybody may put keys there");
+        assert_eq!(place.look(), (true, vec![]), "any user may put keys there");
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What brings requests to the controller and takes replies, broadcasts and changes of tasks from it.
+//! The doors: they bring requests to the controller and take replies, broadcasts and changes of tasks from it.
 //!
-//! A new door is a folder in `shell/` with an implementation of [`Door`], and one line where the controller is put together. The
-//! [`Sequencer`](crate::engine::controller::Sequencer) knows nothing of doors: it gives each reply back with the return address
-//! that the request came with.
+//! A new door is a folder in `shell/` with an implementation of [`Door`], and one line where the controller is put
+//! together. The [`Sequencer`](crate::engine::controller::Sequencer) does not know doors: it returns each reply with the
+//! return address of the request.
 
 mod zmtp;
 
@@ -12,30 +12,30 @@ use std::time::Duration;
 
 pub use zmtp::ZmtpDoor;
 
-use super::transport::Unsendable;
+use super::port::Unsendable;
 use crate::engine::controller::ConnectionId;
 use crate::protocol::Refusal;
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::publish;
 use crate::types::{Mono, TaskRecord};
 
-/// One request as a door took it in.
+/// One request, as received by a door.
 #[derive(Debug)]
 pub struct Call {
-    /// The connection that it came by; the door gives no number twice.
+    /// Number of its connection, which the door never reuses.
     pub connection: u64,
-    /// Where its reply goes, in the door's own terms.
+    /// Return address of its reply, in the door's own terms.
     pub to: ReplyTo,
-    /// Its JSON object, or why it cannot be read.
+    /// Its JSON object, or why it is invalid.
     pub body: Result<Vec<u8>, Refusal>,
 }
 
-/// A change of a task, for whoever watches.
+/// A change of a task, for subscribers.
 #[derive(Debug)]
 pub struct Change<'a> {
-    /// 1 for the first change since the start of the controller, and one more for each.
+    /// 1 for the first change since the start of the controller, increasing by one.
     pub number: u64,
-    /// The task after it.
+    /// The task after the change.
     pub record: &'a TaskRecord,
     message: OnceCell<Vec<u8>>,
 }
@@ -47,7 +47,7 @@ impl<'a> Change<'a> {
         Self { number, record, message: OnceCell::new() }
     }
 
-    /// The TASK/STATUS message that tells of it, as it is pushed.
+    /// The TASK/STATUS message for it, as it is pushed.
     #[must_use]
     pub fn message(&self) -> &[u8] {
         self.message.get_or_init(|| publish::encode_status(self.record))
@@ -60,41 +60,41 @@ impl<'a> Change<'a> {
     }
 }
 
-/// A way into the controller. Nothing here waits for a peer.
+/// A way into the controller. No method waits for a peer.
 pub trait Door {
-    /// Readable when there is something to receive. `None` for the door at which the loop itself waits.
+    /// Readable when there is something to receive. `None` for the door in which the loop itself waits.
     fn bell(&self) -> Option<BorrowedFd<'_>>;
 
     /// The next request, if there is one.
     fn receive(&mut self) -> Option<Call>;
 
-    /// The next connection that has gone: it sends nothing more and takes no reply. Its requests have all been received. A door
-    /// that cannot tell never says so.
+    /// The next closed connection: it sends nothing more and takes no reply. Its requests have all been received. A door
+    /// that does not notice closings always returns `None`.
     fn poll_closed(&mut self) -> Option<u64>;
 
-    /// The request that has this return address came from an agent, whose connection gives way to no newcomer.
-    fn keep(&mut self, to: &ReplyTo);
+    /// The request with this return address came from an agent, so its connection never gives way to a newcomer.
+    fn exempt(&mut self, to: &ReplyTo);
 
-    /// Sends a reply. It may be held back for `delay_max`, to share a write with another message to the same peer.
+    /// Sends a reply. It may be delayed for `delay_max`, to share a write with another message to the same peer.
     ///
     /// # Errors
-    /// When the peer is gone or does not read.
+    /// When the peer has gone or does not read.
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable>;
 
-    /// Sends to agents and watchers that read; it may be lost.
+    /// Sends a broadcast to agents and subscribers that read; it may be lost.
     fn publish(&mut self, message: &[u8]);
 
-    /// Shows a change to those who watch.
+    /// Shows a change to subscribers.
     fn show(&mut self, change: &Change<'_>);
 
-    /// Hands over to the kernel what was sent.
+    /// Hands all sent messages over to the kernel.
     fn flush(&mut self);
 
-    /// Delivers what was sent, within about a second.
+    /// Delivers all sent messages, within about a second.
     fn close(self: Box<Self>);
 }
 
-/// Where a reply goes.
+/// The return address of a reply.
 #[derive(Clone, Debug)]
 pub struct Address {
     door: u8,
@@ -103,38 +103,38 @@ pub struct Address {
 
 /// All doors of a controller.
 pub struct Doors {
-    /// The one at which the loop waits.
+    /// The door in which the loop waits.
     zmtp: ZmtpDoor,
     others: Vec<Box<dyn Door>>,
 }
 
-/// A request, with the names that the engine uses.
+/// A request, with the engine's names for its connection and address.
 #[derive(Debug)]
 pub struct Request {
-    /// The connection among those of all doors.
+    /// The connection, unique among all doors.
     pub connection: ConnectionId,
-    /// Where its reply goes.
+    /// Return address of its reply.
     pub to: Address,
-    /// Its JSON object, or why it cannot be read.
+    /// Its JSON object, or why it is invalid.
     pub body: Result<Vec<u8>, Refusal>,
 }
 
 impl Doors {
-    /// All of them.
+    /// All connections.
     #[must_use]
     pub const fn new(zmtp: ZmtpDoor, others: Vec<Box<dyn Door>>) -> Self {
         Self { zmtp, others }
     }
 
-    /// Waits until a door has something to receive, one of `fds` is readable, or the deadline has come; says of each of `fds`
-    /// whether it is readable.
+    /// Waits until a door has something to receive, one of `fds` is readable, or the deadline has passed; returns for each
+    /// of `fds` whether it is readable.
     pub fn wait<const N: usize>(&mut self, now: Mono, deadline: Option<Mono>, fds: [BorrowedFd<'_>; N]) -> [bool; N] {
         let fds: Vec<_> = fds.into_iter().chain(self.others.iter().filter_map(|door| door.bell())).collect();
         let ready = self.zmtp.wait(now, deadline, &fds);
         std::array::from_fn(|index| ready.get(index).copied().unwrap_or_default())
     }
 
-    /// Open connections of the ports for requests.
+    /// Number of open connections of the ports for requests.
     #[must_use]
     pub fn connections(&self) -> usize {
         self.zmtp.connections()
@@ -157,47 +157,47 @@ impl Doors {
         (0..=self.others.len()).map_while(|number| u8::try_from(number).ok())
     }
 
-    /// The next request at one of them, if there is one.
+    /// The next request at one door, if there is one.
     pub fn receive(&mut self, door: u8) -> Option<Request> {
         let Call { connection, to, body } = self.door(door).receive()?;
         let connection = ConnectionId { door, number: connection };
         Some(Request { connection, to: Address { door, to }, body })
     }
 
-    /// The next connection that has gone.
+    /// The next closed connection.
     pub fn poll_closed(&mut self) -> Option<ConnectionId> {
         self.each().find_map(|(door, at)| Some(ConnectionId { door, number: at.poll_closed()? }))
     }
 
-    /// As [`Door::keep`].
-    pub fn keep(&mut self, address: &Address) {
-        self.door(address.door).keep(&address.to);
+    /// See [`Door::exempt`].
+    pub fn exempt(&mut self, address: &Address) {
+        self.door(address.door).exempt(&address.to);
     }
 
-    /// As [`Door::send`].
+    /// See [`Door::send`].
     ///
     /// # Errors
-    /// As there.
+    /// See [`Door::send`].
     pub fn send(&mut self, address: Address, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
         self.door(address.door).send(address.to, body, delay_max)
     }
 
-    /// As [`Door::publish`], by each door.
+    /// See [`Door::publish`]; for each door.
     pub fn publish(&mut self, message: &[u8]) {
         self.each().for_each(|(_, door)| door.publish(message));
     }
 
-    /// As [`Door::show`], by each door.
+    /// See [`Door::show`]; for each door.
     pub fn show(&mut self, change: &Change<'_>) {
         self.each().for_each(|(_, door)| door.show(change));
     }
 
-    /// As [`Door::flush`], of each door.
+    /// See [`Door::flush`]; for each door.
     pub fn flush(&mut self) {
         self.each().for_each(|(_, door)| door.flush());
     }
 
-    /// As [`Door::close`], of each door.
+    /// See [`Door::close`]; for each door.
     pub fn close(self) {
         self.others.into_iter().for_each(Door::close);
         Box::new(self.zmtp).close();

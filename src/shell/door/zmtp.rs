@@ -1,4 +1,4 @@
-//! The door of ZMTP: the REP and PUB ports, by whichever transport.
+//! The ZMTP door: the REP and PUB ports, on either transport.
 
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::os::fd::BorrowedFd;
@@ -7,18 +7,18 @@ use std::time::Duration;
 use super::{Call, Change, Door};
 use crate::protocol::envelope::{self, Received, ReplyTo};
 use crate::protocol::{Code, Refusal};
-use crate::shell::transport::{Ports, Unsendable};
+use crate::shell::port::{Ports, Unsendable};
 use crate::types::Mono;
 
 /// The two ports as a [`Door`].
 pub struct ZmtpDoor {
     ports: Box<dyn Ports>,
-    /// Messages without a return address.
+    /// Number of messages without a return address.
     dropped: u64,
 }
 
 impl ZmtpDoor {
-    /// Of ports that are bound.
+    /// For bound ports.
     #[must_use]
     pub const fn new(ports: Box<dyn Ports>) -> Self {
         Self { ports, dropped: 0 }
@@ -59,8 +59,8 @@ impl Door for ZmtpDoor {
         self.ports.poll_closed().map(|peer| connection(&peer))
     }
 
-    fn keep(&mut self, to: &ReplyTo) {
-        self.ports.keep(to.peer());
+    fn exempt(&mut self, to: &ReplyTo) {
+        self.ports.exempt(to.peer());
     }
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, delay_max: Duration) -> Result<(), Unsendable> {
@@ -87,8 +87,8 @@ impl Door for ZmtpDoor {
     }
 }
 
-/// Our own transport names a peer by eight bytes. The names of libzmq's peers may fall together, which then share what one
-/// connection may have.
+/// Our own transport names a peer by eight bytes. The names of libzmq's peers may collide; such peers share the allowance
+/// of one connection.
 fn connection(peer: &[u8]) -> u64 {
     peer.try_into().map(u64::from_be_bytes).unwrap_or_else(|_| {
         let mut hasher = DefaultHasher::new();

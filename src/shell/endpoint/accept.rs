@@ -1,115 +1,29 @@
-//! Who is let in: listeners, and how many places there are.
+//! Accepts connections, and closes those whose key was removed.
 
 use std::io;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use slotmap::SlotMap;
-
-use super::peer::Peer;
-use super::reactor::{Endpoint, KEYS_KEY, PeerId};
-use super::stream::{Listener, Stream};
-use crate::engine::endpoint::{Admission, ConnectionLimits, Decision, Guests, Place, Refusals};
-use crate::engine::zmtp::{Connection, Cut, Peer as OtherSide, Security, Settings};
+use super::peer::{Peer, PeerId};
+use super::reactor::{Endpoint, KEYS_KEY};
+use super::stream::Stream;
+use crate::engine::endpoint::Decision;
+use crate::engine::zmtp::{Connection, DisconnectReason, Peer as OtherSide, Security};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::types::{Mono, Neighbourhood};
+use crate::types::Neighbourhood;
 
-/// Connections taken in one turn, of each listener.
+/// Connections accepted per turn and listener.
 const ACCEPTS_PER_TURN: usize = 64;
 
 /// Pause after the system had no descriptor for a connection.
 const REST: Duration = Duration::from_millis(100);
 
-/// How often the keys are looked at without news of them: what happens on another machine is no news here.
+/// How often the keys are checked without an event: changes on another machine cause no event here.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What has become of connections.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
-    /// They had a place.
-    pub accepted: u64,
-    /// There was no place, or no descriptor.
-    pub refused: u64,
-    /// They were closed by us.
-    pub cut: u64,
-}
-
-#[derive(Debug)]
-pub(super) struct Accepting {
-    listeners: Vec<Listening>,
-    pub(super) admission: Admission<PeerId>,
-    pub(super) refusals: Refusals,
-    resumes_at: Option<Mono>,
-    /// Who may come in to the listeners with CURVE.
-    keys: Option<KeyFolder>,
-    /// Something has happened to the keys.
-    keys_have_news: bool,
-    /// When to look at the keys without news of them.
-    look_at: Mono,
-    pub(super) counts: Counts,
-}
-
-#[derive(Debug)]
-struct Listening {
-    listener: Listener,
-    settings: Settings,
-    /// Somebody may be waiting.
-    has_callers: bool,
-}
-
-impl Accepting {
-    pub(super) fn new(limits: ConnectionLimits) -> Self {
-        let counts = Counts { accepted: 0, refused: 0, cut: 0 };
-        Self {
-            listeners: Vec::new(),
-            admission: Admission::new(limits),
-            refusals: Refusals::default(),
-            resumes_at: None,
-            keys: None,
-            keys_have_news: false,
-            look_at: Mono::from_nanos(0),
-            counts,
-        }
-    }
-
-    pub(super) const fn listeners(&self) -> usize {
-        self.listeners.len()
-    }
-
-    pub(super) fn add(&mut self, listener: Listener, settings: Settings) {
-        self.listeners.push(Listening { listener, settings, has_callers: true });
-    }
-
-    pub(super) fn called(&mut self, tag: usize) {
-        if let Some(listening) = self.listeners.get_mut(tag) {
-            listening.has_callers = true;
-        }
-    }
-
-    pub(super) fn has_callers(&self, now: Mono) -> bool {
-        self.resumes_at.is_none_or(|at| at <= now) && self.listeners.iter().any(|listening| listening.has_callers)
-    }
-
-    /// When there is something to do although there is no news.
-    pub(super) fn poll_timeout(&self) -> Option<Mono> {
-        let look_at = self.keys.as_ref().map(|_| self.look_at);
-        self.resumes_at.into_iter().chain(look_at).chain(self.refusals.poll_timeout()).min()
-    }
-
-    pub(super) const fn keys_changed(&mut self) {
-        self.keys_have_news = true;
-    }
-
-    /// Whether the key of a peer is known, at this moment.
-    pub(super) fn is_welcome(&self, other: &OtherSide) -> bool {
-        let keys = self.keys.as_ref().map(KeyFolder::keys);
-        keys.zip(other.key).is_none_or(|(keys, key)| keys.authorised.contains(&key))
-    }
-}
-
 impl Endpoint {
-    /// Whether a connection more could be taken.
+    /// Whether one more connection could be accepted.
     pub(super) fn has_place(&mut self) -> bool {
         self.accepting.admission.has_place(self.now, &mut self.peers)
     }
@@ -129,7 +43,7 @@ impl Endpoint {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                         self.accepting.listeners[tag].has_callers = false;
                     }
-                    // One that has gone while it waited; the next one may be there.
+                    // It has gone while it waited; the next one may be there.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                     Err(error) => {
                         log::warn!("cannot take a connection: {error}; trying again in {REST:?}");
@@ -142,7 +56,8 @@ impl Endpoint {
         }
     }
 
-    /// Lets in whose key is there, and nobody whose key has gone, from a second after it came or went at the latest.
+    /// Accepts the authorised keys of the folder. A change takes effect within a second, and closes the connections of
+    /// removed keys.
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         let watched = keys.news().map(|news| self.poller.add(news, KEYS_KEY, false));
         if let Some(Err(error)) = watched {
@@ -151,7 +66,7 @@ impl Endpoint {
         self.accepting.keys = Some(keys);
     }
 
-    /// Ends the connections of those whose key is not there any more.
+    /// Closes the connections whose key is not authorised any more.
     pub(super) fn look_at_keys(&mut self) {
         let now = self.now;
         let Some(folder) = &mut self.accepting.keys else { return };
@@ -172,23 +87,23 @@ impl Endpoint {
         let is_out = |(id, peer): (PeerId, &Peer)| peer.connection.peer().filter(|it| is_out(*it)).map(|it| (id, it));
         let out: Vec<(PeerId, OtherSide)> = self.peers.iter().filter_map(is_out).collect();
         for (id, other) in out {
-            self.turn_out(id, other);
+            self.revoke(id, other);
         }
     }
 
-    /// Ends a connection whose key has been taken away.
-    pub(super) fn turn_out(&mut self, id: PeerId, other: OtherSide) {
+    /// Closes a connection whose key has been removed.
+    pub(super) fn revoke(&mut self, id: PeerId, other: OtherSide) {
         let key = other.key.map(|key| key.to_string()).unwrap_or_default();
         let from = self.peers.get(id).map(Peer::origin).unwrap_or_default();
-        log::info!("a connection {from} ends: its key {key} has been taken away");
-        self.cut(id, &Cut::Unauthorised(key));
+        log::info!("closing a connection {from}: its key {key} has been removed");
+        self.disconnect(id, &DisconnectReason::Unauthorised(key));
     }
 
     fn admit(&mut self, tag: usize, stream: Stream, address: Option<IpAddr>) {
         match self.accepting.admission.decide(self.now, address.map(Neighbourhood::of), &mut self.peers) {
             Decision::Admit => {}
-            Decision::ReplaceHandshake(oldest) => self.cut(oldest, &Cut::SlowHandshake),
-            Decision::ReplaceIdle(idle) => self.cut(idle, &Cut::Idle),
+            Decision::ReplaceHandshake(oldest) => self.disconnect(oldest, &DisconnectReason::SlowHandshake),
+            Decision::ReplaceIdle(idle) => self.disconnect(idle, &DisconnectReason::Idle),
             Decision::Refuse(count) => {
                 self.accepting.counts.refused += 1;
                 return log::debug!(
@@ -200,20 +115,10 @@ impl Endpoint {
         let peer = Peer::new(self.now, stream, connection, tag, address);
         match self.insert(peer) {
             Ok(id) => {
-                self.accepting.admission.join(id, &self.peers[id].place);
+                self.accepting.admission.enter(id, &self.peers[id].info);
                 self.accepting.counts.accepted += 1;
             }
             Err(error) => log::warn!("cannot watch a connection: {error}"),
         }
-    }
-}
-
-impl Guests<PeerId> for SlotMap<PeerId, Peer> {
-    fn place(&mut self, id: PeerId) -> Option<&mut Place> {
-        self.get_mut(id).map(|peer| &mut peer.place)
-    }
-
-    fn count(&self) -> usize {
-        self.len()
     }
 }

@@ -1,4 +1,4 @@
-//! Where to listen or to connect: `tcp://127.0.0.1:15555`, `tcp://[::1]:15555`, `ipc:///run/llts.sock`.
+//! Addresses to listen on or connect to: `tcp://127.0.0.1:15555`, `tcp://[::1]:15555`, `ipc:///run/llts.sock`.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -11,7 +11,7 @@ use crate::config::NetworkSection;
 pub enum Address {
     /// An IP address with its port; 0 takes a free one.
     Tcp(SocketAddr),
-    /// A socket in the file system.
+    /// A unix socket.
     Ipc(PathBuf),
 }
 
@@ -22,19 +22,19 @@ pub enum Address {
 )]
 pub struct BadAddress(String);
 
-/// Bytes of the path of a socket, without the zero at its end.
+/// Longest path of a socket, without the final zero byte.
 const IPC_PATH_BYTES_MAX: usize = 107;
 
 impl Address {
     /// Reads an endpoint.
     ///
     /// # Errors
-    /// When it is of another transport or malformed.
+    /// When it belongs to another transport or is malformed.
     pub fn parse(text: &str) -> Result<Self, BadAddress> {
         let tcp = text.strip_prefix("tcp://").and_then(|rest| rest.parse().ok()).map(Self::Tcp);
         let ipc = || {
             let path = text.strip_prefix("ipc://")?;
-            // "@" means a name outside the file system to libzmq, where no permission protects it.
+            // For libzmq, "@" means a name outside the file system, where no permission protects it.
             let is_path = !path.is_empty() && !path.starts_with('@') && !path.contains('\0');
             (is_path && path.len() <= IPC_PATH_BYTES_MAX).then(|| Self::Ipc(PathBuf::from(path)))
         };
@@ -43,7 +43,7 @@ impl Address {
 }
 
 impl Address {
-    /// Where broadcasts come from if requests go here by a socket in the file system; a TCP address stays as it is.
+    /// The address of broadcasts that belongs to this request address if it is a unix socket; a TCP address stays the same.
     #[must_use]
     pub fn of_broadcasts(&self) -> Self {
         match self {

@@ -1,32 +1,33 @@
-//! What is due when for a peer, and its end.
+//! The deadlines of a peer, and its end.
 
-use super::reactor::{Arrival, Endpoint, PeerId, What};
-use crate::engine::zmtp::Cut;
+use super::peer::PeerId;
+use super::reactor::{Arrival, Endpoint, What};
+use crate::engine::zmtp::DisconnectReason;
 
 impl Endpoint {
-    /// Closes a connection for a reason of ours, after a last word.
-    pub fn cut(&mut self, id: PeerId, cut: &Cut) {
+    /// Disconnects a peer, flushing pending output first.
+    pub fn disconnect(&mut self, id: PeerId, reason: &DisconnectReason) {
         if let Some(peer) = self.peers.get_mut(id) {
-            self.accepting.counts.cut += 1;
+            self.accepting.counts.disconnected += 1;
             let from = peer.origin();
-            log::debug!("a peer {from} is cut: {cut}");
-            let at_the_door = self.accepting.listeners() > 0 && !peer.place.is_open();
+            log::debug!("disconnecting a peer {from}: {reason}");
+            let at_the_door = self.accepting.listeners() > 0 && !peer.info.is_open();
             if at_the_door {
-                let line = format!("a connection {from} is refused: {cut}{}", remedy(cut));
+                let line = format!("a connection {from} is refused: {reason}{}", remedy(reason));
                 if let Some(line) = self.accepting.refusals.turned_away(self.now, line) {
                     log::warn!("{line}");
                 }
             }
-            // If it does not take it now, it never gets it.
+            // Output that the stream does not take at once is lost.
             let _ = peer.write(self.now);
-            self.remove(id, Some(cut.clone()));
+            self.remove(id, Some(reason.clone()));
         }
     }
 
-    /// From here on, a connection gives way to no newcomer.
-    pub fn keep(&mut self, id: PeerId) {
+    /// From here on, a connection never gives way to a newcomer.
+    pub fn exempt(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.place.keep();
+            peer.info.exempt();
         }
     }
 
@@ -35,17 +36,18 @@ impl Endpoint {
         self.remove(id, None);
     }
 
-    pub(super) fn remove(&mut self, id: PeerId, why: Option<Cut>) {
+    pub(super) fn remove(&mut self, id: PeerId, why: Option<DisconnectReason>) {
         let Some(mut peer) = self.peers.remove(id) else { return };
         self.budget.forget(&mut peer.share);
-        self.accepting.admission.leave(id, &peer.place);
+        self.accepting.admission.leave(id, &peer.info);
         if let Some(at) = peer.armed {
             self.timers.remove(&(at, id));
         }
         self.closed.push_back(Arrival { peer: id, tag: peer.tag, what: What::Closed(why) });
     }
 
-    /// Puts the deadline of a peer into the table of timers. One that has moved back is found when the old one comes.
+    /// Puts the deadline of a peer into the table of timers. If the deadline has moved back, that is found when the old one
+    /// is reached.
     pub(super) fn arm(&mut self, id: PeerId) {
         let Some(peer) = self.peers.get_mut(id) else { return };
         let of_connection = peer.connection.poll_timeout().map(|(at, _)| at);
@@ -72,7 +74,7 @@ impl Endpoint {
             }
             let Some(peer) = self.peers.get_mut(id) else { continue };
             if peer.is_ready && peer.connection.peer().is_some() {
-                // What it has sent may be what is waited for.
+                // Unread input may contain the awaited event.
                 unread.push(id);
                 continue;
             }
@@ -81,7 +83,7 @@ impl Endpoint {
                     self.mark_unsent(id);
                     self.arm(id);
                 }
-                Err(cut) => self.cut(id, &cut),
+                Err(reason) => self.disconnect(id, &reason),
             }
         }
         for id in unread {
@@ -90,12 +92,12 @@ impl Endpoint {
     }
 }
 
-/// What may be wrong at the other side, for the most common mistakes.
-const fn remedy(cut: &Cut) -> &'static str {
-    match cut {
-        Cut::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR lets it in",
-        Cut::Keys(_) => "; it may have another CURVE_SERVER_PUBLIC_KEY_FILE than the key of this controller",
-        Cut::Mechanism { .. } => "; either both sides have the CURVE keys of the configuration, or neither",
+/// Hints at the cause on the other side, for the most common mistakes.
+const fn remedy(reason: &DisconnectReason) -> &'static str {
+    match reason {
+        DisconnectReason::Unauthorised(_) => "; a file with it in CURVE_AUTHORISED_KEYS_DIR authorises it",
+        DisconnectReason::Keys(_) => "; its CURVE_SERVER_PUBLIC_KEY_FILE may not be the key of this controller",
+        DisconnectReason::Mechanism { .. } => "; configure CURVE keys on both sides, or on neither",
         _ => "",
     }
 }

@@ -3,11 +3,10 @@
 use std::collections::VecDeque;
 use std::os::fd::BorrowedFd;
 
-use super::denial::Denial;
-use super::lines::{Lines, LinkSettings};
-use super::reactor::Tag;
+use super::peer::Tag;
+use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
-use crate::shell::transport::{Link, SocketError};
+use crate::shell::port::{Denial, Link, SocketError};
 use crate::types::Mono;
 
 const REQUESTS: Tag = 0;
@@ -16,18 +15,18 @@ const BROADCASTS: Tag = 1;
 /// See the [module](self).
 #[derive(Debug)]
 pub struct OwnLink {
-    lines: Lines,
+    redialer: Redialer,
     prefixes: Vec<String>,
-    /// What was sent while nobody was there.
+    /// Messages sent without a connection.
     waiting: VecDeque<Vec<u8>>,
     answers: VecDeque<Vec<u8>>,
     broadcasts: VecDeque<Vec<u8>>,
-    /// Whether requests have got a connection since that was asked for.
+    /// Whether a connection for requests has been made since the last query.
     has_connected: bool,
 }
 
 impl OwnLink {
-    /// Begins to connect; whether anybody is there shows when an answer comes.
+    /// Begins to connect. The first answer shows whether the controller is there.
     ///
     /// # Errors
     /// When an endpoint is malformed, or descriptors have run out.
@@ -40,7 +39,7 @@ impl OwnLink {
         Self::dial(rep_endpoint, Some(pub_endpoint), prefixes, settings)
     }
 
-    /// The same for a controller whose broadcasts need not be heard.
+    /// The same for a controller whose broadcasts are not needed.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -53,7 +52,7 @@ impl OwnLink {
         let broadcasts = pub_endpoint.map(|endpoint| (endpoint, Kind::Sub));
         let targets: Vec<_> = [(rep_endpoint, Kind::Dealer)].into_iter().chain(broadcasts).collect();
         Ok(Self {
-            lines: Lines::dial_all(&targets, settings)?,
+            redialer: Redialer::dial_all(&targets, settings)?,
             prefixes: prefixes.to_vec(),
             waiting: VecDeque::new(),
             answers: VecDeque::new(),
@@ -82,16 +81,16 @@ impl OwnLink {
     }
 
     fn subscribe(&mut self) {
-        let Some(peer) = self.lines.open(BROADCASTS) else { return };
+        let Some(peer) = self.redialer.open(BROADCASTS) else { return };
         for prefix in &self.prefixes {
-            self.lines.endpoint.subscribe(peer, prefix.as_bytes());
+            self.redialer.endpoint.subscribe(peer, prefix.as_bytes());
         }
     }
 }
 
 impl Link for OwnLink {
     fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
-        let (ready, events) = self.lines.wait(now, deadline, fds);
+        let (ready, events) = self.redialer.wait(now, deadline, fds);
         for (tag, event) in events {
             self.take(tag, event);
         }
@@ -99,7 +98,7 @@ impl Link for OwnLink {
     }
 
     fn is_connected(&self) -> bool {
-        self.lines.open(REQUESTS).is_some()
+        self.redialer.open(REQUESTS).is_some()
     }
 
     fn take_connected(&mut self) -> bool {
@@ -107,18 +106,18 @@ impl Link for OwnLink {
     }
 
     fn send(&mut self, body: Vec<u8>) {
-        let Some(peer) = self.lines.open(REQUESTS) else {
-            if self.waiting.len() >= self.lines.queue_max() {
+        let Some(peer) = self.redialer.open(REQUESTS) else {
+            if self.waiting.len() >= self.redialer.queue_max() {
                 self.waiting.pop_front();
             }
             self.waiting.push_back(body);
             return;
         };
-        if let Err(why) = self.lines.endpoint.send(peer, &[Vec::new(), body]) {
+        if let Err(why) = self.redialer.endpoint.send(peer, &[Vec::new(), body]) {
             log::debug!("a message to the controller is lost: {why:?}");
         }
-        // At once: what the agent does next may take longer than a write.
-        self.lines.endpoint.flush();
+        // At once, because the next action of the agent may take longer than a write.
+        self.redialer.endpoint.flush();
     }
 
     fn receive_answer(&mut self) -> Option<Vec<u8>> {
@@ -130,12 +129,12 @@ impl Link for OwnLink {
     }
 
     fn take_denial(&mut self) -> Option<Denial> {
-        self.lines.take_denial()
+        self.redialer.take_denial()
     }
 
     fn reconnect(&mut self) -> Result<(), SocketError> {
         self.waiting.clear();
-        self.lines.redial();
+        self.redialer.redial();
         Ok(())
     }
 }

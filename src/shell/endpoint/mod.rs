@@ -1,49 +1,49 @@
-//! Sockets of ZMTP peers inside the loop that uses them: no thread, one wait, bounded everywhere.
+//! ZMTP sockets inside the loop that uses them: no thread, one wait, bounded everywhere.
 //!
-//! [`crate::engine::zmtp`] knows what the bytes mean; this carries them. An [`Endpoint`] listens and connects, and has all
-//! peers of one loop:
+//! [`crate::engine::zmtp`] interprets the bytes; this module carries them. An [`Endpoint`] listens and connects, and has
+//! all peers of one loop:
 //!
 //! ```text
-//! wait: epoll + the loop's own descriptors --> who is ready --> accept, timers
-//! poll_event: one peer after the other, 16 KiB each, until nobody is ready --> Arrival
+//! wait: epoll + the loop's own descriptors --> ready peers --> accept, timers
+//! poll_event: one peer after the other, 16 KiB each, until none is ready --> Arrival
 //! send --> the peer's outbox --> flush: one write for many messages
 //! ```
 //!
 //! | danger | answer |
 //! |---|---|
-//! | more connections than descriptors | at `connections_max` the oldest handshake makes room, else who has been silent the longest at the address with the most connections ([`Admission`](crate::engine::endpoint::Admission)); if all must stay, nobody is accepted until somebody leaves, and the listener is not asked meanwhile |
-//! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, then its longest silent connection, else the newcomer. The last places are for the unix socket, and for addresses without a connection |
-//! | a peer that sends without end | one chunk of it, then the others have their turn |
-//! | many peers, each within its limits | `held_bytes_max` of all together: who has stood still the longest is cut |
-//! | a peer that does not read | half of its queue full: it is not read any more; the queue full, or nothing taken for long: it is cut |
+//! | more connections than descriptors | at `connections_max` the oldest handshake makes room, otherwise the longest silent connection of the address with the most connections ([`Admission`](crate::engine::endpoint::Admission)); if all are exempt, no connection is accepted until one closes, and the listener is not polled meanwhile |
+//! | one machine takes all places | `connections_per_address_max`; the oldest handshake of that address goes first, then its longest silent connection, otherwise the newcomer is refused. The last places are for the unix socket, and for addresses without a connection |
+//! | a peer that sends endlessly | one chunk of it is read, then the others have their turn |
+//! | many peers, each within its limits | `held_bytes_max` of all together: the longest-stalled peer is disconnected |
+//! | a peer that does not read | half of its queue full: it is not read any more; the queue full, or nothing taken for long: it is disconnected |
 //! | a peer whose machine is gone | TCP keep-alive, and PING |
 //!
-//! It rests on epoll itself, not on a library above it: the loops also wait for signals and for the ends of processes, whose
-//! descriptors come and go and must be looked at level-triggered in the same wait.
+//! It uses epoll directly, without a library: the loops also wait for signals and for the ends of processes, whose
+//! descriptors come and go and must be polled level-triggered in the same wait.
 //!
-//! [`OwnPorts`], [`OwnLink`] and [`Requester`] are what controller, agent and client have of it. Pushes have their own table of peers and take only the
-//! [`Stream`].
+//! [`OwnPorts`], [`OwnLink`] and [`Requester`] are the parts for controller, agent and client. Pushes have their own table
+//! of peers and use only the [`Stream`].
 
 mod accept;
 mod address;
-mod denial;
 mod ending;
-mod lines;
 mod link;
+mod listeners;
 mod peer;
 mod poller;
 mod ports;
 mod reactor;
+mod redialer;
 mod requester;
 mod sending;
 mod stream;
 
-pub use accept::Counts;
 pub use address::{Address, BadAddress};
-pub use denial::Denial;
-pub use lines::LinkSettings;
 pub use link::OwnLink;
+pub use listeners::Counts;
+pub use peer::{PeerId, Tag};
 pub use ports::{OwnPorts, PortSettings};
-pub use reactor::{Arrival, Endpoint, PeerId, Tag, What};
+pub use reactor::{Arrival, Endpoint, What};
+pub use redialer::LinkSettings;
 pub use requester::{Outcome, Requester};
 pub(in crate::shell) use stream::Stream;

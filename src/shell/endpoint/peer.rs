@@ -1,56 +1,79 @@
-//! One peer: its stream, its protocol, and where it stands in the lists of the endpoint.
+//! One peer: its stream, its protocol, and its position in the lists of the endpoint.
 
 use std::io;
 use std::net::IpAddr;
 
-use super::reactor::Tag;
+use slotmap::{Key as _, KeyData, SlotMap};
+
 use super::stream::Stream;
-use crate::engine::endpoint::{Place, Share};
+use crate::engine::endpoint::{ConnectionInfo, ConnectionTable, Share};
 use crate::engine::zmtp::{Connection, Event};
 use crate::types::{Mono, Neighbourhood};
+
+slotmap::new_key_type! {
+    /// Names a peer. It is never reused: a new peer in the same slot has another generation.
+    pub struct PeerId;
+}
+
+impl PeerId {
+    /// The id as bytes, for the return address of a message.
+    #[must_use]
+    pub fn to_bytes(self) -> Vec<u8> {
+        self.data().as_ffi().to_be_bytes().to_vec()
+    }
+
+    /// The inverse of [`Self::to_bytes`]; `None` for other bytes.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
+    }
+}
+
+/// The socket of the owner that a peer belongs to: the number of the listener, or a number that the owner chose.
+pub type Tag = usize;
 
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) stream: Stream,
     pub(super) connection: Connection,
     pub(super) tag: Tag,
-    /// Of its machine, if it came in by a listener.
+    /// Address of its machine, if it was accepted by a listener.
     pub(super) address: Option<IpAddr>,
-    /// Its place among all connections, and whether it gives way.
-    pub(super) place: Place,
-    /// Stands in the list of those to be read.
+    /// The facts about it for admission.
+    pub(super) info: ConnectionInfo,
+    /// Whether it is in the list of peers to read from.
     pub(super) is_ready: bool,
-    /// Stands in the list of those to be written to.
+    /// Whether it is in the list of peers to write to.
     pub(super) is_unsent: bool,
-    /// When what waits for it is written although nothing more has come.
+    /// Latest time to write output that was held back for batching.
     pub(super) write_by: Option<Mono>,
-    /// The stream takes nothing at present; we are told when it does.
+    /// Whether the stream takes nothing at present; the poller reports when it does.
     pub(super) is_blocked: bool,
-    /// Not read until it has taken what waits for it.
+    /// Whether it is not read until it has taken its output.
     pub(super) is_held_back: bool,
-    /// It has sent its last byte: read until that comes.
+    /// Whether it has sent its last byte: it is read until that arrives.
     pub(super) has_ended: bool,
-    /// The deadline that stands in the table of timers.
+    /// The deadline in the table of timers.
     pub(super) armed: Option<Mono>,
-    /// What it makes us hold, as it was counted last.
+    /// The bytes that it makes us hold, as counted last.
     pub(super) share: Share,
 }
 
-/// What a read has brought.
+/// The result of a read.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// So many bytes.
+    /// This many bytes.
     Bytes(usize),
-    /// Nothing for the present.
+    /// Nothing at present.
     Nothing,
-    /// The stream is over; `None` when it ended in peace.
+    /// The stream has ended; `None` for an orderly end.
     Over(Option<io::Error>),
 }
 
 impl Peer {
     pub(super) fn new(now: Mono, stream: Stream, connection: Connection, tag: Tag, address: Option<IpAddr>) -> Self {
         Self {
-            place: Place::new(now, address.map(Neighbourhood::of), connection.subscribes()),
+            info: ConnectionInfo::new(now, address.map(Neighbourhood::of), connection.subscribes()),
             is_ready: false,
             is_unsent: false,
             write_by: None,
@@ -66,16 +89,16 @@ impl Peer {
         }
     }
 
-    /// Notes that it has said something.
+    /// Updates its facts after an event.
     pub(super) fn note(&mut self, now: Mono, event: &Event) {
         match event {
-            Event::Opened(_) => self.place.opened(now, self.connection.subscribes()),
-            Event::Message(_) => self.place.heard(now, true),
-            Event::Subscribed(_) | Event::Cancelled(_) => self.place.heard(now, false),
+            Event::Opened(_) => self.info.opened(now, self.connection.subscribes()),
+            Event::Message(_) => self.info.heard(now, true),
+            Event::Subscribed(_) | Event::Cancelled(_) => self.info.heard(now, false),
         }
     }
 
-    /// Where it comes from, for a log.
+    /// Its origin, for a log.
     pub(super) fn origin(&self) -> String {
         self.address.map_or_else(|| "of this machine's socket".to_owned(), |ip| format!("of {ip}"))
     }
@@ -89,7 +112,7 @@ impl Peer {
         }
     }
 
-    /// Writes what the stream takes.
+    /// Writes as much output as the stream takes.
     pub(super) fn write(&mut self, now: Mono) -> io::Result<()> {
         self.is_blocked = false;
         while !self.connection.output().is_empty() {
@@ -103,5 +126,15 @@ impl Peer {
             }
         }
         Ok(())
+    }
+}
+
+impl ConnectionTable<PeerId> for SlotMap<PeerId, Peer> {
+    fn info(&mut self, id: PeerId) -> Option<&mut ConnectionInfo> {
+        self.get_mut(id).map(|peer| &mut peer.info)
+    }
+
+    fn count(&self) -> usize {
+        self.len()
     }
 }

@@ -11,16 +11,16 @@ use rustix::io::Errno;
 
 use crate::shell::readable;
 
-/// Events taken at once; what is beyond them is ready again in the next turn.
+/// Events taken at once; further ones are ready again in the next turn.
 const EVENTS_MAX: usize = 256;
 
-/// What a descriptor has to say.
+/// An event on a descriptor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ready {
     pub(super) key: u64,
     pub(super) readable: bool,
     pub(super) writable: bool,
-    /// The other side sends nothing more, or there is an error to be read.
+    /// Whether the other side sends nothing more, or an error is pending.
     pub(super) ended: bool,
 }
 
@@ -34,17 +34,17 @@ impl Poller {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)? })
     }
 
-    /// Watches a descriptor, told once for each news: whoever is told reads until there is nothing left.
+    /// Watches a descriptor edge-triggered: after an event, read until nothing is left.
     pub(super) fn add(&self, fd: impl AsFd, key: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
 
-    /// Asks to be told of room to write, or no longer.
+    /// Enables or disables events for room to write.
     pub(super) fn modify(&self, fd: impl AsFd, key: u64, writable: bool) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, fd, EventData::new_u64(key), flags(writable))?)
     }
 
-    /// Waits; says which of the foreign descriptors are readable, and what has happened to the watched ones.
+    /// Waits; returns which of the foreign descriptors are readable, and the events of the watched ones.
     pub(super) fn wait(&self, fds: &[BorrowedFd<'_>], timeout: Option<Duration>) -> (Vec<bool>, Vec<Ready>) {
         let all = std::iter::once(self.epoll.as_fd()).chain(fds.iter().copied());
         let mut readable = readable::wait(all, timeout).into_iter();

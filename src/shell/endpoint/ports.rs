@@ -7,35 +7,36 @@ use std::time::Duration;
 use slotmap::SecondaryMap;
 
 use super::address::Address;
-use super::reactor::{Arrival, Endpoint, PeerId, What};
+use super::peer::PeerId;
+use super::reactor::{Arrival, Endpoint, What};
 use crate::engine::endpoint::{ConnectionLimits, SubscriptionQuota};
-use crate::engine::zmtp::{Cut, Event, Kind, Limits, Security, Settings, Subscriptions};
+use crate::engine::zmtp::{DisconnectReason, Event, Kind, Limits, Security, Settings, Subscriptions};
 use crate::shell::clock;
 use crate::shell::curve_keys::KeyFolder;
-use crate::shell::transport::{LINGER, Ports, SocketError, Unsendable};
+use crate::shell::port::{LINGER, Ports, SocketError, Unsendable};
 use crate::types::Mono;
 
-/// A subscription is all that a subscriber has to say, and a short one.
+/// A subscriber sends nothing but subscriptions, which are short.
 const SUBSCRIBER_MESSAGE_BYTES_MAX: usize = 4096;
 
-/// Stands for an endpoint that there is not.
+/// Text for an endpoint that is not open.
 const CLOSED: &str = "off";
 
-/// What strangers may cost.
+/// Limits and security for peers.
 #[derive(Clone, Debug)]
 pub struct PortSettings {
-    /// Each of them.
+    /// Per-connection limits.
     pub limits: Limits,
-    /// How they are let in.
+    /// Authentication.
     pub security: Security,
-    /// All of them.
+    /// Limits across all connections.
     pub places: ConnectionLimits,
-    /// A socket in the file system that takes requests as well; one for broadcasts stands beside it.
+    /// A unix socket that also takes requests; the one for broadcasts is beside it.
     pub local: Option<Address>,
-    /// Whether it is only for those who would else come by the other address: then it need not be made where the file system or the
-    /// length of the path does not allow it.
+    /// Whether the unix socket is optional, because its users can also use the TCP address: it need not be made if the file
+    /// system or the length of the path does not allow it.
     pub local_may_fail: bool,
-    /// Prefixes that all subscribers together may ask for; one of them a tenth.
+    /// Maximum number of prefixes of all subscribers together; one may have a tenth.
     pub subscriptions_max: usize,
 }
 
@@ -45,23 +46,23 @@ pub struct OwnPorts {
     endpoint: Endpoint,
     requests: String,
     broadcasts: String,
-    /// What comes in at each listener, by its tag.
+    /// Type of the peers of each listener, by its tag.
     kinds: Vec<Kind>,
     subscribers: SecondaryMap<PeerId, Subscriptions>,
     quota: SubscriptionQuota,
-    /// The beginning of the messages that are made only when somebody asks for them.
+    /// Prefix of the messages that are made only on demand.
     watchable: String,
-    /// Peers of requests that have gone, and whose owner has not been told.
+    /// Closed request connections that the owner has not been told of.
     closed: VecDeque<PeerId>,
-    /// Subscribers that may ask for such a message.
+    /// Number of subscribers that may want such a message.
     watchers: usize,
 }
 
 impl OwnPorts {
-    /// Binds both. Messages that begin with `watchable` are worth making only while [`Ports::is_watched`] says so.
+    /// Binds both. Messages with the prefix `watchable` are worth making only while [`Ports::is_watched`] returns true.
     ///
     /// # Errors
-    /// When an address is malformed, in use, or not ours.
+    /// When an address is malformed, in use, or not local.
     pub fn bind(
         rep_endpoint: &str,
         pub_endpoint: &str,
@@ -71,10 +72,10 @@ impl OwnPorts {
         Self::open(Some(rep_endpoint), Some(pub_endpoint), watchable, settings)
     }
 
-    /// The same, each only where there is an endpoint. Those of `settings.local` stand beside them, or in their place.
+    /// The same, with either port optional. The sockets of `settings.local` are added, or replace them.
     ///
     /// # Errors
-    /// As [`Self::bind`].
+    /// See [`Self::bind`].
     pub fn open(
         rep_endpoint: Option<&str>,
         pub_endpoint: Option<&str>,
@@ -98,14 +99,14 @@ impl OwnPorts {
         let broadcasts = pub_endpoint.map(|text| listen(text, Kind::Xpub)).transpose()?;
         let mut local = [None, None];
         if let Some(path) = &settings.local {
-            // That for requests comes last: where it is, the other one is too, and the agents use both.
+            // The socket for requests is made last: when it exists, the other one does too, and the agents use both.
             let of_broadcasts = listen(&path.of_broadcasts().to_string(), Kind::Xpub);
             match of_broadcasts.and_then(|broadcasts| Ok([listen(&path.to_string(), Kind::Router)?, broadcasts])) {
                 Ok(bound) => {
                     log::info!("programs of this machine may use {} and {} as well", bound[0], bound[1]);
                     local = bound.map(Some);
                 }
-                // What is in the way is in the way of the agents, too, and the next start would meet it again.
+                // An obstacle for the agents too, which the next start would meet again.
                 Err(error) if settings.local_may_fail && !error.is_taken() => {
                     log::info!("{error}; all requests come by TCP");
                 }
@@ -126,7 +127,7 @@ impl OwnPorts {
         })
     }
 
-    /// Lets in those whose keys are in the folder at each moment: see [`Endpoint::watch_keys`].
+    /// Accepts the keys that are in the folder at each moment: see [`Endpoint::watch_keys`].
     pub fn watch_keys(&mut self, keys: KeyFolder) {
         self.endpoint.watch_keys(keys);
     }
@@ -160,7 +161,10 @@ impl OwnPorts {
         let mut outcome = Ok(());
         self.change(peer, |asked| outcome = asked.add(prefix, max));
         if outcome.is_err() {
-            self.endpoint.cut(peer, &Cut::Protocol("it subscribes too often, or to a prefix that is too long"));
+            self.endpoint.disconnect(
+                peer,
+                &DisconnectReason::Protocol("it subscribes too often, or to a prefix that is too long"),
+            );
         }
     }
 
@@ -168,7 +172,7 @@ impl OwnPorts {
         let Some(asked) = self.subscribers.get_mut(peer) else { return };
         let watchable = self.watchable.as_bytes();
         let counts = |asked: &Subscriptions| (asked.len(), usize::from(asked.may_match(watchable)));
-        // A stranger decides how often this is done: it must not look at what the other subscribers have.
+        // A stranger decides how often this runs: it must not depend on the number of other subscriptions.
         let (len, watches) = counts(asked);
         change(asked);
         let (len_after, watches_after) = counts(asked);
@@ -183,7 +187,7 @@ fn listen(endpoint: &mut Endpoint, text: &str, settings: Settings) -> Result<Str
     bound.map(|address| address.to_string()).map_err(|source| SocketError::new("bind", text, source))
 }
 
-/// Whom the first frame names, and what is for him.
+/// The peer in the first frame, and the frames for it.
 fn addressed(frames: &[Vec<u8>]) -> Result<(PeerId, &[Vec<u8>]), Unsendable> {
     let (id, parts) = frames.split_first().ok_or(Unsendable::NoPeer)?;
     Ok((PeerId::from_bytes(id).ok_or(Unsendable::NoPeer)?, parts))
@@ -216,9 +220,9 @@ impl Ports for OwnPorts {
         self.closed.pop_front().map(PeerId::to_bytes)
     }
 
-    fn keep(&mut self, peer: &[u8]) {
+    fn exempt(&mut self, peer: &[u8]) {
         if let Some(peer) = PeerId::from_bytes(peer) {
-            self.endpoint.keep(peer);
+            self.endpoint.exempt(peer);
         }
     }
 

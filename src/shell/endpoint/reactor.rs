@@ -7,79 +7,58 @@ use std::os::fd::BorrowedFd;
 
 use slotmap::{Key as _, KeyData, SlotMap};
 
-use super::accept::{Accepting, Counts};
 use super::address::Address;
-use super::peer::{Chunk, Peer};
+use super::listeners::{Accepting, Counts};
+use super::peer::{Chunk, Peer, PeerId, Tag};
 use super::poller::{Poller, Ready};
 use super::stream::Stream;
 use crate::engine::endpoint::{BufferBudget, ConnectionLimits};
-use crate::engine::zmtp::{Connection, Cut, Event, Settings};
+use crate::engine::zmtp::{Connection, DisconnectReason, Event, Settings};
 use crate::shell::clock;
 use crate::types::Mono;
 
-slotmap::new_key_type! {
-    /// Names a peer. It is never used again: the place of one that has gone gets another generation.
-    pub struct PeerId;
-}
-
-impl PeerId {
-    /// As bytes, for a message that must find its way back.
-    #[must_use]
-    pub fn to_bytes(self) -> Vec<u8> {
-        self.data().as_ffi().to_be_bytes().to_vec()
-    }
-
-    /// What [`Self::to_bytes`] gave; `None` for what cannot be one.
-    #[must_use]
-    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-        Some(KeyData::from_ffi(u64::from_be_bytes(bytes.try_into().ok()?)).into())
-    }
-}
-
-/// Says to which of the owner's sockets a peer belongs: the number of the listener, or what the owner chose.
-pub type Tag = usize;
-
-/// Bytes of one peer that are read before the others get their turn.
+/// Bytes of one peer that are read before the others have their turn.
 const CHUNK_BYTES: usize = 16_384;
 
-/// Chunks that are read in one turn, of all peers together: whatever they send, timers and other descriptors are not far.
+/// Chunks that are read in one turn from all peers together, so that timers and other descriptors are not delayed for long.
 const CHUNKS_PER_TURN: usize = 64;
 
-/// Bytes that are read in one turn. A chunk may hold thousands of commands that bring no event, such as PING.
+/// Bytes that are read in one turn. A chunk may contain thousands of commands without an event, such as PING.
 const BYTES_PER_TURN: usize = 16 * CHUNK_BYTES;
 
-/// Events of one turn. A subscription has three bytes at least, so what was read in a turn may hold a hundred thousand of them.
+/// Events of one turn. A subscription has at least three bytes, so the input of one turn may contain a hundred thousand of
+/// them.
 const EVENTS_PER_TURN: usize = 1024;
 
-/// Keys of listeners for the poller; those of peers have a small number in their lower half.
+/// Poller keys of listeners; those of peers have a small number in their lower half.
 const LISTENER_KEY: u64 = u64::MAX - 1000;
 
-/// That of the news of the keys.
+/// Poller key of the key folder.
 pub(super) const KEYS_KEY: u64 = LISTENER_KEY - 1;
 
-/// Something that a peer has done.
+/// An event of a peer.
 #[derive(Debug)]
 pub struct Arrival {
-    /// Which one.
+    /// The peer.
     pub peer: PeerId,
-    /// Of which socket.
+    /// The tag of its socket.
     pub tag: Tag,
-    /// What.
+    /// The event.
     pub what: What,
 }
 
-/// See [`Arrival`].
+/// The kind of an [`Arrival`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum What {
-    /// It said something.
+    /// An event of the protocol.
     Event(Event),
-    /// It has gone, or was cut; the reason, where one is known. Nothing follows.
-    Closed(Option<Cut>),
+    /// It has gone, or was disconnected; the reason, if it is known. No further event follows.
+    Closed(Option<DisconnectReason>),
 }
 
 /// Listeners and peers; see the [module](super).
 ///
-/// A turn: [`Self::wait`]; [`Self::poll_event`] until it is `None` or the turn has been long enough; sends; [`Self::flush`].
+/// A turn: [`Self::wait`]; [`Self::poll_event`] until it returns `None`; sends; [`Self::flush`].
 #[derive(Debug)]
 pub struct Endpoint {
     pub(super) poller: Poller,
@@ -95,12 +74,12 @@ pub struct Endpoint {
     bytes_left: usize,
     events_left: usize,
     input: Box<[u8]>,
-    /// Whose bytes `input` holds, and which of them are not read so far.
+    /// The peer whose data is in `input`, and the unparsed range.
     reading: Option<(PeerId, Range<usize>)>,
 }
 
 impl Endpoint {
-    /// An endpoint without peers.
+    /// For no peers.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -123,10 +102,10 @@ impl Endpoint {
         })
     }
 
-    /// Listens; the first call gives the tag 0, the next one 1. Gives back the address with the port that was taken for 0.
+    /// Listens; the first call gives the tag 0, the next one 1. Returns the address with the port that was taken for 0.
     ///
     /// # Errors
-    /// When the address is in use or is not ours.
+    /// When the address is in use or not local.
     pub fn listen(&mut self, address: &Address, settings: Settings) -> io::Result<Address> {
         let (listener, bound) = super::stream::Listener::bind(address)?;
         let tag = self.accepting.listeners();
@@ -135,7 +114,7 @@ impl Endpoint {
         Ok(bound)
     }
 
-    /// Begins to connect; the peer opens, or is closed, later.
+    /// Begins to connect; the peer opens or closes later.
     ///
     /// # Errors
     /// When descriptors have run out, or the connection is refused at once.
@@ -143,7 +122,7 @@ impl Endpoint {
         self.now = clock::now().mono;
         let connection = Connection::new(self.now, settings, rand::random());
         let mut peer = Peer::new(self.now, Stream::connect(address)?, connection, tag, None);
-        // It is writable when it is there.
+        // It becomes writable when it is connected.
         peer.is_blocked = true;
         self.insert(peer)
     }
@@ -160,12 +139,12 @@ impl Endpoint {
         Ok(id)
     }
 
-    /// Connections that are open, or about to be.
+    /// Number of connections that are open or being made.
     pub fn connections(&self) -> usize {
         self.peers.len()
     }
 
-    /// Waits for news of peers, for one of `fds`, or for the deadline; says which of `fds` are readable.
+    /// Waits for events of peers, for one of `fds`, or for the deadline; returns which of `fds` are readable.
     pub fn wait(&mut self, now: Mono, deadline: Option<Mono>, fds: &[BorrowedFd<'_>]) -> Vec<bool> {
         self.now = now;
         self.flush();
@@ -191,13 +170,13 @@ impl Endpoint {
         ready
     }
 
-    /// Counts what a peer makes us hold.
+    /// Updates the bytes that a peer makes us hold.
     ///
-    /// | a peer | is counted | stands still |
+    /// | a peer | counts | is stalled |
     /// |---|---|---|
-    /// | has half a message here | yes | from its first byte, or from the message before |
-    /// | takes nothing of what waits for it | yes | from the last byte that it took |
-    /// | has something to be written in this turn | yes | no: [`Self::flush`] comes first |
+    /// | has sent an incomplete message | yes | since its first byte, or the message before |
+    /// | reads none of its output | yes | since the last byte that it took |
+    /// | has output to be written in this turn | yes | no: [`Self::flush`] comes first |
     pub(super) fn count(&mut self, id: PeerId) {
         if let Some(peer) = self.peers.get_mut(id) {
             let (bytes, waiting) = (peer.connection.held(), peer.connection.output().len());
@@ -206,7 +185,7 @@ impl Endpoint {
         }
     }
 
-    /// Counts it when it may have become more, and makes room.
+    /// Updates the count when it may have grown, and makes room.
     pub(super) fn note_held(&mut self, id: PeerId) {
         self.count(id);
         if self.budget.is_over() {
@@ -214,10 +193,10 @@ impl Endpoint {
         }
     }
 
-    /// Cuts who has stood still the longest, until there is room.
+    /// Disconnects the longest-stalled peers until the total is within the limit.
     pub(super) fn make_room(&mut self) {
         while let Some(oldest) = self.budget.longest_still() {
-            self.cut(oldest, &Cut::Crowded);
+            self.disconnect(oldest, &DisconnectReason::Crowded);
         }
     }
 
@@ -252,7 +231,7 @@ impl Endpoint {
         }
     }
 
-    /// What a peer has done; `None` when nobody has anything more to say in this turn, or the turn has been long enough.
+    /// The next event of a peer; `None` when no peer has more input, or the turn has been long enough.
     pub fn poll_event(&mut self) -> Option<Arrival> {
         loop {
             if self.events_left == 0 {
@@ -266,14 +245,14 @@ impl Endpoint {
                 Some(reading) => reading,
                 None => self.read()?,
             };
-            // It may have been cut while its last words were looked at.
+            // It may have been disconnected while its last input was parsed.
             let Some(peer) = self.peers.get_mut(id) else { continue };
             let mut input = &self.input[bytes.clone()];
             let outcome = peer.connection.handle_input(self.now, &mut input);
             let rest = bytes.end - input.len()..bytes.end;
             match outcome {
-                // The key may have been taken away during the handshake.
-                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.turn_out(id, other),
+                // The key may have been removed during the handshake.
+                Ok(Some(Event::Opened(other))) if !self.accepting.is_welcome(&other) => self.revoke(id, other),
                 Ok(Some(event)) => {
                     let tag = peer.tag;
                     self.events_left -= 1;
@@ -288,12 +267,12 @@ impl Endpoint {
                     self.arm(id);
                     self.note_held(id);
                 }
-                Err(cut) => self.cut(id, &cut),
+                Err(reason) => self.disconnect(id, &reason),
             }
         }
     }
 
-    /// Reads a chunk of the next peer that has one.
+    /// Reads a chunk of the next ready peer.
     fn read(&mut self) -> Option<(PeerId, Range<usize>)> {
         while self.chunks_left > 0
             && self.bytes_left > 0
@@ -309,7 +288,7 @@ impl Endpoint {
                 Chunk::Bytes(count) => {
                     self.chunks_left -= 1;
                     self.bytes_left = self.bytes_left.saturating_sub(count);
-                    // Less than was asked for: the kernel has no more, and will tell when it has.
+                    // Fewer bytes than requested: the kernel has no more, and will report new ones.
                     if count == self.input.len() || peer.has_ended {
                         self.mark_ready(id);
                     }
@@ -326,7 +305,7 @@ impl Endpoint {
         None
     }
 
-    /// What has become of connections so far.
+    /// Counters of connections since the start.
     #[must_use]
     pub const fn counts(&self) -> Counts {
         self.accepting.counts

@@ -1,25 +1,24 @@
 //! A client's connection: one request at a time, and its answer.
 //!
-//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an earlier
-//! request is not taken for that to the present one. A request that finds nobody waits until somebody is there.
+//! Each request begins with a number in a frame of its own, which comes back with the answer: so a late answer to an
+//! earlier request is not mistaken for the answer to the present one. A request without a connection waits for one.
 
 use std::os::fd::BorrowedFd;
 
-use super::denial::Denial;
-use super::lines::{Lines, LinkSettings};
+use super::redialer::{LinkSettings, Redialer};
 use crate::engine::zmtp::{Event, Kind};
 use crate::shell::clock;
-use crate::shell::transport::SocketError;
+use crate::shell::port::{Denial, SocketError};
 use crate::types::Mono;
 
-/// What a wait for an answer has come to.
+/// The result of waiting for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// The frames behind the delimiter.
+    /// The frames after the delimiter.
     Answer(Vec<Vec<u8>>),
     /// The other side will never answer.
     Denied(Denial),
-    /// The time is over.
+    /// The deadline has passed.
     Silence,
     /// The interrupt is readable.
     Interrupted,
@@ -28,9 +27,9 @@ pub enum Outcome {
 /// See the [module](self).
 #[derive(Debug)]
 pub struct Requester {
-    lines: Lines,
+    redialer: Redialer,
     number: u32,
-    /// The present request, until it has left.
+    /// The present request, until it has been sent.
     waiting: Option<Vec<u8>>,
 }
 
@@ -40,11 +39,11 @@ impl Requester {
     /// # Errors
     /// When the endpoint is malformed, or descriptors have run out.
     pub fn connect(endpoint: &str, settings: LinkSettings) -> Result<Self, SocketError> {
-        Ok(Self { lines: Lines::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
+        Ok(Self { redialer: Redialer::dial_all(&[(endpoint, Kind::Dealer)], settings)?, number: 0, waiting: None })
     }
 
-    /// Sends a request and waits for its answer, for `until` or until `interrupt` is readable. An earlier request without an
-    /// answer is forgotten.
+    /// Sends a request and waits for its answer, until the deadline or until `interrupt` is readable. An earlier request
+    /// without an answer is dropped.
     pub fn exchange(&mut self, body: Vec<u8>, until: Mono, interrupt: Option<BorrowedFd<'_>>) -> Outcome {
         self.number = self.number.wrapping_add(1);
         self.waiting = Some(body);
@@ -52,7 +51,7 @@ impl Requester {
         let interrupts: Vec<BorrowedFd<'_>> = interrupt.into_iter().collect();
         loop {
             let now = clock::now().mono;
-            let (ready, events) = self.lines.wait(now, Some(until), &interrupts);
+            let (ready, events) = self.redialer.wait(now, Some(until), &interrupts);
             for (_, event) in events {
                 match event {
                     Event::Opened(_) => self.send(),
@@ -64,7 +63,7 @@ impl Requester {
                     Event::Subscribed(_) | Event::Cancelled(_) => {}
                 }
             }
-            if let Some(denial) = self.lines.take_denial() {
+            if let Some(denial) = self.redialer.take_denial() {
                 return Outcome::Denied(denial);
             }
             if ready.contains(&true) {
@@ -77,13 +76,13 @@ impl Requester {
     }
 
     fn send(&mut self) {
-        let Some(peer) = self.lines.open(0) else { return };
+        let Some(peer) = self.redialer.open(0) else { return };
         let Some(body) = self.waiting.take() else { return };
         let parts = [self.number.to_be_bytes().to_vec(), Vec::new(), body];
-        if let Err(why) = self.lines.endpoint.send(peer, &parts) {
+        if let Err(why) = self.redialer.endpoint.send(peer, &parts) {
             log::debug!("a request is lost: {why:?}");
         }
-        self.lines.endpoint.flush();
+        self.redialer.endpoint.flush();
     }
 
     fn answer(&self, mut parts: Vec<Vec<u8>>) -> Option<Vec<Vec<u8>>> {

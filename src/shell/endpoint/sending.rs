@@ -1,31 +1,34 @@
-//! From messages to the streams: what waits for whom, and who is written to.
+//! Sending: output queues of peers, and writes to their streams.
 
 use std::time::Duration;
 
 use slotmap::Key as _;
 
-use super::reactor::{Endpoint, PeerId};
-use crate::engine::zmtp::Cut;
-use crate::shell::transport::Unsendable;
+use super::peer::PeerId;
+use super::reactor::Endpoint;
+use crate::engine::zmtp::DisconnectReason;
+use crate::shell::port::Unsendable;
 
-/// A peer that has not taken what waits for it is cut after a while; what has not been offered must not come near that.
+/// Maximum batching delay. A peer that does not read is disconnected after a while; output that was not offered to it must
+/// stay far below that time.
 const UNHURRIED_MAX: Duration = Duration::from_secs(1);
 
 impl Endpoint {
-    /// Lets a message wait for a peer until [`Self::flush`]. A peer for which too much waits is cut.
+    /// Queues a message for a peer until [`Self::flush`]. A peer with a full queue is disconnected.
     ///
     /// # Errors
-    /// When it is gone, not open so far, or does not read.
+    /// When it has gone, is not open yet, or does not read.
     pub fn send<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
-        self.encode_or_cut(id, parts)?;
+        self.encode_or_disconnect(id, parts)?;
         self.mark_unsent(id);
         Ok(())
     }
 
-    /// As [`Self::send`], but a message too many is lost, and the peer stays: `false` says so.
+    /// The same as [`Self::send`], but with a full queue the message is dropped, and the peer stays: then it returns
+    /// `false`.
     ///
     /// # Errors
-    /// When it is gone, or not open so far.
+    /// When it has gone, or is not open yet.
     pub fn offer<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<bool, Unsendable> {
         let taken = self.encode(id, parts)?;
         if taken {
@@ -34,18 +37,18 @@ impl Endpoint {
         Ok(taken)
     }
 
-    /// As [`Self::send`], for a message that may wait so long for another one to the same peer, and share its write; a second
-    /// at the most.
+    /// The same as [`Self::send`], for a message that may be delayed this long to share the write of another message to the
+    /// same peer; at most a second.
     ///
     /// # Errors
-    /// As those of [`Self::send`].
+    /// See [`Self::send`].
     pub fn send_within<Part: AsRef<[u8]>>(
         &mut self,
         wait: Duration,
         id: PeerId,
         parts: &[Part],
     ) -> Result<(), Unsendable> {
-        self.encode_or_cut(id, parts)?;
+        self.encode_or_disconnect(id, parts)?;
         if let Some(peer) = self.peers.get_mut(id)
             && !peer.is_unsent
             && peer.write_by.is_none()
@@ -56,11 +59,11 @@ impl Endpoint {
         Ok(())
     }
 
-    fn encode_or_cut<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
+    fn encode_or_disconnect<Part: AsRef<[u8]>>(&mut self, id: PeerId, parts: &[Part]) -> Result<(), Unsendable> {
         if self.encode(id, parts)? {
             return Ok(());
         }
-        self.cut(id, &Cut::NotReading);
+        self.disconnect(id, &DisconnectReason::NotReading);
         Err(Unsendable::Full)
     }
 
@@ -68,7 +71,7 @@ impl Endpoint {
         let peer = self.peers.get_mut(id).filter(|peer| peer.connection.peer().is_some());
         let peer = peer.ok_or(Unsendable::NoPeer)?;
         if peer.connection.send(self.now, parts).is_err() {
-            // What waits may not have been tried so far.
+            // The queued output may not have been tried yet.
             self.write(id);
             let Some(peer) = self.peers.get_mut(id) else { return Err(Unsendable::NoPeer) };
             if peer.connection.send(self.now, parts).is_err() {
@@ -76,13 +79,13 @@ impl Endpoint {
             }
         }
         if let Some(peer) = self.peers.get_mut(id) {
-            peer.place.answered();
+            peer.info.answered();
         }
         self.note_held(id);
         Ok(true)
     }
 
-    /// Asks a publisher for what begins like this.
+    /// Subscribes to messages with this prefix.
     pub fn subscribe(&mut self, id: PeerId, prefix: &[u8]) {
         if let Some(peer) = self.peers.get_mut(id) {
             peer.connection.subscribe(self.now, prefix);
@@ -100,7 +103,7 @@ impl Endpoint {
         }
     }
 
-    /// Writes what was sent, one write for each peer.
+    /// Writes the queued output, one write for each peer.
     pub fn flush(&mut self) {
         for id in std::mem::take(&mut self.unsent) {
             if let Some(peer) = self.peers.get_mut(id) {
@@ -113,7 +116,7 @@ impl Endpoint {
         self.make_room();
     }
 
-    /// Whether something waits that the kernel has not taken.
+    /// Whether output is queued that the kernel has not taken.
     #[must_use]
     pub fn has_unsent(&self) -> bool {
         self.peers.values().any(|peer| peer.connection.peer().is_some() && !peer.connection.output().is_empty())

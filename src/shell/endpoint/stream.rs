@@ -1,4 +1,4 @@
-//! Streams and listeners of either transport, none of which ever waits.
+//! Non-blocking streams and listeners of either transport.
 
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream};
@@ -15,9 +15,9 @@ use nix::sys::socket::{
 use nix::sys::stat::{Mode, umask};
 
 use super::address::Address;
-use crate::shell::transport::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
+use crate::shell::port::{BACKLOG, KEEPALIVE_COUNT, KEEPALIVE_IDLE_SECONDS, KEEPALIVE_INTERVAL_SECONDS};
 
-/// A connection, or one that is being made.
+/// A connection, or a connection attempt.
 #[derive(Debug)]
 pub(in crate::shell) enum Stream {
     Tcp(TcpStream),
@@ -25,7 +25,7 @@ pub(in crate::shell) enum Stream {
 }
 
 impl Stream {
-    /// Begins to connect; the first write that succeeds, or an error, says how it went.
+    /// Begins to connect; the first successful write, or an error, shows the result.
     pub(in crate::shell) fn connect(address: &Address) -> io::Result<Self> {
         match address {
             Address::Tcp(address) => {
@@ -42,7 +42,7 @@ impl Stream {
     }
 
     fn tcp(stream: TcpStream) -> io::Result<Self> {
-        // An answer is one small write, and whoever asked waits for it.
+        // An answer is one small write, and a client waits for it.
         stream.set_nodelay(true)?;
         setsockopt(&stream, sockopt::KeepAlive, &true)?;
         setsockopt(&stream, sockopt::TcpKeepIdle, &KEEPALIVE_IDLE_SECONDS)?;
@@ -65,7 +65,7 @@ impl Stream {
         })
     }
 
-    /// Ends one direction or both.
+    /// Closes one direction or both.
     pub(in crate::shell) fn shutdown(&self, how: Shutdown) -> io::Result<()> {
         match self {
             Self::Tcp(stream) => stream.shutdown(how),
@@ -111,7 +111,7 @@ fn begin(fd: &OwnedFd, address: &dyn SockaddrLike) -> io::Result<()> {
 #[derive(Debug)]
 pub(super) enum Listener {
     Tcp(TcpListener),
-    /// With the file that goes with it.
+    /// The listener with its file.
     Ipc(UnixListener, SocketFile),
 }
 
@@ -123,7 +123,7 @@ pub(super) struct SocketFile {
 }
 
 impl Listener {
-    /// Binds; gives back the address with the port that was taken for 0.
+    /// Binds; returns the address with the port that was taken for 0.
     pub(super) fn bind(address: &Address) -> io::Result<(Self, Address)> {
         match address {
             Address::Tcp(address) => {
@@ -161,7 +161,8 @@ impl Listener {
     }
 }
 
-/// A socket at which no process listens is what a killed one has left: it makes way. Nothing else does.
+/// Binds a unix socket. A socket without a listening process is the remains of a killed process and is replaced. No other
+/// file is.
 fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
     match bind_private(path) {
         Err(in_use) if in_use.kind() == io::ErrorKind::AddrInUse => {
@@ -169,7 +170,7 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
             let Some(found) = identity_of_socket(path) else {
                 return Err(io::Error::new(
                     io::ErrorKind::AlreadyExists,
-                    "the file there is no socket; move it away, or name another path with CONTROLLER_IPC_FILE",
+                    "the file there is not a socket; move it away, or name another path with CONTROLLER_IPC_FILE",
                 ));
             };
             let taken = |what: &str| {
@@ -192,17 +193,18 @@ fn bind_ipc(path: &Path) -> io::Result<UnixListener> {
     }
 }
 
-/// Binds a socket that only its owner may open, from its first moment on: the wire has no authentication, and a connection
-/// that is made before a later chmod stays.
+/// Binds a socket that only its owner can open, from its first moment on: the wire has no authentication, and a connection
+/// made before a later chmod would stay.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
-    // Of the whole process. A file that another thread makes meanwhile has fewer permissions, never more.
+    // The umask applies to the whole process. A file that another thread creates meanwhile has fewer permissions, never
+    // more.
     let before = umask(Mode::from_bits_truncate(0o177));
     let bound = UnixListener::bind(path);
     umask(before);
     bound
 }
 
-/// Device and inode of a socket; `None` for any other file, also for a link to a socket, and where there is none.
+/// Device and inode of a socket; `None` for any other file, for a link to a socket, and if there is none.
 fn identity_of_socket(path: &Path) -> Option<(u64, u64)> {
     let found = std::fs::symlink_metadata(path).ok()?;
     found.file_type().is_socket().then(|| (found.dev(), found.ino()))
@@ -223,7 +225,7 @@ impl Drop for Listener {
             && identity.is_some()
             && identity_of_socket(path) == *identity
         {
-            // What fails here was removed by another process in between.
+            // A failure here means that another process has removed the file in between.
             let _ = std::fs::remove_file(path);
         }
     }
@@ -247,7 +249,7 @@ mod tests {
             let refused = listen(path).unwrap_err();
             assert_eq!(
                 refused.to_string(),
-                "the file there is no socket; move it away, or name another path with CONTROLLER_IPC_FILE"
+                "the file there is not a socket; move it away, or name another path with CONTROLLER_IPC_FILE"
             );
             assert_eq!(std::fs::read_to_string(path).unwrap(), "precious");
         }

@@ -1,14 +1,15 @@
-//! Who may ask what over HTTP.
+//! Access rules for HTTP.
 //!
-//! | request | on loopback | elsewhere |
+//! | request | on loopback | off loopback |
 //! |---|---|---|
-//! | `/healthz`, `/readyz` | everybody | everybody |
-//! | anything else that only asks | everybody, if the port for requests is as open; else the token | the token |
-//! | anything that changes something | the token | the token |
+//! | `/healthz`, `/readyz` | open | open |
+//! | other read-only requests | open, if the port for requests is as open; otherwise the token | the token |
+//! | requests that change something | the token | the token |
 //!
-//! A web page in a browser of this machine can send requests here too. It cannot read the token, and it is kept from asking: `Host`
-//! must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another), `Origin` must be absent or ours,
-//! and what is posted must be JSON, which no page may send to another origin without a permission that is never given.
+//! A web page in a browser on this machine can send requests here too. It cannot read the token, and three checks keep its
+//! requests out: `Host` must be a name of this machine (a page that resolves its own name to 127.0.0.1 has another one),
+//! `Origin` must be absent or ours, and posted content must be JSON, which no page may send to another origin without a
+//! permission that is never given.
 
 use std::net::IpAddr;
 
@@ -18,25 +19,25 @@ use axum::http::{HeaderMap, HeaderName, StatusCode, Uri};
 
 use crate::config::is_loopback;
 
-/// Where a browser says that a request comes from.
+/// The header in which a browser states the origin of a request.
 const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
-/// What a request must show at this door.
+/// The requirements of this door.
 #[derive(Clone, Debug)]
 pub(super) struct Access {
     pub(super) token: String,
-    /// The door is open to this machine only.
+    /// Whether the door is open to this machine only.
     pub(super) is_local: bool,
-    /// Questions need no token.
+    /// Whether read-only requests need no token.
     pub(super) may_ask: bool,
 }
 
-/// Why a request is turned away, for its sender.
+/// The refusal of a request, for its sender.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Denied(pub(super) StatusCode, pub(super) String);
 
 impl Access {
-    /// Looks at where a request comes from.
+    /// Checks the origin of a request.
     pub(super) fn check_origin(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Denied> {
         for name in [HOST, ORIGIN, AUTHORIZATION, CONTENT_TYPE] {
             if headers.get_all(&name).iter().count() > 1 {
@@ -44,12 +45,12 @@ impl Access {
             }
         }
         if !self.is_local {
-            // Each request that matters shows the token, which no page has.
+            // Each significant request contains the token, which no page has.
             return Ok(());
         }
         let text = |name| headers.get(name).map(|value| value.to_str().unwrap_or("not a text"));
         let host = text(HOST).unwrap_or_default();
-        // A target with a host of its own counts before Host (RFC 9112, section 3.2.2).
+        // A target with a host of its own takes precedence over Host (RFC 9112, section 3.2.2).
         let host = target.authority().map_or(host, Authority::as_str);
         if !names_this_machine(host) {
             let why =
@@ -73,7 +74,7 @@ impl Access {
         }
     }
 
-    /// Looks at the token of a request, which only asks or changes something.
+    /// Checks the token of a request, which is read-only or changes something.
     pub(super) fn check_token(&self, headers: &HeaderMap, only_asks: bool) -> Result<(), Denied> {
         let shown = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok());
         match shown.map(bearer) {
@@ -89,13 +90,13 @@ impl Access {
     }
 }
 
-/// The token of an `Authorization`, whose scheme is written in any case (RFC 9110, section 11.1).
+/// The token of an `Authorization` header, whose scheme is case-insensitive (RFC 9110, section 11.1).
 fn bearer(shown: &str) -> &str {
     let token = shown.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
     token.map_or("", |(_, token)| token.trim_start_matches(' '))
 }
 
-/// Looks at the kind of what is posted.
+/// Checks the type of posted content.
 pub(super) fn check_content(headers: &HeaderMap) -> Result<(), Denied> {
     let kind = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -116,7 +117,7 @@ fn names_this_machine(host: &str) -> bool {
     name.eq_ignore_ascii_case("localhost") || address.parse::<IpAddr>().is_ok_and(is_loopback)
 }
 
-/// Compares in a time that tells nothing of where the difference is.
+/// Compares in constant time, so that the position of a difference does not leak.
 fn is_same(a: &[u8], b: &[u8]) -> bool {
     a.len() == b.len() && a.iter().zip(b).fold(0, |difference, (a, b)| difference | (a ^ b)) == 0
 }
@@ -168,7 +169,7 @@ mod tests {
         }
         let local = || headers(&[("host", "localhost")]);
         let two = headers(&[("host", "localhost"), ("host", "evil.example")]);
-        assert!(access().check_origin(&path(), &two).is_err(), "which of them is meant is anybody's guess");
+        assert!(access().check_origin(&path(), &two).is_err(), "two values are ambiguous");
         assert!(access().check_origin(&path(), &headers(&[])).is_err());
         assert!(access().check_origin(&"http://evil.example/api".parse().unwrap(), &local()).is_err());
         for (site, is_served) in [("none", true), ("same-origin", true), ("same-site", false), ("cross-site", false)] {

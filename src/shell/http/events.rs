@@ -1,4 +1,4 @@
-//! The changes of tasks, kept for a while and told to whoever asks from a number on.
+//! The changes of tasks, kept for a while, for clients that ask from a number on.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,7 +7,7 @@ use tokio::sync::Notify;
 
 use crate::types::TaskId;
 
-/// What a change costs beside its message.
+/// Cost of a change besides its message, in bytes.
 const EVENT_BYTES: usize = 96;
 
 /// One change of a task.
@@ -19,70 +19,84 @@ pub(super) struct Event {
     pub(super) message: Arc<str>,
 }
 
-/// The latest changes, within a bound of bytes. The oldest give way.
+/// The latest changes, within a bound of bytes. The oldest are dropped.
 #[derive(Debug)]
 pub(super) struct Events {
-    kept: Mutex<Kept>,
+    /// Distinguishes the numbers of these events from those of another start.
+    life: u64,
+    buffer: Mutex<EventBuffer>,
     bytes_max: usize,
-    /// Tells of a new one.
+    /// Notifies listeners of a new change.
     news: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct EventBuffer {
     events: VecDeque<Event>,
     bytes: usize,
-    /// The number of the latest change of all.
+    /// The number of the latest change.
     last: u64,
 }
 
-/// What there is from a number on.
+/// The changes from a number on.
 #[derive(Debug)]
 pub(super) enum After {
-    /// These come next; none so far when it is empty.
+    /// The next changes; empty if there are none yet.
     Events(Vec<Event>),
-    /// Some that come next are not kept any more; this is the first that is.
+    /// Some of the next changes have been dropped; this is the first one that is still kept.
     Gap(u64),
 }
 
 impl Events {
     pub(super) fn new(bytes_max: usize) -> Self {
-        Self { kept: Mutex::default(), bytes_max, news: Notify::new() }
+        Self { life: rand::random(), buffer: Mutex::default(), bytes_max, news: Notify::new() }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Kept> {
-        // No code that holds it can panic half-way.
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The id of the event with this number.
+    pub(super) fn id_of(&self, number: u64) -> String {
+        format!("{:x}-{number}", self.life)
+    }
+
+    /// The number in the id of an event: `None` for an invalid id, and `Some(None)` for an id of another start.
+    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
+        let (life, number) = id.split_once('-')?;
+        let number = number.parse().ok()?;
+        Some((life == format!("{:x}", self.life)).then_some(number))
+    }
+
+    fn buffer(&self) -> MutexGuard<'_, EventBuffer> {
+        // No code that holds the lock can panic half-way.
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn add(&self, event: Event) {
-        let mut kept = self.kept();
-        kept.last = event.number;
-        kept.bytes += EVENT_BYTES + event.message.len();
-        kept.events.push_back(event);
-        while kept.bytes > self.bytes_max
-            && let Some(oldest) = kept.events.pop_front()
+        let mut buffer = self.buffer();
+        buffer.last = event.number;
+        buffer.bytes += EVENT_BYTES + event.message.len();
+        buffer.events.push_back(event);
+        while buffer.bytes > self.bytes_max
+            && let Some(oldest) = buffer.events.pop_front()
         {
-            kept.bytes -= EVENT_BYTES + oldest.message.len();
+            buffer.bytes -= EVENT_BYTES + oldest.message.len();
         }
-        drop(kept);
+        drop(buffer);
         self.news.notify_waiters();
     }
 
     /// The number of the latest change; 0 before the first.
     pub(super) fn last(&self) -> u64 {
-        self.kept().last
+        self.buffer().last
     }
 
     /// At most `max` of the changes after this number.
     pub(super) fn after(&self, number: u64, max: usize) -> After {
-        let kept = self.kept();
-        let first = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        let buffer = self.buffer();
+        let first = buffer.events.front().map_or(buffer.last + 1, |event| event.number);
         if number + 1 < first {
             return After::Gap(first);
         }
         let skipped = usize::try_from(number + 1 - first).unwrap_or(usize::MAX);
-        After::Events(kept.events.iter().skip(skipped).take(max).cloned().collect())
+        After::Events(buffer.events.iter().skip(skipped).take(max).cloned().collect())
     }
 
     /// Waits until there is a change after this number.
@@ -90,7 +104,7 @@ impl Events {
         loop {
             let news = self.news.notified();
             tokio::pin!(news);
-            // From here on no news is missed.
+            // From here on no notification is missed.
             news.as_mut().enable();
             if self.last() > number {
                 return;

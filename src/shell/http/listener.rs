@@ -1,4 +1,4 @@
-//! The side of a client that hears of changes: `/events`.
+//! The server's side of a client that listens to changes: `/events`.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -8,37 +8,36 @@ use axum::response::sse;
 use futures_util::stream::{self, Stream};
 
 use super::access::Denied;
-use super::events::{After, Event};
-use super::server::Server;
+use super::events::{After, Event, Events};
 use crate::protocol::words::kind;
 use crate::types::TaskId;
 
-/// Events that are looked up at a time for one listener.
+/// Events that are fetched at once for one listener.
 const EVENTS_AT_ONCE: usize = 64;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
-/// One who hears of changes.
+/// One listener to changes.
 pub(super) struct Listener {
-    server: Arc<Server>,
-    /// The number of the last change that it has heard of or does not want.
+    events: Arc<Events>,
+    /// The number of the last change that it has received or does not want.
     heard: u64,
-    /// Only the changes of this task.
+    /// The task whose changes it wants; `None` for all tasks.
     task: Option<TaskId>,
-    /// Found, and on their way.
+    /// Fetched events that have not been sent yet.
     next: std::vec::IntoIter<Event>,
     has_missed: bool,
 }
 
 impl Listener {
-    /// `from` is the number or the id of the first change that it wants; `Last-Event-ID`, which a browser sends when it connects
-    /// anew, the id of the last one that it has. With neither, it hears of what comes from now on. A change of another start, or one
-    /// that is far ahead, is a gap: numbers begin anew with each start.
-    pub(super) fn new(server: &Arc<Server>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
+    /// `from` is the number or the id of the first wanted change; `Last-Event-ID`, which a browser sends when it
+    /// reconnects, the id of the last received one. Without either, it gets future changes. A change of another start, or a
+    /// number far ahead, is a gap, because numbers start anew with each start.
+    pub(super) fn new(events: &Arc<Events>, headers: &HeaderMap, query: &str) -> Result<Self, Denied> {
         let bad = |what: String| Denied(StatusCode::BAD_REQUEST, what);
         let mut listener = Self {
-            server: Arc::clone(server),
-            heard: server.events.last(),
+            events: Arc::clone(events),
+            heard: events.last(),
             task: None,
             next: Vec::new().into_iter(),
             has_missed: false,
@@ -46,7 +45,7 @@ impl Listener {
         for pair in query.split('&').filter(|pair| !pair.is_empty()) {
             match pair.split_once('=') {
                 Some(("from", first)) => {
-                    let from = match server.number_of(first) {
+                    let from = match events.number_of(first) {
                         Some(number) => number,
                         None => first
                             .parse()
@@ -63,41 +62,41 @@ impl Listener {
             }
         }
         if let Some(last) = headers.get(LAST_EVENT_ID).and_then(|last| last.to_str().ok()) {
-            listener.hear_after(server.number_of(last).flatten());
+            listener.hear_after(events.number_of(last).flatten());
         }
         Ok(listener)
     }
 
-    /// It has heard of the changes up to this one; of none that we know of, or that can be, without it.
+    /// It has received the changes up to this one; `None` for a number that is unknown or impossible.
     fn hear_after(&mut self, heard: Option<u64>) {
-        let known = heard.filter(|heard| *heard <= self.server.events.last());
+        let known = heard.filter(|heard| *heard <= self.events.last());
         self.has_missed = known.is_none();
         self.heard = known.unwrap_or_default();
     }
 
     pub(super) fn stream(self) -> impl Stream<Item = Result<sse::Event, Infallible>> {
         stream::unfold(self, |mut listener| async move {
-            let event = listener.hear().await;
+            let event = listener.next_event().await;
             Some((Ok(event), listener))
         })
     }
 
-    async fn hear(&mut self) -> sse::Event {
+    async fn next_event(&mut self) -> sse::Event {
         loop {
             if std::mem::take(&mut self.has_missed) {
-                // From here on as of the oldest that there is.
+                // From here on it continues with the oldest kept change.
                 return self.gap(self.heard + 1);
             }
             if let Some(event) = self.next.next() {
                 self.heard = event.number;
                 if self.task.is_none_or(|task| task == event.task) {
-                    let id = format!("{:x}-{}", self.server.life, event.number);
+                    let id = self.events.id_of(event.number);
                     return sse::Event::default().id(id).event(kind::TASK_STATUS).data(&*event.message);
                 }
                 continue;
             }
-            self.server.events.wait(self.heard).await;
-            match self.server.events.after(self.heard, EVENTS_AT_ONCE) {
+            self.events.wait(self.heard).await;
+            match self.events.after(self.heard, EVENTS_AT_ONCE) {
                 After::Events(events) => self.next = events.into_iter(),
                 After::Gap(first) => {
                     self.heard = first - 1;
@@ -107,7 +106,7 @@ impl Listener {
         }
     }
 
-    /// Tells that changes before this number cannot be told any more.
+    /// An event saying that changes before this number have been dropped.
     fn gap(&self, first: u64) -> sse::Event {
         sse::Event::default()
             .event("gap")

@@ -1,6 +1,6 @@
-//! HTTP: the same requests as at the port for requests, what the controller measures, and the changes of tasks.
+//! HTTP: the same requests as on the port for requests, the metrics of the controller, and the changes of tasks.
 //!
-//! A thread with a runtime of its own serves the connections; requests reach the controller's loop as those of any other
+//! A thread with a runtime of its own serves the connections. Requests reach the controller's loop like those of any other
 //! [`Door`], and their replies go back. The loop never waits for the thread, nor the thread for a peer that does not read.
 //!
 //! ```text
@@ -32,7 +32,7 @@ pub use self::token::TokenError;
 use super::background::Bell;
 use super::door::{Call, Change, Door};
 use super::metrics::Metrics;
-use super::transport::Unsendable;
+use super::port::Unsendable;
 use crate::config::{Config, Exposure};
 use crate::protocol::envelope::ReplyTo;
 use crate::protocol::json::FieldLimits;
@@ -43,15 +43,15 @@ const TOKEN_FILE: &str = "http.token";
 /// Why the door cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
-    /// The port is in use, or the address is not ours.
+    /// The port is in use, or the address is not local.
     #[error("cannot listen on http://{address} (http.BIND, http.PORT): {source}")]
     Listen {
-        /// What was configured.
+        /// The configured address.
         address: SocketAddr,
-        /// What the system says.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The token cannot be used.
+    /// The token is unusable.
     #[error(transparent)]
     Token(#[from] TokenError),
     /// Descriptors or threads have run out.
@@ -59,27 +59,27 @@ pub enum HttpError {
     System(#[from] io::Error),
 }
 
-/// The door for HTTP.
+/// The HTTP door.
 #[derive(Debug)]
 pub struct Http {
     address: SocketAddr,
     inbox: Receiver<ToLoop>,
     bell: Arc<Bell>,
-    /// The bell has rung, and the inbox was not empty since.
+    /// Whether the bell has rung and the inbox has not been empty since.
     has_news: bool,
-    /// Who waits for the reply to which request.
+    /// The waiting connection of each request, by number.
     waiting: HashMap<u64, oneshot::Sender<Vec<u8>>>,
-    /// A connection that has gone, and whose requests have all been received.
+    /// A closed connection whose requests have all been received.
     closed: Option<u64>,
     events: Arc<Events>,
     metrics: Arc<Metrics>,
-    /// Ends the thread when it is dropped.
+    /// Ends the thread when dropped.
     running: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Http {
-    /// Listens, and serves what comes.
+    /// Listens, and serves connections.
     ///
     /// # Errors
     /// [`HttpError`].
@@ -109,7 +109,7 @@ impl Http {
                     _ = stopped => {}
                 }
             });
-            // What is under way on a connection ends with it.
+            // Requests in progress on a connection end with it.
             runtime.shutdown_background();
         })?;
         Ok(Self {
@@ -126,7 +126,7 @@ impl Http {
         })
     }
 
-    /// Where it listens, with the port that was taken for 0.
+    /// The address that it listens on, with the port that was taken for 0.
     #[must_use]
     pub const fn address(&self) -> SocketAddr {
         self.address
@@ -159,13 +159,13 @@ impl Door for Http {
     fn poll_closed(&mut self) -> Option<u64> {
         let closed = self.closed.take();
         if closed.is_some() && self.has_news {
-            // What came behind it is received in the next turn.
+            // Later requests are received in the next turn.
             self.bell.ring();
         }
         closed
     }
 
-    fn keep(&mut self, _: &ReplyTo) {}
+    fn exempt(&mut self, _: &ReplyTo) {}
 
     fn send(&mut self, to: ReplyTo, body: Vec<u8>, _: Duration) -> Result<(), Unsendable> {
         let number = to.peer().try_into().map(u64::from_be_bytes).map_err(|_| Unsendable::NoPeer)?;
@@ -177,7 +177,7 @@ impl Door for Http {
 
     fn show(&mut self, change: &Change<'_>) {
         self.metrics.changed(change.record);
-        // What we write is JSON.
+        // Our messages are JSON, which is UTF-8.
         let Ok(message) = std::str::from_utf8(change.message()) else { return };
         self.events.add(Event { number: change.number, task: change.record.id, message: message.into() });
     }

@@ -1,4 +1,4 @@
-//! The thread's side: connections, routes and what they answer.
+//! The thread's side: connections, routes and answers.
 
 use std::net::TcpListener;
 use std::os::fd::{AsFd as _, OwnedFd};
@@ -28,26 +28,27 @@ use super::access::{Access, Denied, check_content};
 use super::events::Events;
 use super::listener::Listener;
 use crate::config::Config;
+use crate::protocol::client::Ask;
 use crate::protocol::json::{self, FieldLimits};
-use crate::protocol::reply::{self, PageBytes};
-use crate::protocol::request;
+use crate::protocol::page::PageBytes;
+use crate::protocol::requests::{self, gate, stats};
 use crate::protocol::words::{self, kind};
-use crate::protocol::{Code, Refusal, client};
+use crate::protocol::{Code, Refusal, reply};
 use crate::shell::background::Bell;
 use crate::shell::metrics::{self, Metrics};
 use crate::shell::store;
-use crate::types::{Fields, Phase, Scalar};
+use crate::types::Scalar;
 
-/// For the answer to a question of our own: a loop that takes longer is in trouble.
+/// Time limit for the answer to an internal request: a loop that takes longer is in trouble.
 const ALIVE_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Pauses after a failed accept: descriptors have run out, and only time brings some back.
+/// Pause after a failed accept: descriptors have run out, and become free only with time.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How often a connection that waits for its answer is looked at.
+/// How often a connection that waits for its answer is checked.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the thread tells the loop.
+/// A message of the thread to the loop.
 #[derive(Debug)]
 pub(super) enum ToLoop {
     Request {
@@ -56,18 +57,18 @@ pub(super) enum ToLoop {
         body: Vec<u8>,
         reply: oneshot::Sender<Vec<u8>>,
     },
-    /// Nobody waits for the reply to this request any more.
+    /// The reply to this request is not awaited any more.
     Gone {
         connection: u64,
         number: u64,
     },
 }
 
-/// The connection that a request came by.
+/// The connection of a request.
 #[derive(Clone)]
 struct Connection {
     number: u64,
-    /// Its socket once more, to see whether the client has gone: hyper does not look while it has bytes that are not read, as those
+    /// Its socket again, to detect that the client has gone: hyper does not check while unread bytes are buffered, as those
     /// of a pipelined request.
     socket: Arc<OwnedFd>,
 }
@@ -86,21 +87,19 @@ impl Connection {
     }
 }
 
-/// What every request needs.
+/// The data that every request needs.
 pub(super) struct Server {
     access: Access,
     to_loop: Sender<ToLoop>,
     bell: Arc<Bell>,
-    pub(super) events: Arc<Events>,
+    events: Arc<Events>,
     metrics: Arc<Metrics>,
     state_dir: PathBuf,
     limits: FieldLimits,
-    /// For the head of a request. A peer that sends no more of it is closed.
+    /// Time limit for the head of a request.
     head_timeout: Duration,
-    /// For bytes that a peer does not take.
+    /// Time limit for output that a peer does not read.
     send_timeout: Duration,
-    /// Tells the numbers of events from those of another start.
-    pub(super) life: u64,
     last_request: AtomicU64,
 }
 
@@ -124,7 +123,6 @@ impl Server {
             limits,
             head_timeout: config.http.head_timeout,
             send_timeout: config.http.send_timeout,
-            life: rand::random(),
             last_request: AtomicU64::new(0),
         }
     }
@@ -148,7 +146,7 @@ impl Server {
             .with_state(server);
         let places = Arc::new(Semaphore::new(connections_max));
         for number in 1.. {
-            // It is never closed.
+            // The semaphore is never closed.
             let Ok(place) = Arc::clone(&places).acquire_owned().await else { return };
             let stream = accept(&listener, send_timeout).await;
             let socket = match stream.as_fd().try_clone_to_owned() {
@@ -170,11 +168,11 @@ impl Server {
         }
     }
 
-    /// Has the loop answer a request.
+    /// Lets the loop answer a request.
     async fn ask(&self, connection: &Connection, body: Vec<u8>) -> Result<Vec<u8>, Denied> {
         let number = self.last_request.fetch_add(1, Ordering::Relaxed);
         let (reply, answer) = oneshot::channel();
-        self.tell(ToLoop::Request { connection: connection.number, number, body, reply });
+        self.send_to_loop(ToLoop::Request { connection: connection.number, number, body, reply });
         let mut asked = Asked { server: self, connection: connection.number, number, is_answered: false };
         tokio::select! {
             answered = answer => {
@@ -185,23 +183,16 @@ impl Server {
         }
     }
 
-    /// A question of our own.
-    async fn ask_self(&self, connection: &Connection, question: &Fields) -> Result<Fields, Denied> {
-        let asked = self.ask(connection, json::to_vec(question));
+    /// Lets the loop answer an internal request.
+    async fn ask_self<A>(&self, connection: &Connection, question: &Ask<A>) -> Result<A, Denied> {
+        let asked = self.ask(connection, question.encode());
         let late = || Denied(StatusCode::SERVICE_UNAVAILABLE, "the controller does not answer".to_owned());
         let answer = tokio::time::timeout(ALIVE_TIMEOUT, asked).await.map_err(|_| late())??;
-        json::parse(&answer, &FieldLimits::TRUSTED).map_err(|_| late())
+        question.decode(&answer).map_err(|_| late())
     }
 
-    /// The number in the id of an event: `None` for what is no id, and for that of another start in it.
-    pub(super) fn number_of(&self, id: &str) -> Option<Option<u64>> {
-        let (life, number) = id.split_once('-')?;
-        let number = number.parse().ok()?;
-        Some((life == format!("{:x}", self.life)).then_some(number))
-    }
-
-    fn tell(&self, message: ToLoop) {
-        // A loop that has ended answers nobody.
+    fn send_to_loop(&self, message: ToLoop) {
+        // A loop that has ended sends no answers.
         let _ = self.to_loop.send(message);
         self.bell.ring();
     }
@@ -209,7 +200,7 @@ impl Server {
 
 const THERE_IS: &str = "there is GET /healthz, /readyz, /metrics and /events, and POST /api";
 
-/// A request under way: its client may go before the answer comes, and then this is dropped.
+/// A request in progress: it is dropped if its client goes before the answer.
 struct Asked<'a> {
     server: &'a Server,
     connection: u64,
@@ -220,7 +211,7 @@ struct Asked<'a> {
 impl Drop for Asked<'_> {
     fn drop(&mut self) {
         if !self.is_answered {
-            self.server.tell(ToLoop::Gone { connection: self.connection, number: self.number });
+            self.server.send_to_loop(ToLoop::Gone { connection: self.connection, number: self.number });
         }
     }
 }
@@ -230,7 +221,7 @@ async fn accept(listener: &tokio::net::TcpListener, send_timeout: Duration) -> T
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                // Without it a peer that does not read keeps its place for ever.
+                // Without it a peer that does not read keeps its place forever.
                 let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, millis);
                 let _ = stream.set_nodelay(true);
                 return stream;
@@ -262,12 +253,12 @@ fn denied(Denied(status, why): Denied) -> Response {
 type Answered = Result<Response, Response>;
 
 async fn health(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     Ok("ok\n".into_response())
 }
 
 async fn readiness(State(server): State<Arc<Server>>, Extension(connection): Extension<Connection>) -> Answered {
-    server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
+    server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
     if server.metrics.is_store_writable() {
         return Ok("ready\n".into_response());
     }
@@ -281,17 +272,14 @@ async fn scrape(
     headers: HeaderMap,
 ) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
-    let tasks = server.ask_self(&connection, &client::statistic()).await.map_err(denied)?;
-    let agents = server.ask_self(&connection, &client::agent_counts()).await.map_err(denied)?;
-    let gates = server.ask(&connection, json::to_vec(&client::gates())).await.map_err(denied)?;
-    let count = |fields: &Fields, name: &str| fields.get(name).and_then(Scalar::as_u64).unwrap_or_default();
-    let phases = Phase::ALL.map(|phase| (words::phase(phase), count(&tasks, words::phase(phase))));
-    let states = [("free", words::FREE), ("busy", words::BUSY), ("lost", words::LOST)];
-    let states = states.map(|(state, name)| (state, count(&agents, name)));
+    let tasks = server.ask_self(&connection, &stats::tasks()).await.map_err(denied)?;
+    let agents = server.ask_self(&connection, &stats::agents()).await.map_err(denied)?;
+    let gates = server.ask(&connection, gate::gates().encode()).await.map_err(denied)?;
+    let gates = gate::gates().decode(&gates).map_or(0, |gates| gates.total);
     let state_dir = server.state_dir.clone();
-    // A disk may take its time.
+    // A disk access may be slow.
     let bytes = tokio::task::spawn_blocking(move || store::bytes(&state_dir)).await.unwrap_or_default();
-    server.metrics.counted(&phases, &states, objects(&gates), bytes);
+    server.metrics.counted(tasks, agents, gates, bytes);
     let accepted = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     let text = server.metrics.text();
     Ok(if accepted.contains("application/openmetrics-text") {
@@ -301,12 +289,6 @@ async fn scrape(
     })
 }
 
-/// How many members of an answer are objects.
-fn objects(answer: &[u8]) -> u64 {
-    let members: serde_json::Map<String, serde_json::Value> = serde_json::from_slice(answer).unwrap_or_default();
-    members.values().map(|value| u64::from(value.is_object())).sum()
-}
-
 async fn api(
     State(server): State<Arc<Server>>,
     Extension(connection): Extension<Connection>,
@@ -314,7 +296,7 @@ async fn api(
     body: Body,
 ) -> Answered {
     check_content(&headers).map_err(denied)?;
-    // Where even questions need the token, nobody without it has us wait for a body.
+    // If even read-only requests need the token, a client without it must not make us wait for a body.
     server.access.check_token(&headers, true).map_err(denied)?;
     let bytes_max = server.limits.message_bytes;
     let body = tokio::time::timeout(server.head_timeout, to_bytes(body, bytes_max)).await.map_err(|_| {
@@ -330,14 +312,14 @@ async fn api(
     Ok(([(CONTENT_TYPE, "application/json")], answer).into_response())
 }
 
-/// Whether it changes nothing. What the loop cannot read either changes nothing.
+/// Whether a request is read-only. A request that the loop cannot parse changes nothing either.
 fn only_asks(body: &Bytes, limits: &FieldLimits) -> bool {
     let Ok(fields) = json::parse(body, limits) else { return true };
-    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(request::only_asks)
+    fields.get(words::TYPE).and_then(Scalar::as_text).is_some_and(requests::only_asks)
 }
 
 async fn events(State(server): State<Arc<Server>>, headers: HeaderMap, uri: Uri) -> Answered {
     server.access.check_token(&headers, true).map_err(denied)?;
-    let listener = Listener::new(&server, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
+    let listener = Listener::new(&server.events, &headers, uri.query().unwrap_or_default()).map_err(denied)?;
     Ok(Sse::new(listener.stream()).keep_alive(KeepAlive::default()).into_response())
 }

@@ -5,10 +5,10 @@ use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
-/// For its user only.
+/// Accessible to its user only.
 const PRIVATE_MODE: u32 = 0o600;
 
-/// Bytes of randomness in a token that we make.
+/// Bytes of randomness in a generated token.
 const TOKEN_BYTES: usize = 32;
 
 /// A longer file is not a token.
@@ -17,7 +17,7 @@ const FILE_BYTES_MAX: u64 = 1024;
 /// A shorter token can be guessed.
 const LENGTH_MIN: usize = 16;
 
-/// A file that cannot be used.
+/// An unusable token file.
 #[derive(Debug, thiserror::Error)]
 #[error("the HTTP token (http.TOKEN_FILE) in {}: {why}", .path.display())]
 pub struct TokenError {
@@ -25,10 +25,11 @@ pub struct TokenError {
     why: String,
 }
 
-/// Reads the token of a file; one that is not there is made, if it `may_make` it.
+/// Reads the token of a file; if `may_make`, a missing file is created.
 pub(super) fn read(path: &Path, may_make: bool) -> Result<String, TokenError> {
     let failed = |why: String| TokenError { path: path.to_owned(), why };
-    // One that was named may be a link, as mounted secrets are; ours is not, and nobody shall have us read another file.
+    // A configured file may be a link, as mounted secrets are. Ours must not be, so that no other user can make us read
+    // another file.
     let no_link = if may_make { libc::O_NOFOLLOW } else { 0 };
     let opened = OpenOptions::new().read(true).custom_flags(no_link | libc::O_NONBLOCK).open(path);
     match opened {
@@ -50,7 +51,7 @@ fn of_file(file: &File) -> Result<String, String> {
         return Err(format!("it belongs to user {}, who can change it; it must belong to user {us}", about.uid()));
     }
     if about.mode() & 0o077 != 0 {
-        return Err(format!("it has mode {:o}, so others can read it; say `chmod 600`", about.mode() & 0o777));
+        return Err(format!("it has mode {:o}, so others can read it; run `chmod 600`", about.mode() & 0o777));
     }
     if about.len() > FILE_BYTES_MAX {
         return Err(format!("it has {} bytes; a token has at most {FILE_BYTES_MAX}", about.len()));

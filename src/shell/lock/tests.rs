@@ -78,10 +78,10 @@ fn the_text_of_a_dead_process_names_nobody() {
     ] {
         fs::write(&path, &text).expect("written");
         assert_eq!(living_writer(&path), expected, "{text}");
-        // Nobody holds it, whatever it says.
+        // The file is not locked, whatever it says.
         assert_eq!(StateLock::holder(folder.path(), "controller"), None, "{text}");
     }
-    // Held, but by one that has not written its name: nobody is blamed.
+    // Locked by a holder that has not written its name: no process is blamed.
     let file = open(&path, true).expect("open");
     file.lock().expect("free");
     assert_eq!(StateLock::holder(folder.path(), "controller"), Some(Holder { pid: None }));

@@ -1,6 +1,6 @@
 //! The log of a process: one bounded file, or stderr; one event is one line, whatever text it shows.
 //!
-//! A line is `2026-01-31T12:00:00.000Z agent.rs[line:41] INFO text`, or what `LOG_FORMATTER` makes of it. Texts from outside go
+//! A line is `2026-01-31T12:00:00.000Z agent.rs[line:41] INFO text`, or as `LOG_FORMATTER` says. Texts from outside go
 //! through [`shown()`].
 
 mod rotating;
@@ -25,7 +25,7 @@ pub use shown::shown;
 /// Why a process cannot log.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// Two processes would take each other's lines away at the next rename.
+    /// Two processes would lose each other's lines at the next rename.
     #[error("another process logs to {path}; give each its own LOG_DIR, log file name or agent id", path = .0.display())]
     InUse(PathBuf),
     /// The file cannot be created or opened.
@@ -33,7 +33,7 @@ pub enum LogError {
     Open {
         /// The log file.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// `init` was called before.
@@ -88,7 +88,7 @@ impl Log for LineLog {
         if self.enabled(record.metadata()) {
             let mut line = line(&self.format, clock::now().wall, record);
             line.push('\n');
-            // A thread that has panicked while it wrote has left a whole line or none.
+            // A thread that panicked while writing has left a whole line or none.
             self.lines.lock().unwrap_or_else(PoisonError::into_inner).write(&line);
         }
     }
@@ -142,10 +142,10 @@ impl Sink {
     }
 }
 
-/// Where lines go, and how many did not get there.
+/// The sink of lines, and the number of lost ones.
 struct Lines {
     sink: Sink,
-    /// Lines that could not be written since the last one that could.
+    /// Lines that could not be written since the last written one.
     lost: u64,
 }
 
@@ -159,7 +159,7 @@ impl Lines {
         };
         match written {
             Ok(()) => self.lost = 0,
-            // The log itself is the only place to say that it is full, once it is not.
+            // The log itself is the only place to report that it was full, once it is not any more.
             Err(_) => self.lost = self.lost.saturating_add(1),
         }
     }

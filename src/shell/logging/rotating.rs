@@ -1,4 +1,4 @@
-//! A log file that never grows beyond a bound: when it is full it becomes `<name>.1` and begins anew.
+//! A log file that never grows beyond a bound: when it is full it is renamed to `<name>.1` and a new one is begun.
 
 use std::ffi::OsString;
 use std::fs::{self, File, TryLockError};
@@ -11,7 +11,7 @@ pub(super) struct Rotating {
     file: File,
     /// Bytes of whole lines in the file.
     bytes: u64,
-    /// `None` for what cannot be renamed and has no length, such as `/dev/stderr`.
+    /// `None` for a file that cannot be renamed and has no length, such as `/dev/stderr`.
     bytes_max: Option<u64>,
 }
 
@@ -19,7 +19,7 @@ impl Rotating {
     /// Opens the file to append to it, creating it and its folder.
     ///
     /// # Errors
-    /// When that fails, or another process logs to the file (`WouldBlock`): it would lose lines at each rename.
+    /// When that fails, or another process logs to the file (`WouldBlock`), because lines would be lost at each rename.
     pub(super) fn open(path: &Path, bytes_max: u64) -> io::Result<Self> {
         if let Some(folder) = path.parent() {
             fs::create_dir_all(folder)?;
@@ -39,7 +39,7 @@ impl Rotating {
         let written = self.file.write_all(line);
         match written {
             Ok(()) => self.bytes += length,
-            // A full disk takes half a line. The next one must not continue it.
+            // A full disk takes a part of a line. The next line must not continue it.
             Err(_) if self.bytes_max.is_some() => self.file.set_len(self.bytes)?,
             Err(_) => {}
         }
@@ -49,7 +49,7 @@ impl Rotating {
     fn rotate(&mut self) -> io::Result<()> {
         match self.begin_anew() {
             Ok(file) => self.file = file,
-            // The bound holds even where nothing can be renamed or created: the disk is worth more than old lines.
+            // The bound holds even if no file can be renamed or created: the disk is worth more than old lines.
             Err(_) => self.file.set_len(0)?,
         }
         self.bytes = 0;
@@ -58,7 +58,7 @@ impl Rotating {
 
     fn begin_anew(&self) -> io::Result<File> {
         match fs::rename(&self.path, older(&self.path)) {
-            // Somebody removed the file under us.
+            // Another process has removed the file meanwhile.
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => open_locked(&self.path),
         }
@@ -82,7 +82,7 @@ fn older(path: &Path) -> PathBuf {
 fn open_locked(path: &Path) -> io::Result<File> {
     let file = File::options().append(true).create(true).open(path)?;
     match file.try_lock() {
-        // A lock needs a file: a terminal or a pipe is anybody's.
+        // A lock needs a file: a terminal or a pipe may be shared.
         Err(TryLockError::WouldBlock) if file.metadata()?.is_file() => Err(io::ErrorKind::WouldBlock.into()),
         _ => Ok(file),
     }
@@ -120,7 +120,7 @@ mod tests {
     fn the_bound_holds_when_the_old_file_cannot_be_renamed() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("a.log");
-        // A folder that is not empty stands where the old file would go.
+        // A folder that is not empty is in the place of the old file.
         fs::create_dir_all(older(&path).join("x")).expect("created");
         let mut log = Rotating::open(&path, 10).expect("open");
         for _ in 0..5 {

@@ -1,17 +1,17 @@
-//! Texts from outside, made harmless for a line of a log: nobody can forge a second line or reorder what a reader sees.
+//! Texts from outside, made harmless for a log line: they cannot forge a second line or reorder the displayed text.
 
 use std::fmt::{self, Write};
 
 /// Characters of a text from outside that are shown: enough to recognise an id, a path or the start of a message.
 const SHOWN_CHARS_MAX: usize = 200;
 
-/// Bytes of one message. `shown` keeps texts short; this is for what forgot it.
+/// Bytes of one message. `shown` keeps texts short; this limit is for texts that were not passed through it.
 const MESSAGE_BYTES_MAX: usize = 8192;
 
 /// The text with control characters and `\` escaped, cut after 200 characters.
 ///
-/// The rule: `\` is `\\`; newline, return and tab are `\n`, `\r`, `\t`; any other character that a terminal may act on or
-/// that has no width is `\u{hex}`. Everything else stays.
+/// The rule: `\` becomes `\\`; newline, return and tab become `\n`, `\r`, `\t`; any other character that a terminal may act
+/// on or that has no width becomes `\u{hex}`. Everything else is unchanged.
 pub fn shown(text: &str) -> impl fmt::Display + '_ {
     Shown(text)
 }
@@ -32,7 +32,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-/// A whole message as one line of bounded length: what [`shown`] escapes is escaped here too, for texts that nobody showed.
+/// A whole message as one line of bounded length, with the same escapes, for texts that were not passed through [`shown`].
 pub(super) struct OneLine<'a>(pub(super) fmt::Arguments<'a>);
 
 impl fmt::Display for OneLine<'_> {

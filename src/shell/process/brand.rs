@@ -1,15 +1,15 @@
-//! A number that every process of a run carries in its resource limits, where a program cannot shed it.
+//! A number in the resource limits of every process of a run, which a program cannot remove.
 //!
-//! An environment can be cleared (`env -i`) or overwritten (a daemon that sets its title), a group and a session can be left,
-//! and the parents of an orphan are gone. A hard limit is inherited across all of that, only a privileged process can raise it,
-//! and `/proc/<pid>/limits` shows it to everybody. `RLIMIT_RTTIME` is free for this: it bounds the microseconds for which a
-//! real-time task may hold the processor, and a brand allows 146,000 years of them.
+//! An environment can be cleared (`env -i`) or overwritten (a daemon that sets its title), a group and a session can be
+//! left, and the parents of an orphan are gone. A hard limit is inherited across all of that, only a privileged process can
+//! raise it, and any user can read it in `/proc/<pid>/limits`. `RLIMIT_RTTIME` is free for this: it bounds the microseconds
+//! for which a real-time task may hold the processor, and a brand allows 146,000 years of them.
 
 use std::fs;
 
 use rustix::process::{Pid, Resource, getrlimit};
 
-/// Beyond all values that somebody sets, and below `RLIM_INFINITY` for all who read it as a signed number.
+/// Larger than any realistic limit, and below `RLIM_INFINITY` for readers that use signed numbers.
 const LOWEST: u64 = 1 << 62;
 
 /// The brand of all runs of one agent process.
@@ -17,14 +17,14 @@ const LOWEST: u64 = 1 << 62;
 pub struct Brand(u64);
 
 impl Brand {
-    /// A brand that nobody else has. `None` where this process has such a limit already: it runs inside of a run of another
-    /// agent, whose brand must stay, or somebody wants that limit.
+    /// A unique brand. `None` if this process has such a limit already: either it runs inside a run of another agent, whose
+    /// brand must stay, or the user wants that limit.
     #[must_use]
     pub fn fresh() -> Option<Self> {
         getrlimit(Resource::Rttime).maximum.is_none().then(|| Self(LOWEST | (rand::random::<u64>() >> 2)))
     }
 
-    /// The brand of this number, which a record tells.
+    /// The brand with this number, as read from a record.
     pub(super) const fn of(number: u64) -> Option<Self> {
         if number >= LOWEST && number < LOWEST << 1 { Some(Self(number)) } else { None }
     }
@@ -33,7 +33,7 @@ impl Brand {
         self.0
     }
 
-    /// Whether a process carries it.
+    /// Whether a process has it.
     pub(super) fn is_on(self, pid: Pid) -> bool {
         let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap_or_default();
         let line = limits.lines().find_map(|line| line.strip_prefix("Max realtime timeout"));

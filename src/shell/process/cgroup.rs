@@ -1,15 +1,15 @@
-//! The cgroup of an agent, in which its tools live with it and which they cannot leave without rights of their own.
+//! The cgroup of an agent and its tools, which the tools cannot leave without privileges.
 //!
-//! One per agent, not one per run: to join a cgroup takes the kernel a millisecond. While the agent lives, it ends its runs by
-//! ancestry. When it is dead, everything in its cgroup is what it has left, and `cgroup.kill` ends that at once. Its supervisor
-//! and its guard live outside.
+//! One per agent, not one per run, because joining a cgroup takes the kernel a millisecond. While the agent lives, it ends
+//! its runs by ancestry. After its death, every process in its cgroup is a remainder of it, and `cgroup.kill` ends them all
+//! at once. Its supervisor and its guard are outside.
 //!
 //! ```text
-//! <where the agent was started>/llts-<mark of the folder of records>/<name of the record>
+//! <cgroup of the agent's starter>/llts-<mark of the folder of records>/<name of the record>
 //! ```
 //!
-//! The record of an agent says where it was started; the rest is the same for whoever reads that record, so that a record can
-//! name nothing but a cgroup of its own service. Only version 2 is used, also where it is mounted beside version 1.
+//! The record of an agent contains the cgroup of its starter; the rest follows from the record's own path, so that a record
+//! can only name a cgroup of its own service. Only version 2 is used, also if it is mounted beside version 1.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -20,23 +20,22 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::process::{Pid, Signal};
 
-use super::hunt::Pinned;
 use super::procfs::{ProcessId, pid_of};
-use super::sweep::{Ended, death_deadline};
+use super::tree_scan::{Ended, Pinned, death_deadline};
 use crate::shell::clock;
 
 const PROCS: &str = "cgroup.procs";
 
-/// A longer path of the cgroup in which an agent was started has no room in its record.
+/// Longest path of a starter's cgroup that fits into a record.
 const BASE_BYTES_MAX: usize = 512;
 
-/// How often a cgroup is made anew when another agent of the service removes the folder above it meanwhile.
+/// How often a cgroup is made again when another agent of the service removes the folder above it meanwhile.
 const MAKES_MAX: u32 = 100;
 
-/// The cgroup of an agent, be it there or not.
+/// The cgroup of an agent, whether it exists or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Cgroup {
-    /// The cgroup in which the agent was started, from the root of the hierarchy: `/user.slice/x.scope`.
+    /// The cgroup of the agent's starter, from the root of the hierarchy: `/user.slice/x.scope`.
     base: String,
     /// The same as a folder.
     base_folder: PathBuf,
@@ -45,10 +44,10 @@ pub(super) struct Cgroup {
 }
 
 impl Cgroup {
-    /// The one that this process may make for itself, whose record is this file.
+    /// The cgroup that this process, whose record is this file, may make for itself.
     ///
     /// # Errors
-    /// When there is none to be had, and why.
+    /// When none is available, with the reason.
     pub(super) fn of_ours(record: &Path) -> io::Result<Self> {
         let base = own_path()?;
         if base.len() > BASE_BYTES_MAX {
@@ -57,7 +56,7 @@ impl Cgroup {
         Self::at(&base, record).ok_or_else(|| io::Error::other("no cgroup v2 file system is mounted"))
     }
 
-    /// The one of an agent that was started at `base` and has this record. `None` if there is no such place here.
+    /// The cgroup of an agent that was started at `base` and has this record. `None` if there is no such place here.
     pub(super) fn at(base: &str, record: &Path) -> Option<Self> {
         let base_folder = folder_of(base)?;
         let (service, agent) = (service_name(record)?, record.file_stem()?);
@@ -69,10 +68,10 @@ impl Cgroup {
         &self.base
     }
 
-    /// Makes the cgroup and moves this process into it, with all of its threads. What it starts is born there.
+    /// Makes the cgroup and moves this process into it, with all of its threads. Its children are born there.
     ///
     /// # Errors
-    /// When that is not permitted. Nothing is left of the attempt.
+    /// When that is not permitted. No part of the attempt is left.
     pub(super) fn join(&self) -> io::Result<()> {
         self.make()?;
         let joined = fs::write(self.folder.join(PROCS), "0");
@@ -107,7 +106,7 @@ impl Cgroup {
         Ok(())
     }
 
-    /// Kills everything in it but the `immune`, and waits up to a second for the end of that.
+    /// Kills everything in it except the `immune` processes, and waits up to a second for the end.
     pub(super) fn end(&self, immune: &[Pid]) -> Ended {
         let deadline = death_deadline();
         let mut met = BTreeSet::new();
@@ -120,14 +119,14 @@ impl Cgroup {
             self.kill(&victims, immune);
             let left: Vec<ProcessId> =
                 victims.iter().filter(|victim| !victim.wait_for_end(deadline)).map(Pinned::id).collect();
-            // A process that forks while it is killed one by one leaves another: it is looked for until the time is over.
+            // A process that forks while it is killed one by one leaves another: the search continues until the time limit.
             if clock::now().mono >= deadline {
                 return Ended { killed: count(met.len()).saturating_sub(count(left.len())), left };
             }
         }
     }
 
-    /// All at once where the kernel can (Linux 5.14) and nothing in it is immune; else one by one, frozen where that is possible.
+    /// All at once if the kernel can (Linux 5.14) and no process in it is immune; otherwise one by one, frozen if possible.
     fn kill(&self, victims: &[Pinned], immune: &[Pid]) {
         let has_immune = self.processes().iter().any(|pid| immune.contains(pid));
         if !has_immune {
@@ -137,7 +136,7 @@ impl Cgroup {
             let _ = fs::write(self.folder.join("cgroup.freeze"), "1");
         }
         for victim in victims {
-            // One that has ended meanwhile needs no signal, and one that refuses it is counted as left.
+            // A process that has ended meanwhile needs no signal, and one that refuses it is counted as left.
             let _ = victim.signal(Some(Signal::KILL));
         }
         if !has_immune {
@@ -145,8 +144,8 @@ impl Cgroup {
         }
     }
 
-    /// Its processes, each by a descriptor that means it for good: what is there before and after its opening was that process
-    /// or one of ours as well.
+    /// Its processes, each pinned by a descriptor: a process that is in the cgroup before and after the opening is either
+    /// that process or also one of ours.
     fn pin(&self, immune: &[Pid]) -> Vec<Pinned> {
         let wanted = self.processes().into_iter().filter(|pid| !immune.contains(pid));
         let pinned: Vec<Pinned> =
@@ -160,13 +159,13 @@ impl Cgroup {
         let mut found = Vec::new();
         for folder in with_folders_below(&self.folder) {
             let text = fs::read_to_string(folder.join(PROCS)).unwrap_or_default();
-            // 0 is a process that is not of our pid namespace.
+            // 0 is a process outside our pid namespace.
             found.extend(text.lines().filter_map(|line| pid_of(line.parse().ok()?)));
         }
         found
     }
 
-    /// Removes it, with all that a tool has made below it, and the folder of the service with the last one of it.
+    /// Removes it, with all cgroups that a tool has made below it, and the folder of the service with the last one.
     pub(super) fn remove(&self) {
         for folder in with_folders_below(&self.folder).into_iter().rev() {
             match fs::remove_dir(&folder) {
@@ -183,8 +182,8 @@ impl Cgroup {
     }
 }
 
-/// Moves this process out of the cgroup of an agent whose records are in this folder, if it is in one: a guard that an agent starts
-/// in the middle of its life is born there, and must not end itself.
+/// Moves this process out of the cgroup of an agent whose records are in this folder, if it is in one: a guard that an
+/// agent starts in the middle of its life is born there, and must not end itself.
 ///
 /// # Errors
 /// When it must stay inside.
@@ -198,14 +197,14 @@ pub(super) fn step_out(records: &Path) -> io::Result<()> {
     }
 }
 
-/// What the cgroups of all agents of one service lie below.
+/// The folder of the cgroups of all agents of one service.
 fn service_name(record: &Path) -> Option<String> {
     let records = record.parent()?.canonicalize().ok()?;
-    // Two services that meet in one name share a folder, and no more: the records of their agents have names of their own.
+    // Two services with the same name share only this folder: the records of their agents have names of their own.
     Some(format!("llts-{:08x}", crc32fast::hash(records.as_os_str().as_bytes())))
 }
 
-/// Where this process is in the hierarchy of version 2.
+/// The path of this process in the hierarchy of version 2.
 fn own_path() -> io::Result<String> {
     let text = fs::read_to_string("/proc/self/cgroup")?;
     let path = text.lines().find_map(|line| line.strip_prefix("0::"));
@@ -218,14 +217,14 @@ fn folder_of(path: &str) -> Option<PathBuf> {
     mounts.split(|&byte| byte == b'\n').find_map(|line| folder_in(line, path))
 }
 
-/// The same below the mount point that a line of `mountinfo` tells, if it is one of version 2 that shows this cgroup.
+/// The same below the mount point of a line of `mountinfo`, if that is of version 2 and shows this cgroup.
 fn folder_in(line: &[u8], path: &str) -> Option<PathBuf> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let separator = fields.iter().position(|field| *field == b"-")?;
     (*fields.get(separator + 1)? == b"cgroup2").then_some(())?;
     let (root, mount_point) = (unescaped(fields.get(3)?), unescaped(fields.get(4)?));
     let below = Path::new(path).strip_prefix(OsStr::from_bytes(&root)).ok()?;
-    // A cgroup outside of our namespace, or a text that was made to lead elsewhere.
+    // It could be a cgroup outside our namespace, or a manipulated text.
     below.components().all(|part| matches!(part, Component::Normal(_))).then_some(())?;
     Some(Path::new(OsStr::from_bytes(&mount_point)).join(below))
 }
@@ -250,7 +249,7 @@ fn unescaped(field: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A folder and all below it, each after the one that it is in.
+/// A folder and all folders below it, parents first.
 fn with_folders_below(folder: &Path) -> Vec<PathBuf> {
     let mut folders = vec![folder.to_owned()];
     let mut next = 0;

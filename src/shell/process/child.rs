@@ -1,4 +1,4 @@
-//! A run.sh that was started: when it ends, how, and what it used. Ending it is [`super::tree`]'s concern.
+//! A started run.sh: when and how it ended, and its resource usage. Ending it is [`super::tree`]'s concern.
 
 use std::io;
 use std::time::Duration;
@@ -9,9 +9,9 @@ use super::procfs::{ProcessId, Ticks};
 use super::sys;
 use crate::types::ExitCode;
 
-/// A started run.sh. SIGCHLD tells that it may have ended.
+/// A started run.sh. SIGCHLD signals that it may have ended.
 ///
-/// Dropping it ends nothing and reaps nothing: see [`super::Tree`] for that.
+/// Dropping it ends and reaps nothing: see [`super::Tree`] for that.
 #[derive(Debug)]
 #[must_use]
 pub struct RunningChild {
@@ -22,18 +22,18 @@ pub struct RunningChild {
 /// How run.sh ended.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChildExit {
-    /// What it returned, or the negative signal that ended it.
+    /// Its exit code, or the negated signal that ended it.
     pub exit: ExitCode,
     /// Processor time of it and of the processes that it waited for, in seconds.
     pub cpu_seconds: f64,
-    /// Peak resident memory of the largest of them, in KiB. Never less than what the agent itself had at the start: the
+    /// Peak resident memory of the largest of them, in KiB. It is never less than the agent's own at the start, because the
     /// kernel counts the memory that parent and child share until the exec.
     pub max_rss_kib: u64,
 }
 
 impl RunningChild {
-    /// Takes charge of a process that was started just now, and not before that moment. One that cannot be told from another
-    /// of its number later is killed and reaped.
+    /// Takes over a process that was started just now, not before `not_before`. A process that could not be told from a
+    /// later one with the same number is killed and reaped.
     pub(super) fn adopt(pid: Pid, not_before: Ticks) -> rustix::io::Result<Self> {
         let id = ProcessId::of_new(pid, not_before);
         if id.is_err() {
@@ -44,16 +44,16 @@ impl RunningChild {
         Ok(Self { id: id?, exit: None })
     }
 
-    /// Who it is; also the root of its [`super::Tree`].
+    /// Its identity; also the root of its [`super::Tree`].
     #[must_use]
     pub const fn id(&self) -> ProcessId {
         self.id
     }
 
-    /// How it ended, or `None` while it runs. Reaps it when it has ended; tells the same again after that.
+    /// How it ended, or `None` while it runs. Reaps it when it has ended; returns the same again after that.
     ///
     /// # Errors
-    /// `ECHILD` when somebody else has reaped it, which is a bug: its exit code is lost.
+    /// `ECHILD` when other code has reaped it, which is a bug: its exit code is lost.
     pub fn try_wait(&mut self) -> io::Result<Option<ChildExit>> {
         if self.exit.is_none() {
             self.exit = sys::wait4(self.id.pid)?.as_ref().map(ChildExit::from_waited);
@@ -92,7 +92,7 @@ mod tests {
         exit.exit
     }
 
-    /// HAZARDS row P3: a signal never looks like a code of run.sh, and neither like -128 to -131.
+    /// HAZARDS row P3: a signal never looks like an exit code of run.sh, nor like -128 to -131.
     #[test]
     fn codes_and_signals_are_told_apart() {
         assert_eq!([exit(0), exit(1 << 8), exit(255 << 8)], [ExitCode(0), ExitCode(1), ExitCode(255)]);

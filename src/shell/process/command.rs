@@ -1,4 +1,4 @@
-//! Starting a command that a user has named, as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
+//! Starting a command of the user, found as a shell would find it. Starting a run.sh is [`super::spawn()`]'s concern.
 
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::fs::File;
@@ -17,10 +17,10 @@ use super::sys::NewProcess;
 
 const SHELL_PATH: &CStr = c"/bin/sh";
 
-/// A program that was found, and what it is called with.
+/// An existing program with its arguments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Command {
-    /// Where it is; absolute.
+    /// Absolute path.
     program: PathBuf,
     /// Its name as the user has written it, then its arguments.
     words: Vec<OsString>,
@@ -29,63 +29,63 @@ pub struct Command {
 /// How to start a [`Command`].
 #[derive(Debug)]
 pub struct CommandPlan<'a> {
-    /// What.
+    /// The command.
     pub command: &'a Command,
     /// Its working directory.
     pub folder: &'a Path,
-    /// Its whole environment: nothing of our own is added.
+    /// Its whole environment; no variable is added.
     pub environment: &'a Environment,
-    /// Its standard input. A file never has to be fed, so that one that does not read holds nobody up.
+    /// Its standard input. A file needs no feeding, so a command that does not read blocks no other process.
     pub stdin: File,
-    /// Where its standard output goes.
+    /// Its standard output.
     pub stdout: File,
-    /// Where its standard error goes.
+    /// Its standard error.
     pub stderr: File,
-    /// What it, and all that it starts, shall be known by.
+    /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
 }
 
 /// Why a command was not found or not started.
 #[derive(Debug, thiserror::Error)]
 pub enum CommandError {
-    /// No word at all.
+    /// There is no word at all.
     #[error("there is no command")]
     Empty,
     /// No such program.
     #[error("there is no program {name:?}{}", if *searched { " in any folder of PATH" } else { "" })]
     NotFound {
-        /// As the user has written it.
+        /// Its name as the user has written it.
         name: OsString,
-        /// The name has no slash, so PATH was searched.
+        /// Whether PATH was searched, because the name has no slash.
         searched: bool,
     },
-    /// It is there, but it is no program.
+    /// The file exists, but is not a program.
     #[error("{} is not an executable file", .0.display())]
     NotExecutable(PathBuf),
     /// The working directory cannot be opened.
-    #[error("cannot open the folder {}: {error}", folder.display())]
+    #[error("cannot open the folder {}: {source}", folder.display())]
     Folder {
-        /// Which.
+        /// Path of the folder.
         folder: PathBuf,
-        /// Why.
-        error: Errno,
+        /// Error of the system.
+        source: Errno,
     },
-    /// A word that cannot be handed to a process.
+    /// A word that cannot be passed to a process.
     #[error("{0:?} holds a NUL byte")]
     Unpassable(OsString),
-    /// Anything else: no interpreter, too many processes.
-    #[error("cannot start {}: {error}", program.display())]
+    /// Any other failure: no interpreter, too many processes.
+    #[error("cannot start {}: {source}", program.display())]
     Start {
-        /// What.
+        /// Path of the program.
         program: PathBuf,
-        /// Why.
-        error: Errno,
+        /// Error of the system.
+        source: Errno,
     },
 }
 
 impl Command {
-    /// Finds the program that the first word names: with a slash in it a path from the present folder, else a name in `path`,
-    /// which has the form of the variable PATH.
+    /// Finds the program that the first word names: with a slash in it a path from the present folder, otherwise a name in
+    /// `path`, which has the form of the variable PATH.
     ///
     /// # Errors
     /// When there is no such program.
@@ -121,18 +121,18 @@ fn is_executable(path: &Path) -> bool {
     path.is_file() && rustix::fs::access(path, Access::EXEC_OK).is_ok()
 }
 
-/// Runs the command in a process group of its own, with no descriptor of ours but the three that are named. Never blocks.
+/// Runs the command in a process group of its own, with no descriptors except the three given ones. Never blocks.
 ///
 /// A script without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would.
 ///
 /// # Errors
-/// See [`CommandError`]; nothing is left running after one.
+/// See [`CommandError`]; no process is left after one.
 pub fn spawn_command(plan: &CommandPlan<'_>) -> Result<RunningChild, CommandError> {
     let Command { program, words } = plan.command;
-    let failed = |error| CommandError::Start { program: program.clone(), error };
+    let failed = |error| CommandError::Start { program: program.clone(), source: error };
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = rustix::fs::open(plan.folder, flags, Mode::empty())
-        .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), error })?;
+        .map_err(|error| CommandError::Folder { folder: plan.folder.to_owned(), source: error })?;
     let environment: Vec<&CStr> = plan.environment.entries().collect();
     let words = words.iter().map(|word| passable(word)).collect::<Result<Vec<_>, _>>()?;
     let path = passable(program.as_os_str())?;

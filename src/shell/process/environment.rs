@@ -1,20 +1,20 @@
-//! The environment that a program is started with, in the form that the kernel takes it.
+//! The environment of a started program, in the form that the kernel takes.
 
 use std::ffi::{CStr, OsStr};
 use std::os::unix::ffi::OsStrExt as _;
 
-/// Variables, each name once. All of them lie in one piece of memory, so that a copy costs as much as that of a text.
+/// Variables, each name once. All of them are in one piece of memory, so that a copy costs as much as that of a text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Environment {
-    /// `NAME=value` and a NUL, again and again; also those whose place another value has taken.
+    /// `NAME=value` and a NUL, repeated; including replaced values.
     bytes: Vec<u8>,
-    /// Where the present ones begin.
+    /// Offsets of the present variables.
     starts: Vec<usize>,
 }
 
-/// A name or value that no process can be handed.
+/// A name or value that cannot be passed to a process.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
-#[error("the environment variable {0:?} is no name, or its value holds a NUL byte")]
+#[error("the environment variable {0:?} is not a valid name, or its value contains a NUL byte")]
 pub struct UnpassableVariable(String);
 
 impl Environment {
@@ -23,16 +23,16 @@ impl Environment {
     pub fn inherited(leave_out: impl Fn(&OsStr) -> bool) -> Self {
         let mut environment = Self::default();
         for (name, value) in std::env::vars_os().filter(|(name, _)| !leave_out(name)) {
-            // The kernel has handed it to us, so that it takes it back; only a name that is empty or twice there is lost.
+            // The kernel has passed it to us and accepts it again; only an empty or duplicate name is lost.
             let _ = environment.set(&name, value);
         }
         environment
     }
 
-    /// Gives a variable a value, whatever it had before.
+    /// Sets a variable, replacing an earlier value.
     ///
     /// # Errors
-    /// When the kernel could not take it.
+    /// When the kernel would not accept it.
     pub fn set(&mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Result<(), UnpassableVariable> {
         let (name, value) = (name.as_ref().as_bytes(), value.as_ref().as_bytes());
         if name.is_empty() || name.contains(&b'=') || name.contains(&0) || value.contains(&0) {

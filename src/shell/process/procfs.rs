@@ -1,4 +1,4 @@
-//! What `/proc` says of a process: who it is, whose child it is, what its environment was.
+//! Data of `/proc` about a process: its identity, its parent, its initial environment.
 
 use std::fmt;
 use std::io::Read;
@@ -9,16 +9,16 @@ use rustix::fs::{Dir, Mode, OFlags};
 use rustix::io::{Errno, Result};
 use rustix::process::Pid;
 
-/// Bytes of an environment that are looked at. The kernel's limit for arguments and environment together is 6 MiB.
+/// Bytes of an environment that are read. The kernel's limit for arguments and environment together is 6 MiB.
 const ENVIRONMENT_BYTES_MAX: u64 = 6 << 20;
 
-/// How often the environment of a process in the middle of an exec is asked for again. Mostly once is enough.
+/// How often the environment of a process in the middle of an exec is read again. Usually once is enough.
 const EXEC_RETRIES_MAX: u32 = 200;
 
 /// The flag of a kernel thread in field 9 of `/proc/<pid>/stat`.
 const PF_KTHREAD: i64 = 0x0020_0000;
 
-/// One process for all time of one boot: the kernel reuses a pid, but not together with its start time.
+/// One process, unique within one boot: the kernel reuses a pid, but not together with its start time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId {
     /// Its number.
@@ -28,7 +28,7 @@ pub struct ProcessId {
 }
 
 impl ProcessId {
-    /// The process that has this number at the moment, be it alive or waiting to be reaped.
+    /// The process that has this number at present, alive or waiting to be reaped.
     ///
     /// # Errors
     /// `ESRCH` or `ENOENT` when there is none.
@@ -36,13 +36,13 @@ impl ProcessId {
         Ok(Stat::read(pid)?.id())
     }
 
-    /// A child that was started just now, and not before that moment.
+    /// A child that was started just now, not before `not_before`.
     ///
-    /// When no tick has passed meanwhile, its start time is known, and nothing has to be read, which would cost as much as a
-    /// tenth of a start. Not before a first child has shown that the kernel counts as we do: it need not be Linux itself.
+    /// If no tick has passed meanwhile, its start time is known without a read, which would cost a tenth of a start. This
+    /// needs a first child that has shown that the kernel counts as we do, because it need not be Linux itself.
     ///
     /// # Errors
-    /// As [`Self::of`].
+    /// See [`Self::of`].
     pub(super) fn of_new(pid: Pid, not_before: Ticks) -> Result<Self> {
         static COUNTS_AS_WE_DO: OnceLock<bool> = OnceLock::new();
         let now = Ticks::now();
@@ -62,13 +62,14 @@ impl ProcessId {
         Self::of(rustix::process::getpid())
     }
 
-    /// Whether this very process still runs: neither another one of its number, nor its remains that wait to be reaped.
+    /// Whether this very process is still running: neither a later one with its number, nor its remains that wait to be
+    /// reaped.
     #[must_use]
     pub fn is_alive(self) -> bool {
         Stat::read(self.pid).is_ok_and(|stat| stat.id() == self && stat.alive)
     }
 
-    /// Whether its number still means it, be it alive or waiting to be reaped.
+    /// Whether its number still refers to it, alive or waiting to be reaped.
     pub(super) fn holds_its_number(self) -> bool {
         Stat::read(self.pid).is_ok_and(|stat| stat.id() == self)
     }
@@ -91,25 +92,27 @@ impl Ticks {
     }
 }
 
-/// A number as a pid, if it can be one. `/proc` shows -1 for the group of a process that is just being reaped.
+/// A number as a pid, if it is a valid one. `/proc` shows -1 for the group of a process that is being reaped.
 pub(super) fn pid_of(number: i32) -> Option<Pid> {
     if number > 0 { Pid::from_raw(number) } else { None }
 }
 
-/// What we need of `/proc/<pid>/stat`.
+/// The required fields of `/proc/<pid>/stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stat {
     pub(super) pid: Pid,
-    /// `None` for what has no parent here: init, kernel threads, what came from outside of a container.
+    /// `None` for processes without a parent here: init, kernel threads, processes from outside the container.
     pub(super) parent: Option<Pid>,
     pub(super) group: Option<Pid>,
     pub(super) session: Option<Pid>,
     pub(super) start_time: u64,
-    /// A thread of the kernel itself.
+    /// Whether it is a kernel thread.
     pub(super) kernel: bool,
-    /// False for a zombie. A process whose first thread has ended shows as one as well, but its other threads still run.
+    /// False for a zombie. A process whose first thread has ended also looks like one, but its other threads are still
+    /// running.
     pub(super) alive: bool,
-    /// It is in the middle of an exec: what belongs to the program before is gone, and that of the next one is not there yet.
+    /// Whether it is in the middle of an exec: the data of the previous program is gone, and that of the next one is not
+    /// there yet.
     in_exec: bool,
 }
 
@@ -122,7 +125,7 @@ impl Stat {
     }
 
     fn parse(line: &[u8]) -> Option<Self> {
-        // The second field is the program's name in parentheses; it may hold spaces and parentheses of its own.
+        // The second field is the program's name in parentheses; it may contain spaces and parentheses.
         let close = line.iter().rposition(|&byte| byte == b')')?;
         let pid = std::str::from_utf8(line.get(..line.iter().position(|&byte| byte == b' ')?)?).ok()?;
         let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
@@ -139,7 +142,7 @@ impl Stat {
             start_time: u64::try_from(number(22)?).ok()?,
             kernel: number(9)? & PF_KTHREAD != 0,
             alive: !ended,
-            // The address of the program's code, which the kernel notes at the very end of an exec, after the environment.
+            // The address of the program's code, which the kernel sets at the very end of an exec, after the environment.
             in_exec: !ended && number(26) == Some(0),
         })
     }
@@ -149,11 +152,11 @@ impl Stat {
     }
 }
 
-/// Calls `visit` with every process, in the order of their numbers, each read at the moment of its turn. Returns how many were
-/// gone at their turn.
+/// Calls `visit` with every process, in the order of their numbers, each read at its turn. Returns how many were gone at
+/// their turn.
 ///
-/// A scan instead of `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that file, and
-/// where it exists it may leave out processes while others end.
+/// It scans instead of reading `/proc/<pid>/task/<tid>/children`: kernels without `CONFIG_PROC_CHILDREN` do not have that
+/// file, and elsewhere it may leave out processes while others end.
 pub(super) fn visit_all(mut visit: impl FnMut(&Stat)) -> Result<u32> {
     let mut gone = 0;
     for entry in Dir::new(open_proc()?)? {
@@ -172,11 +175,11 @@ fn open_proc() -> Result<OwnedFd> {
     rustix::fs::open("/proc", OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// The environment with which a process was started, entries ended by NUL; empty when it may not be read, `None` while it
-/// cannot be told.
+/// The environment with which a process was started, entries ended by NUL; empty if it may not be read, `None` while it
+/// cannot be known.
 ///
-/// In the middle of an exec the kernel shows no environment, so that a process could slip through a search for one. A kernel
-/// that does not tell when the exec is over shows at least that there is a command line.
+/// In the middle of an exec the kernel shows no environment, so that a process could slip through a search for one. A
+/// kernel that does not report the end of the exec at least shows that there is a command line.
 pub(super) fn environment(stat: &Stat) -> Option<Vec<u8>> {
     for _ in 0..EXEC_RETRIES_MAX {
         let settled = stat.kernel || Stat::read(stat.pid).map_or(true, |stat| !stat.in_exec);
@@ -192,13 +195,13 @@ pub(super) fn environment(stat: &Stat) -> Option<Vec<u8>> {
 fn read_some(pid: Pid, name: &str, bytes_max: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     if let Ok(file) = std::fs::File::open(format!("/proc/{pid}/{name}")) {
-        // A process that ends meanwhile gives an error in the middle; what was read so far is all there is.
+        // A process that ends meanwhile causes an error in the middle; the bytes before it are all there is.
         let _ = file.take(bytes_max).read_to_end(&mut bytes);
     }
     bytes
 }
 
-/// The id of this boot; start times of another one mean nothing. Empty when the kernel does not tell.
+/// The id of this boot; start times of another one are meaningless. Empty if the kernel does not provide it.
 pub(in crate::shell) fn boot_id() -> &'static str {
     static BOOT_ID: LazyLock<String> = LazyLock::new(|| {
         std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim_end().to_owned()

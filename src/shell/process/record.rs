@@ -1,8 +1,8 @@
-//! Run records: which process runs which task, on disk, so that whoever comes after a dead agent can end its run.
+//! Run records: the processes of the current runs, on disk, so that a successor of a dead agent can end its run.
 //!
-//! Each agent process has one file, [`file::RecordFile`], that says which run it has, if any. It is rewritten in place, so that
-//! a run makes and removes no file. It is written without fsync: it must survive the agent, not the machine. After a crash of
-//! the machine the processes are gone as well, and the boot id tells so.
+//! Each agent process has one file, [`file::RecordFile`], that names its run, if any. It is rewritten in place, so that a
+//! run creates and removes no file. It is written without fsync, because it must survive the agent, not the machine. After
+//! a crash of the machine the processes are gone as well, and the boot id shows that.
 
 mod file;
 
@@ -14,23 +14,24 @@ use std::path::{Path, PathBuf};
 
 use super::cgroup::{self, Cgroup};
 use super::procfs::ProcessId;
-use super::sweep::{self, Cookie, Ended, Swept};
+use super::sweep::{self, Cookie};
+use super::tree_scan::Ended;
 use crate::types::{Round, Session, TaskId};
 
 pub use file::RecordFile;
 use file::Recorded;
 
-/// What a run is a run of, as its record says it.
+/// The subject of a run, as in its record.
 pub trait Subject: Sized {
-    /// The name of the folder of the run; with the round, the identity of the run.
+    /// The name of the run's folder; with the round, it identifies the run.
     fn folder(&self) -> String;
 
-    /// Which run it is, if several have a folder of this name, one after the other.
+    /// Number of the run among successive runs with the same folder.
     fn round(&self) -> Round {
         Round::default()
     }
 
-    /// The reverse of both; `None` for what cannot be the name of such a folder.
+    /// The inverse of both; `None` if it is not the name of such a folder.
     fn read(folder: &str, round: Round) -> Option<Self>;
 }
 
@@ -39,7 +40,7 @@ pub trait Subject: Sized {
 pub struct TaskRun {
     /// The task.
     pub task: TaskId,
-    /// Which run of it.
+    /// The round of the run.
     pub round: Round,
 }
 
@@ -57,26 +58,42 @@ impl Subject for TaskRun {
     }
 }
 
-/// One run, as it is recorded.
+/// The result of sweeping one run of a dead agent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SweepReport<S = TaskRun> {
+    /// Subject of the run.
+    pub subject: S,
+    /// Processes that were found alive and killed.
+    pub killed: u32,
+    /// Number of processes that are still running: of another user, or in an uninterruptible wait. The record stays for the
+    /// next sweep.
+    pub left: u32,
+    /// Whether another run in a folder of the same name, such as the next round of the task, is running on this host: the
+    /// folder belongs to that run and must not be touched.
+    pub superseded: bool,
+}
+
+/// One recorded run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord<S = TaskRun> {
-    /// What it is a run of.
+    /// Its subject.
     pub subject: S,
     /// Its run.sh or command; `None` in a record that is written before the start, when only the cookie is known.
     pub root: Option<ProcessId>,
-    /// The process that has started it: the agent, or the prompt worker. While it is alive, the run is its concern.
+    /// The process that has started it: the agent, or the prompt worker. While that is alive, no other process touches the
+    /// run.
     pub agent: ProcessId,
-    /// What marks the processes of the run.
+    /// The mark of the run's processes.
     pub cookie: Cookie,
 }
 
 /// A record that could not be written, read or removed.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {path:?}: {error}")]
+#[error("cannot {action} {path:?}: {source}")]
 pub struct RecordError {
     action: &'static str,
     path: PathBuf,
-    error: io::Error,
+    source: io::Error,
 }
 
 /// The folder of the run records of all agents of one host.
@@ -90,16 +107,16 @@ impl<S: Subject> RunRecords<S> {
     /// Opens the folder, and makes it, for the owner only, if it is not there.
     ///
     /// # Errors
-    /// When it can neither be found nor made.
+    /// When it neither exists nor can be made.
     pub fn open(folder: impl Into<PathBuf>) -> Result<Self, RecordError> {
         let folder = folder.into();
         match DirBuilder::new().recursive(true).mode(0o700).create(&folder) {
             Ok(()) => Ok(Self { folder, subjects: PhantomData }),
-            Err(error) => Err(RecordError { action: "make", path: folder, error }),
+            Err(error) => Err(RecordError { action: "make", path: folder, source: error }),
         }
     }
 
-    /// Makes the file of an agent process, which says that it has no run. `session` is the one that it has with its controller.
+    /// Makes the file of an agent process, without a run. `session` is its session with the controller.
     ///
     /// # Errors
     /// When it cannot be made.
@@ -107,8 +124,8 @@ impl<S: Subject> RunRecords<S> {
         RecordFile::create(&self.folder, agent, session)
     }
 
-    /// The runs of this boot. Records of an earlier one, and what is no record, are removed: the processes that they name are
-    /// gone.
+    /// The runs of this boot. Records of an earlier boot, and files that are not records, are removed: the processes that
+    /// they name are gone.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -118,26 +135,26 @@ impl<S: Subject> RunRecords<S> {
     }
 
     fn files(&self) -> Result<Vec<PathBuf>, RecordError> {
-        let failed = |error| RecordError { action: "read", path: self.folder.clone(), error };
+        let failed = |error| RecordError { action: "read", path: self.folder.clone(), source: error };
         let mut paths = fs::read_dir(&self.folder)
             .and_then(|entries| entries.map(|entry| Ok(entry?.path())).collect::<io::Result<Vec<_>>>())
             .map_err(failed)?;
-        // By name, so that what is done about them does not depend on the file system.
+        // By name, so that the order of actions does not depend on the file system.
         paths.sort();
         Ok(paths)
     }
 
-    /// Ends the runs of all agents that are dead, and removes their records. A run whose agent lives is not touched, and a
-    /// record whose processes could not all be ended stays. Waits up to a second or two for each run that it kills.
+    /// Ends the runs of all dead agents, and removes their records. A run whose agent lives is not touched, and a record
+    /// whose processes could not all be ended stays. Waits up to a second or two for each run that it kills.
     ///
-    /// A record is read when its agent is known to be dead, which writes no more: what is ended and dropped is what it said last.
+    /// A record is read after the death of its agent, which cannot write any more: its last contents are acted on.
     ///
-    /// `clean_up` hears of each run before its record goes. One sweep of a folder waits for the other: what an agent that has
-    /// swept does next, such as taking the next round of a task, happens behind the back of no other sweep.
+    /// `clean_up` is called for each run before its record is removed. Sweeps of one folder exclude each other: a later
+    /// action of an agent that has swept, such as taking the next round of a task, cannot interfere with another sweep.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
+    pub fn sweep(&self, mut clean_up: impl FnMut(&SweepReport<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let immune = sweep::ourselves_and_ancestors();
         let mut all = Ended::default();
@@ -146,12 +163,12 @@ impl<S: Subject> RunRecords<S> {
             let mut ended = recorded.cgroup.as_ref().map(|cgroup| cgroup.end(&immune)).unwrap_or_default();
             if let Some(record) = recorded.run {
                 ended += sweep::end_run(&record.cookie, record.root);
-                // Asked anew: while this run was being ended, the task may have been given to a living agent.
+                // Checked again: while this run was being ended, the task may have been given to a live agent.
                 let folder = record.subject.folder();
                 let is_of_another = |other: &RunRecord<S>| other.subject.folder() == folder && other.agent.is_alive();
                 let superseded = self.list()?.iter().any(is_of_another);
                 let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-                clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded });
+                clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded });
             }
             if ended.left.is_empty() {
                 recorded.cgroup.inspect(Cgroup::remove);
@@ -162,24 +179,24 @@ impl<S: Subject> RunRecords<S> {
         Ok(all)
     }
 
-    /// The same for a folder that does not tell of which machine and PID namespace its records are. A run is ended only when one of
-    /// its processes is found in our PID namespace, where the number of its agent has its meaning; nothing else is touched.
+    /// The same for a folder whose machine and PID namespace are unknown. A run is ended only if one of its processes is
+    /// found in our PID namespace, where the number of its agent is meaningful; nothing else is touched.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&Swept<S>)) -> Result<Ended, RecordError> {
+    pub fn sweep_proven(&self, mut clean_up: impl FnMut(&SweepReport<S>)) -> Result<Ended, RecordError> {
         let _lock = self.lock()?;
         let mut all = Ended::default();
         for path in self.files()? {
             let read = || file::read(&path).ok().flatten().filter(|recorded| !recorded.agent.is_alive());
-            // Twice, as any record of a dead agent.
+            // Twice, like any record of a dead agent.
             let Some(record) = read().and_then(|_| read()?.run) else { continue };
             if !sweep::is_of_our_namespace(&record.cookie) {
                 continue;
             }
             let ended = sweep::end_run(&record.cookie, record.root);
             let left = u32::try_from(ended.left.len()).unwrap_or(u32::MAX);
-            clean_up(&Swept { subject: record.subject, killed: ended.killed, left, superseded: false });
+            clean_up(&SweepReport { subject: record.subject, killed: ended.killed, left, superseded: false });
             if left == 0 {
                 drop_file(&path);
             }
@@ -188,40 +205,41 @@ impl<S: Subject> RunRecords<S> {
         Ok(all)
     }
 
-    /// Waits for another sweep of the folder, and keeps others out.
+    /// Waits for another sweep of the folder, and excludes further ones.
     fn lock(&self) -> Result<File, RecordError> {
-        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), error };
+        let failed = |error| RecordError { action: "lock", path: self.folder.clone(), source: error };
         let lock = File::open(&self.folder).map_err(failed)?;
         lock.lock().map_err(failed)?;
         Ok(lock)
     }
 
-    /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one: the guard of an agent,
-    /// which ends what is in there.
+    /// Moves the calling process out of the cgroup of an agent of this folder, if it was started in one. It is the guard of
+    /// an agent, which ends all processes in there.
     ///
     /// # Errors
-    /// When it must stay inside. A sweep spares it all the same.
+    /// When it must stay inside. A sweep does not kill it in any case.
     pub fn step_out(&self) -> Result<(), RecordError> {
         cgroup::step_out(&self.folder).map_err(|error| RecordError {
             action: "leave the cgroup of",
             path: self.folder.clone(),
-            error,
+            source: error,
         })
     }
 }
 
 impl<S> RunRecord<S> {
-    /// Whether the root of this record is that very process and still runs: pid, start time and, by [`RunRecords::list`], boot.
+    /// Whether the root of this record is that very process and is still running: pid, start time and, by
+    /// [`RunRecords::list`], boot.
     #[must_use]
     pub fn is_same_process(&self) -> bool {
         self.root.is_some_and(ProcessId::is_alive)
     }
 }
 
-/// What a dead agent has recorded last; `None` while it lives, or a program that it was starting cannot be found yet.
+/// The last record of a dead agent; `None` while it lives, or while a program that it was starting cannot be found yet.
 fn last_words<S: Subject>(path: &Path) -> Option<Recorded<S>> {
     let agent = read_or_drop::<S>(path)?.agent;
-    // Read anew after its death: it may have finished one run and begun another since it was read.
+    // Read again after its death: it may have finished one run and begun another since it was read.
     (!agent.is_alive() && file::is_let_go(path)).then(|| read_or_drop(path)).flatten()
 }
 
@@ -229,7 +247,7 @@ fn read_or_drop<S: Subject>(path: &Path) -> Option<Recorded<S>> {
     match file::read(path) {
         Ok(Some(recorded)) => Some(recorded),
         Ok(None) => {
-            log::info!("removing {}: a record of an earlier boot, or none at all", path.display());
+            log::info!("removing {}: a record of an earlier boot, or not a record", path.display());
             drop_file(path);
             None
         }
@@ -247,7 +265,7 @@ fn drop_file(path: &Path) {
 fn remove_file(path: &Path) -> Result<(), RecordError> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(RecordError { action: "remove", path: path.to_owned(), error })
+            Err(RecordError { action: "remove", path: path.to_owned(), source: error })
         }
         Ok(()) | Err(_) => Ok(()),
     }

@@ -1,4 +1,4 @@
-//! The processes of one run at a time: its root, which is a run.sh or a command, and all that it starts.
+//! The processes of one run at a time: its root, which is a run.sh or a command, and all processes that it starts.
 
 use rustix::process::Pid;
 
@@ -7,29 +7,29 @@ use super::tree::{Signalled, Tree, any_left, reap_orphans};
 use crate::engine::run::Signal;
 use crate::types::ExitCode;
 
-/// The processes of the present run, or what is left of the last one. The caller is a subreaper without any other child.
+/// The processes of the present run, or the remains of the last one. The caller is a subreaper without any other child.
 #[derive(Debug)]
 pub struct RunProcesses {
-    /// `None` before the start, and once it has been reaped.
+    /// `None` before the start, and after it has been reaped.
     root: Option<RunningChild>,
     tree: Tree,
 }
 
-/// What the end of a child means.
+/// The meaning of a child's end.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum ChildEnd {
-    /// The root has ended. What it has left behind is not known yet.
+    /// The root has ended. Its remains are not known yet.
     Root(ChildExit),
-    /// There is no root, and this is what is left of the rest.
+    /// There is no root; these are the remains.
     Rest(Rest),
 }
 
-/// What is left of a run.
+/// The remains of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rest {
     /// Whether any process is left.
     pub left: bool,
-    /// Processes other than the root that have ended since the last look.
+    /// Number of processes other than the root that have ended since the last check.
     pub reaped: u32,
 }
 
@@ -40,7 +40,7 @@ impl RunProcesses {
         Self { root: None, tree: Tree::of_orphans() }
     }
 
-    /// Those of a run whose root was just started.
+    /// For a run whose root was just started.
     #[must_use]
     pub const fn of(root: RunningChild) -> Self {
         Self { tree: Tree::of(root.id()), root: Some(root) }
@@ -56,9 +56,9 @@ impl RunProcesses {
         signalled
     }
 
-    /// Reaps what has ended; call it after SIGCHLD. `None` while the root lives.
+    /// Reaps processes that have ended; call it after SIGCHLD. `None` while the root lives.
     pub fn reap(&mut self) -> Option<ChildEnd> {
-        // The root before the orphans: its exit is known before anything is said of what it left behind.
+        // The root comes before the orphans: its exit is known before its remains are reported.
         if let Some(exit) = self.take_exit() {
             return Some(ChildEnd::Root(exit));
         }
@@ -66,7 +66,7 @@ impl RunProcesses {
         self.root.is_none().then_some(ChildEnd::Rest(rest))
     }
 
-    /// How the root has ended, told once.
+    /// The end of the root, returned once.
     fn take_exit(&mut self) -> Option<ChildExit> {
         let root = self.root.as_mut()?;
         let exit = match root.try_wait() {
@@ -81,7 +81,7 @@ impl RunProcesses {
         Some(exit)
     }
 
-    /// Whether any of them is left, the root included. Costs one system call if none is.
+    /// Whether any of them is left, including the root. Costs one system call if none is.
     #[must_use]
     pub fn look(&self) -> Rest {
         if !any_left(&[]) {

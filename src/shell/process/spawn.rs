@@ -1,4 +1,4 @@
-//! Starting a run: check that there is a `run.sh` to run, then run it. Writing the folder is the workspace's concern.
+//! Starting a run: check that there is a valid `run.sh`, then execute it. Writing the folder is the workspace's concern.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -14,7 +14,7 @@ use super::environment::Environment;
 use super::procfs::Ticks;
 use super::sys::{self, NewProcess};
 
-/// The program that a tool is made of (document, section 3.1).
+/// The program of a tool (document, section 3.1).
 pub const PROGRAM: &str = "run.sh";
 
 const PROGRAM_PATH: &CStr = c"./run.sh";
@@ -23,35 +23,35 @@ const SHELL_PATH: &CStr = c"/bin/sh";
 /// Bytes of the first line of run.sh that an error message shows. The kernel itself reads 256.
 const FIRST_LINE_BYTES_MAX: usize = 256;
 
-/// What to start.
+/// The parameters of a start.
 #[derive(Clone, Copy, Debug)]
 pub struct SpawnPlan<'a> {
     /// The folder with run.sh; also its working directory.
     pub folder: BorrowedFd<'a>,
-    /// The whole environment of run.sh: nothing of our own is added.
+    /// The whole environment of run.sh; no variable is added.
     pub environment: &'a Environment,
-    /// Where its standard input comes from.
+    /// Its standard input.
     pub stdin: BorrowedFd<'a>,
-    /// Where its standard output goes.
+    /// Its standard output.
     pub stdout: BorrowedFd<'a>,
-    /// Where its standard error goes.
+    /// Its standard error.
     pub stderr: BorrowedFd<'a>,
-    /// What it, and all that it starts, shall be known by.
+    /// The mark of it and of all processes that it starts.
     pub brand: Option<Brand>,
-    /// It must not start when the machine has run for longer than this, however long the caller is held up before.
+    /// It must not start when the machine has run for longer than this, however long the caller is delayed before.
     pub not_after: Option<Duration>,
 }
 
 /// Why run.sh was not started. Each displays as one sentence for the submitter.
 #[derive(Debug, thiserror::Error)]
 pub enum SpawnError {
-    /// Somebody has run.sh open for writing: try again after some milliseconds; the caller decides how often.
+    /// Another process has run.sh open for writing: try again after some milliseconds; the caller decides how often.
     #[error("{PROGRAM} is held open for writing by another process")]
     Busy,
     /// There is no run.sh.
     #[error("the tool has no {PROGRAM}")]
     Missing,
-    /// run.sh is something else than a program.
+    /// run.sh is not a regular file.
     #[error("{PROGRAM} is {0}, not a regular file")]
     NotAFile(&'static str),
     /// run.sh is not executable and cannot be made so.
@@ -59,37 +59,39 @@ pub enum SpawnError {
     Mode(Errno),
     /// The kernel refuses to execute it: a noexec mount, or an interpreter that is not executable.
     #[error(
-        "{PROGRAM} may not be executed: {first_line:?} is no executable program, or the file system is mounted noexec"
+        "{PROGRAM} may not be executed: {first_line:?} is not an executable program, or the file system is mounted noexec"
     )]
     NotExecutable {
         /// The first line of run.sh.
         first_line: String,
     },
-    /// The interpreter is not there. A line that ends with `\r\n` names one that ends with `\r`.
+    /// The interpreter does not exist. A line that ends with `\r\n` names one that ends with `\r`.
     #[error("the interpreter that the first line of {PROGRAM} names does not exist: {first_line:?}")]
     NoInterpreter {
         /// The first line of run.sh.
         first_line: String,
     },
-    /// The user has as many processes as he may: see [`limit_processes`].
+    /// The user has reached the limit of processes: see [`limit_processes`].
     #[error("cannot start {PROGRAM}: the limit of processes is reached")]
     TooManyProcesses,
-    /// The environment is longer than the kernel takes.
+    /// The environment is longer than the kernel accepts.
     #[error("cannot start {PROGRAM}: its environment is too long")]
     TooLong,
     /// It was not started in time: see [`SpawnPlan::not_after`].
-    #[error("cannot start {PROGRAM}: the lease of the run is over")]
+    #[error("cannot start {PROGRAM}: the lease of the run has expired")]
     TooLate,
-    /// Anything else.
+    /// Any other failure.
     #[error("cannot start {PROGRAM}: {0}")]
     Start(Errno),
 }
 
-/// Sets the limit of processes and threads for this process and all that it starts; 0 sets none. Returns what holds then.
+/// Sets the limit of processes and threads for this process and all processes that it starts; 0 sets none. Returns the
+/// limit in force.
 ///
-/// Set once at the start instead of on each child: it is inherited at no cost, and no descendant can be older than it. Soft
-/// and hard limit are both lowered, so that a tool cannot raise it again. The kernel counts all processes of the user, ours
-/// too: at the limit the agent cannot start threads either, so start those first. It does not apply the limit to root.
+/// It is set once at the start instead of on each child: inheriting it costs nothing, and no descendant can be older than
+/// it. Soft and hard limit are both lowered, so that a tool cannot raise it again. The kernel counts all processes of the
+/// user, including ours: at the limit the agent cannot start threads either, so start those first. The limit does not apply
+/// to root.
 ///
 /// # Errors
 /// When the kernel refuses the limit.
@@ -103,14 +105,14 @@ pub fn limit_processes(max: u64) -> Result<Option<u64>, Errno> {
     Ok(Some(limit))
 }
 
-/// Runs `./run.sh` in its folder, in a process group of its own, with no descriptor of ours but those of the plan. Never blocks;
-/// costs as much as one `vfork` and exec.
+/// Runs `./run.sh` in its folder, in a process group of its own, with no descriptors except those of the plan. Never
+/// blocks; costs as much as one `vfork` and exec.
 ///
-/// A run.sh without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would. No other error falls back to it: a shell
-/// would also "run" a script that names an interpreter which is not there.
+/// A run.sh without `#!` line (`ENOEXEC`) is run by `/bin/sh`, as every shell would. No other error falls back to it: a
+/// shell would also "run" a script whose interpreter does not exist.
 ///
 /// # Errors
-/// See [`SpawnError`]; nothing is left running after one.
+/// See [`SpawnError`]; no process is left after one.
 pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
     make_ready(plan.folder)?;
     let environment: Vec<&CStr> = plan.environment.entries().collect();
@@ -131,8 +133,8 @@ pub fn spawn(plan: &SpawnPlan<'_>) -> Result<RunningChild, SpawnError> {
     started.map_err(|error| explain(error, plan.folder))
 }
 
-/// Checks that run.sh is a regular file, not a link to one, and gives its owner the right to execute it. A shell script must
-/// be readable too.
+/// Checks that run.sh is a regular file, not a link to one, and gives its owner the right to execute it. A shell script
+/// must also be readable.
 fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     let stat = match rustix::fs::statat(folder, PROGRAM, AtFlags::SYMLINK_NOFOLLOW) {
         Ok(stat) => stat,
@@ -153,31 +155,32 @@ fn make_ready(folder: BorrowedFd<'_>) -> Result<(), SpawnError> {
     if mode.contains(needed) {
         return Ok(());
     }
-    // Set-user-id and set-group-id are not carried over: no tool needs them.
+    // Set-user-id and set-group-id are dropped: no tool needs them.
     let wanted = (mode | needed) & (Mode::RWXU | Mode::RWXG | Mode::RWXO);
     rustix::fs::chmodat(folder, PROGRAM, wanted, AtFlags::empty()).map_err(SpawnError::Mode)
 }
 
-/// Starts a process that gets its standard descriptors and no other of ours.
+/// Starts a process that gets its standard descriptors and no others.
 pub(super) fn start(new: &NewProcess<'_>) -> rustix::io::Result<RunningChild> {
     let [stdin, stdout, stderr] = new.stdio.map(Source::above_stdio);
     let (stdin, stdout, stderr) = (stdin?, stdout?, stderr?);
-    // Before each start, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the flag.
+    // Before each start, because libraries open descriptors at any time: libzmq makes its epoll descriptors without the
+    // flag.
     sys::close_all_on_exec()?;
     let before = Ticks::now();
     let pid = sys::start(&NewProcess { stdio: [stdin.as_fd(), stdout.as_fd(), stderr.as_fd()], ..*new })?;
     RunningChild::adopt(pid, before)
 }
 
-/// A descriptor for the child's standard ones to be made from.
+/// A descriptor from which a standard one of the child is made.
 enum Source<'a> {
     Same(BorrowedFd<'a>),
     Copy(OwnedFd),
 }
 
 impl<'a> Source<'a> {
-    /// If our own standard descriptors are closed, a file may sit on one of the numbers that the child's are moved to, one
-    /// after the other: then it is copied above them.
+    /// If our own standard descriptors are closed, a file may have one of the numbers that the child's are moved to, one
+    /// after the other: then it is copied to a higher one.
     fn above_stdio(fd: BorrowedFd<'a>) -> rustix::io::Result<Self> {
         if fd.as_raw_fd() > 2 {
             return Ok(Self::Same(fd));

@@ -1,27 +1,18 @@
-//! Ending what a dead agent left running, found by its run record and by the mark in the environment of each run.
+//! Ending the running processes of a dead agent, found by its run record and by the mark in the environment of each run.
 //!
-//! Unlike [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts its run, init
-//! does. So nothing here rests on ancestry alone.
-
-use std::ops::AddAssign;
-use std::time::Duration;
+//! In contrast to [`super::tree`], these processes need not descend from us: when an agent dies and no supervisor adopts
+//! its run, init does. So nothing here relies on ancestry alone.
 
 use rustix::process::{Pid, Signal};
 
 use super::brand::Brand;
-use super::hunt::{Hunt, Pinned};
 use super::procfs::{self, ProcessId, Stat};
-use super::record::TaskRun;
-use crate::shell::clock;
-use crate::types::Mono;
+use super::tree_scan::{Ended, Pinned, TreeScan, death_deadline};
 
-/// How long a sweep waits for what it has killed. A process in an uninterruptible wait takes longer; it is reported as left.
-const DEATH_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// What marks all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
+/// The mark of all processes of one run: entries of the environment, each as `NAME=value`, and the brand of its agent.
 ///
-/// All of the entries must be there: the id of the task alone would also match the next round of it, which may run on the same
-/// host under another agent. So name the task and the round. The brand alone is enough, too.
+/// All entries must match: the id of the task alone would also match the next round, which may run on the same host under
+/// another agent. So include the task and the round. The brand alone is also sufficient.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cookie {
     entries: Vec<String>,
@@ -29,13 +20,13 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// A mark made of these entries. Without any entry, it matches nobody.
+    /// A mark made of these entries. Without any entry, it matches no process.
     #[must_use]
     pub fn new(entries: impl IntoIterator<Item = String>) -> Self {
         Self { entries: entries.into_iter().collect(), brand: None }
     }
 
-    /// The same, and this brand.
+    /// The same, with a brand.
     #[must_use]
     pub fn branded(self, brand: Option<Brand>) -> Self {
         Self { brand, ..self }
@@ -53,44 +44,15 @@ impl Cookie {
         self.brand
     }
 
-    /// Whether an environment, as `/proc/<pid>/environ` shows it, has this mark.
+    /// Whether an environment, in the form of `/proc/<pid>/environ`, has this mark.
     fn marks(&self, environment: &[u8]) -> bool {
         let has = |wanted: &String| environment.split(|&byte| byte == 0).any(|entry| entry == wanted.as_bytes());
         !self.entries.is_empty() && !environment.is_empty() && self.entries.iter().all(has)
     }
 }
 
-/// What a sweep has done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Ended {
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Processes that still run: of another user, or in an uninterruptible wait.
-    pub left: Vec<ProcessId>,
-}
-
-impl AddAssign for Ended {
-    fn add_assign(&mut self, other: Self) {
-        self.killed += other.killed;
-        self.left.extend(other.left.into_iter().filter(|process| !self.left.contains(process)).collect::<Vec<_>>());
-    }
-}
-
-/// What was done about one run of a dead agent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Swept<S = TaskRun> {
-    /// What it was a run of.
-    pub subject: S,
-    /// Processes that were found alive and killed.
-    pub killed: u32,
-    /// Processes that still run: of another user, or in an uninterruptible wait. The record stays for the next sweep.
-    pub left: u32,
-    /// Another run in a folder of the same name, such as the next round of the task, goes on on this host: the folder is that one's,
-    /// and must be left alone.
-    pub superseded: bool,
-}
-
-/// Ends every process that carries the mark, and all that descends from one. Never touches the caller or one of its ancestors. Waits up to a second for the dying.
+/// Ends every process with the mark, and all their descendants. Never touches the caller or one of its ancestors. Waits up
+/// to a second for the end.
 #[must_use]
 pub fn sweep_by_cookie(cookie: &Cookie) -> Ended {
     end_run(cookie, None)
@@ -99,11 +61,11 @@ pub fn sweep_by_cookie(cookie: &Cookie) -> Ended {
 /// The same, also by the identity of run.sh and by its group and session, in case the environment was cleared.
 pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
     let mut marks = Marks { cookie, root, group_is_ours: root.is_some_and(ProcessId::holds_its_number) };
-    let mut hunt = Hunt::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
+    let mut scan = TreeScan::new(ourselves_and_ancestors(), |stat: &Stat| marks.are_on(stat));
     // Stop before kill: when a parent dies, its children go to init and their descent is lost.
-    hunt.find_scattered(|_| Some(Signal::STOP));
-    hunt.signal_all(Signal::KILL);
-    let members: Vec<ProcessId> = hunt.members().collect();
+    scan.find_scattered(|_| Some(Signal::STOP));
+    scan.signal_all(Signal::KILL);
+    let members: Vec<ProcessId> = scan.members().collect();
     let left = wait_for_end(&members);
     Ended { killed: u32::try_from(members.len() - left.len()).unwrap_or(u32::MAX), left }
 }
@@ -111,8 +73,8 @@ pub(super) fn end_run(cookie: &Cookie, root: Option<ProcessId>) -> Ended {
 struct Marks<'a> {
     cookie: &'a Cookie,
     root: Option<ProcessId>,
-    /// The number of run.sh still names its group: it is alive, or a marked process is in that group. While a group or a
-    /// session has members the kernel gives its number to nobody else.
+    /// Whether the number of run.sh still names its group: it is alive, or a marked process is in that group. While a group
+    /// or a session has members the kernel does not reuse its number.
     group_is_ours: bool,
 }
 
@@ -131,8 +93,8 @@ impl Marks<'_> {
     }
 }
 
-/// Whether a process of our PID namespace carries the mark. Its agent is of our namespace, too: a process is in that of its parent
-/// or below it. Only if the caller itself runs inside of the run may the agent be above.
+/// Whether a process of our PID namespace has the mark. Its agent is then in our namespace, too, because a process is in
+/// the namespace of its parent or below it. Only if the caller itself runs inside the run may the agent be above.
 pub(super) fn is_of_our_namespace(cookie: &Cookie) -> bool {
     let namespace = |pid: Pid| std::fs::read_link(format!("/proc/{pid}/ns/pid")).ok();
     let Some(ours) = namespace(rustix::process::getpid()) else { return false };
@@ -146,7 +108,7 @@ pub(super) fn is_of_our_namespace(cookie: &Cookie) -> bool {
     scanned.is_ok() && found && !is_inside
 }
 
-/// The caller may itself run inside of a task: a tool may start a service of its own.
+/// The caller may itself run inside a task: a tool may start a service of its own.
 pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     let mut line = Vec::new();
     let mut next = Some(rustix::process::getpid());
@@ -157,16 +119,11 @@ pub(super) fn ourselves_and_ancestors() -> Vec<Pid> {
     line
 }
 
-/// Those that have not ended in time.
+/// The processes that have not ended in time.
 fn wait_for_end(processes: &[ProcessId]) -> Vec<ProcessId> {
     let deadline = death_deadline();
     let pinned = processes.iter().filter_map(|&id| Pinned::open(id).ok());
     pinned.filter(|process| !process.wait_for_end(deadline)).map(|process| process.id()).collect()
-}
-
-/// Until when what is killed now is waited for.
-pub(super) fn death_deadline() -> Mono {
-    clock::now().mono + DEATH_TIMEOUT
 }
 
 #[cfg(test)]

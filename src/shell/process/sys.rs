@@ -1,5 +1,5 @@
-//! The system calls for which there is no safe wrapper: the start of a child in our memory, `wait4`, a `waitid` that tells
-//! the pid, `close_range`. The only unsafe code of the process part.
+//! The system calls without a safe wrapper: the start of a child in our memory, `wait4`, a `waitid` that returns the pid,
+//! `close_range`. This is the only unsafe code of the process part.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -17,11 +17,11 @@ use super::brand::Brand;
 use super::procfs::pid_of;
 use crate::shell::privacy::umask_of_tools;
 
-/// Bytes of the stack that a new process has until its exec. It calls some functions of the C library there, one after the
-/// other.
+/// Bytes of the stack that a new process has until its exec. Some functions of the C library are called on it, one after
+/// the other.
 const STACK_BYTES: usize = 32 << 10;
 
-/// All that a new process is made of.
+/// The parameters of a new process.
 #[derive(Clone, Copy)]
 pub(super) struct NewProcess<'a> {
     pub(super) program: &'a CStr,
@@ -31,11 +31,11 @@ pub(super) struct NewProcess<'a> {
     /// Its standard input, output and error, each above 2.
     pub(super) stdio: [BorrowedFd<'a>; 3],
     pub(super) brand: Option<Brand>,
-    /// It ends in place of its exec when the machine has run for longer than this: `ETIME`.
+    /// It ends instead of its exec when the machine has run for longer than this: `ETIME`.
     pub(super) not_after: Option<Duration>,
 }
 
-/// What a new process needs between its birth and its exec, when it must not ask for memory.
+/// The data of a new process between its birth and its exec, when it must not allocate.
 struct Birth<'a> {
     program: *const c_char,
     arguments: *const *const c_char,
@@ -43,24 +43,24 @@ struct Birth<'a> {
     folder: c_int,
     stdio: [c_int; 3],
     unusual: &'a [c_int],
-    /// What it may not give to files, if that differs from ours.
+    /// Its umask, if that differs from ours.
     umask: Option<libc::mode_t>,
     /// Its `RLIMIT_RTTIME`, if it gets one.
     brand: Option<libc::rlimit>,
     not_after: Option<Duration>,
-    /// Why it came to nothing, or 0.
+    /// The error number of a failure, or 0.
     error: c_int,
 }
 
 /// Starts a process in a group of its own, with an empty signal mask and default dispositions.
 ///
-/// Not `std::process::Command`: it hands the caller's signal mask down, and an agent that reads its signals from a signalfd has
-/// them blocked: its tools would be deaf to SIGTERM. To unblock them around the call would let a SIGTERM end the agent itself.
-/// Not `posix_spawn` either, which does the same as this, but makes some 80 system calls around it: it maps a stack for each
-/// child, sets every one of 64 dispositions, and asks six times how many descriptors there may be.
+/// `std::process::Command` is not used: it passes the caller's signal mask on, and an agent that reads its signals from a
+/// signalfd has them blocked, so its tools would be deaf to SIGTERM. Unblocking them around the call would let a SIGTERM
+/// end the agent itself. `posix_spawn` does the same as this, but makes some 80 system calls around it: it maps a stack for
+/// each child, sets every one of 64 dispositions, and asks six times for the limit of descriptors.
 ///
-/// The child shares our memory and we stand still until its exec, so that the cost does not grow with the memory of the
-/// caller, and the error of a failed exec comes back as the result.
+/// The child shares our memory and our thread is suspended until its exec, so that the cost does not grow with the memory
+/// of the caller, and the error of a failed exec comes back as the result.
 pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
     let (arguments, environment) = (pointers(new.arguments), pointers(new.environment));
     let mut birth = Birth {
@@ -78,8 +78,8 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
     let mut stack = Vec::<u128>::with_capacity(STACK_BYTES / size_of::<u128>());
     let top = stack.spare_capacity_mut().as_mut_ptr_range().end;
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
-    // SAFETY: `be_born` gets the live `birth` and a stack of its own. The parent stands still until the child has left both by
-    // its exec or its end. No signal can make the child run a handler of ours: all are blocked until it has reset them.
+    // SAFETY: `be_born` gets the live `birth` and a stack of its own. The parent is suspended until the child has left both
+    // by its exec or its end. No signal can make the child run a handler of ours: all are blocked until it has reset them.
     let (pid, error) = unsafe {
         let mut all = MaybeUninit::<libc::sigset_t>::uninit();
         let mut before = MaybeUninit::<libc::sigset_t>::uninit();
@@ -91,22 +91,22 @@ pub(super) fn start(new: &NewProcess<'_>) -> Result<Pid> {
         (pid, error)
     };
     let child = pid_of(pid).ok_or(error)?;
-    // SAFETY: it is ours; the child has written it through the pointer that it was given.
+    // SAFETY: the value is ours; the child has written it through the pointer that it was given.
     match unsafe { ptr::read_volatile(&raw const birth.error) } {
         0 => Ok(child),
         error => {
-            // It ends at once: this wait is short.
+            // The child ends at once: this wait is short.
             let _ = rustix::process::waitpid(Some(child), WaitOptions::empty());
             Err(Errno::from_raw_os_error(error))
         }
     }
 }
 
-/// The life of a new process until its exec. It must not panic, allocate or lock: all memory is that of its parent.
+/// Runs in a new process until its exec. It must not panic, allocate or lock: all memory is that of its parent.
 extern "C" fn be_born(birth: *mut c_void) -> c_int {
     let birth: *mut Birth<'_> = birth.cast();
-    // SAFETY: the pointer is that of `start`, whose thread stands still. All calls are async-signal-safe, and the error number
-    // that they set is the parent's, which does not look at it.
+    // SAFETY: the pointer is that of `start`, whose thread is suspended. All calls are async-signal-safe, and the error
+    // number that they set belongs to the parent, which does not read it.
     unsafe {
         if !prepare_exec(&*birth) || libc::execve((*birth).program, (*birth).arguments, (*birth).environment) == -1 {
             ptr::write_volatile(&raw mut (*birth).error, *libc::__errno_location());
@@ -144,8 +144,8 @@ unsafe fn prepare_exec(birth: &Birth<'_>) -> bool {
     }
 }
 
-/// Whether a new process is in time. It looks itself, last of all: whoever stops its parent does not stop it, so nothing can
-/// come between this look and the exec for long.
+/// Whether a new process is in time. It checks this itself, last of all: stopping its parent does not stop it, so nothing
+/// can delay it for long between this check and the exec.
 ///
 /// # Safety
 /// For a new process before its exec only.
@@ -169,13 +169,13 @@ fn pointers(texts: &[&CStr]) -> Vec<*const c_char> {
     texts.iter().map(|text| text.as_ptr()).chain([ptr::null()]).collect()
 }
 
-/// The signals that have another disposition than the default one, by what this process inherits and sets when it starts.
-/// Asked at the first start of a child and then remembered.
+/// The signals with another disposition than the default one, which this process has inherited or set at its start. Read at
+/// the first start of a child and then cached.
 fn unusual_dispositions() -> &'static [c_int] {
     static UNUSUAL: LazyLock<Vec<c_int>> = LazyLock::new(|| {
         let is_unusual = |&signal: &c_int| {
             let mut present = MaybeUninit::<libc::sigaction>::zeroed();
-            // SAFETY: the pointer is to a live value, and an all-zero disposition is a valid one, should the call fail.
+            // SAFETY: the pointer is to a live value, and an all-zero disposition is a valid one if the call fails.
             unsafe {
                 libc::sigaction(signal, ptr::null(), present.as_mut_ptr());
                 present.assume_init().sa_sigaction != libc::SIG_DFL
@@ -186,21 +186,21 @@ fn unusual_dispositions() -> &'static [c_int] {
     &UNUSUAL
 }
 
-/// How a child ended, and what it used.
+/// How a child ended, and its resource usage.
 pub(super) struct Waited {
     /// The wait status, for `libc::WIFEXITED` and its like.
     pub(super) status: c_int,
     pub(super) usage: libc::rusage,
 }
 
-/// A usage of nothing.
+/// An empty usage.
 #[cfg(test)]
 pub(super) fn no_usage() -> libc::rusage {
     // SAFETY: an all-zero rusage is a valid one.
     unsafe { MaybeUninit::zeroed().assume_init() }
 }
 
-/// Reaps one known child if it has ended; never any child.
+/// Reaps one known child if it has ended; never another child.
 pub(super) fn wait4(pid: Pid) -> Result<Option<Waited>> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::zeroed();
@@ -216,7 +216,7 @@ pub(super) fn wait4(pid: Pid) -> Result<Option<Waited>> {
     }
 }
 
-/// What a look at all children finds.
+/// The result of checking all children.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Peek {
     /// There is no child at all.
@@ -227,12 +227,12 @@ pub(super) enum Peek {
     Ended(Pid),
 }
 
-/// Looks whether there is a child, without reaping any: the status stays for whoever owns that child.
+/// Checks for children without reaping any: the status stays for the owner of that child.
 pub(super) fn peek_children() -> Result<Peek> {
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: the pointer is to a live value; an all-zero siginfo is a valid one, and `si_pid` of it reads as 0, which is
-    // also what the kernel leaves when no child has ended.
+    // SAFETY: the pointer is to a live value; an all-zero siginfo is a valid one, and its `si_pid` reads as 0, which the
+    // kernel also leaves when no child has ended.
     let (result, pid) = unsafe {
         let result = libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags);
         (result, info.assume_init().si_pid())
@@ -246,14 +246,14 @@ pub(super) fn peek_children() -> Result<Peek> {
     }
 }
 
-/// Makes SIGCHLD what it is by default. An ignored SIGCHLD, which a parent can hand down, makes the kernel reap our children
+/// Resets SIGCHLD to its default. An ignored SIGCHLD, which a parent can pass on, makes the kernel reap our children
 /// itself, and their exit codes are lost.
 pub(super) fn default_sigchld() {
     // SAFETY: SIG_DFL installs no handler.
     unsafe { libc::signal(libc::SIGCHLD, libc::SIG_DFL) };
 }
 
-/// Marks every descriptor from 3 up as close-on-exec, in one system call where the kernel has it (Linux 5.11).
+/// Marks every descriptor from 3 up as close-on-exec, in one system call if the kernel has it (Linux 5.11).
 pub(in crate::shell) fn close_all_on_exec() -> Result<()> {
     let first: c_uint = 3;
     // SAFETY: the call takes three integers and changes flags only.

@@ -1,25 +1,26 @@
-//! All processes that a run started, however they tried to get away: who is left, end them, reap them.
+//! All processes that a run started, however they tried to escape: list, end and reap them.
 //!
-//! The caller is a child subreaper: whatever loses its parent below it becomes its child, also after `setsid` and a double
-//! fork. So the tree of a run is all that descends from the caller, except the siblings that the caller names: an agent has
-//! none, a supervisor has its agents. A tree is empty exactly when there is no child left, which one system call tells.
+//! The caller is a child subreaper: a process below it that loses its parent becomes its child, even after `setsid` and a
+//! double fork. So the tree of a run is everything that descends from the caller, except the siblings that the caller
+//! names: an agent has none, a supervisor has its agents. A tree is empty exactly when no child is left, which one system
+//! call shows.
 
 use std::io;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 
-use super::hunt::Hunt;
 use super::procfs::{ProcessId, Stat, visit_all};
 use super::sys::{self, Peek};
+use super::tree_scan::TreeScan;
 
-/// Orphans that one call reaps at the most, so that a tree that forks without end cannot hold the caller. SIGCHLD stays
-/// pending for what is left.
+/// Orphans that one call reaps, so that a tree that forks endlessly cannot block the caller. SIGCHLD stays pending for the
+/// rest.
 const REAPS_MAX: u32 = 10_000;
 
-/// Makes the calling process the new parent of all orphans below it, and sees to it that their status is kept for it.
+/// Makes the calling process the new parent of all orphans below it, and makes sure that their status is kept for it.
 ///
-/// Call it once, before anything is started. It holds for the process, not for the thread, and is not inherited.
+/// Call it once, before any process is started. It applies to the process, not to the thread, and is not inherited.
 ///
 /// # Errors
 /// When the kernel is older than 3.4.
@@ -29,11 +30,11 @@ pub fn become_subreaper() -> io::Result<()> {
     Ok(())
 }
 
-/// Starts a process that detaches, so that it does not become ours again, in a process that is a subreaper. Not while a run is
-/// on: its orphans would get away.
+/// Starts a process that detaches, without adopting it again, in a process that is a subreaper. Not during a run, whose
+/// orphans would escape.
 ///
 /// # Errors
-/// As [`become_subreaper`].
+/// See [`become_subreaper`].
 pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
     rustix::process::set_child_subreaper(None)?;
     let started = start();
@@ -43,8 +44,7 @@ pub fn without_adoption<T>(start: impl FnOnce() -> T) -> io::Result<T> {
 
 /// Whether any process is left of a run whose run.sh was reaped: alive, or waiting for [`reap_orphans`].
 ///
-/// Without siblings this is one system call, cheap enough for the end of every run; with siblings that are alive, a scan of
-/// `/proc`.
+/// Without siblings this is one system call, cheap enough for the end of every run; with live siblings, a scan of `/proc`.
 #[must_use]
 pub fn any_left(siblings: &[Pid]) -> bool {
     match sys::peek_children() {
@@ -59,15 +59,15 @@ pub fn any_left(siblings: &[Pid]) -> bool {
     }
 }
 
-/// Reaps the orphans that have ended, and returns how many. The children in `known` are left alone: their status belongs to
-/// whoever waits for them. Never blocks.
+/// Reaps the orphans that have ended, and returns their number. The children in `known` are left alone: their status
+/// belongs to their owners. Never blocks.
 pub fn reap_orphans(known: &[Pid]) -> u32 {
     for reaped in 0..REAPS_MAX {
         match sys::peek_children() {
             Ok(Peek::Ended(pid)) if !known.contains(&pid) => {
                 let _ = sys::wait4(pid);
             }
-            // The peek shows one child that has ended, always the same: those behind it must be looked for.
+            // The peek shows one ended child, always the same: further ones must be searched for.
             Ok(Peek::Ended(_)) => return reaped + reap_behind(known),
             Ok(Peek::NoChild | Peek::Alive) | Err(_) => return reaped,
         }
@@ -95,25 +95,25 @@ fn children_except(known: &[Pid], wanted: impl Fn(&Stat) -> bool) -> Vec<Pid> {
     children
 }
 
-/// The living processes of the tree.
+/// The live processes of the tree.
 #[must_use]
 pub fn stragglers(siblings: &[Pid]) -> Vec<ProcessId> {
-    let mut hunt = hunt_below_us(siblings);
-    hunt.find_all(|_| None);
-    hunt.members().collect()
+    let mut scan = scan_below_us(siblings);
+    scan.find_all(|_| None);
+    scan.members().collect()
 }
 
-/// Says which living processes of the tree we may not signal, and why; `None` if there is none.
+/// A sentence about the live processes of the tree that we may not signal, and why; `None` if there is none.
 #[must_use]
 pub fn foreign_processes(siblings: &[Pid]) -> Option<String> {
-    /// Named at most; there may be any number.
+    /// Number of processes that are named; there may be more.
     const NAMED_MAX: usize = 3;
     let may_not = |process: &ProcessId| rustix::process::test_kill_process(process.pid) == Err(Errno::PERM);
     let foreign: Vec<ProcessId> = stragglers(siblings).into_iter().filter(may_not).collect();
     let named: Vec<String> = foreign.iter().take(NAMED_MAX).map(|process| described(process.pid)).collect();
     let beyond = if foreign.len() > NAMED_MAX { ", …" } else { "" };
     let own = rustix::process::geteuid();
-    let sentence = format!("{}{beyond}: still there, and this agent (user {own}) may not end it", named.join(", "));
+    let sentence = format!("{}{beyond}: still running, and this agent (user {own}) may not end it", named.join(", "));
     (!named.is_empty()).then_some(sentence)
 }
 
@@ -125,38 +125,39 @@ fn described(pid: Pid) -> String {
     format!("process {pid} ({}) of user {user}", field("Name:"))
 }
 
-fn hunt_below_us(siblings: &[Pid]) -> Hunt<impl FnMut(&Stat) -> Option<bool> + use<>> {
+fn scan_below_us(siblings: &[Pid]) -> TreeScan<impl FnMut(&Stat) -> Option<bool> + use<>> {
     let own = rustix::process::getpid();
-    Hunt::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
+    TreeScan::new(siblings.iter().copied(), move |stat| Some(stat.parent == Some(own)))
 }
 
-/// Ends everything that another process has started, with SIGKILL, because that one is stopped and cannot do it. Whether
-/// nothing was found any more. The process is a subreaper: whatever it has started is below it.
+/// Ends all processes that another process has started, with SIGKILL, because that one is stopped and cannot do it. Returns
+/// whether none was found any more. The other process is a subreaper, so everything that it has started is below it.
 #[must_use]
 pub fn end_below(process: ProcessId) -> bool {
     if !process.is_alive() {
         return true;
     }
-    let mut hunt = Hunt::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
-    // Stopped first: run.sh must not go on in its own way when a program of it is killed.
-    hunt.find_all(|_| Some(Signal::STOP));
-    hunt.signal_all(Signal::KILL);
-    hunt.members().next().is_none()
+    let mut scan = TreeScan::new([], move |stat: &Stat| Some(stat.parent == Some(process.pid)));
+    // Stopped first: run.sh must not continue when one of its programs is killed.
+    scan.find_all(|_| Some(Signal::STOP));
+    scan.signal_all(Signal::KILL);
+    scan.members().next().is_none()
 }
 
-/// What a signal to a tree met.
+/// The result of a signal to a tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Signalled {
-    /// Living processes of the tree that were found.
+    /// Number of live processes of the tree that were found.
     pub found: u32,
-    /// How many of them could not be signalled, because they run as another user (a set-user-id program).
+    /// Number of processes that could not be signalled, because they run as another user (a set-user-id program).
     pub refused: u32,
-    /// Whether a last scan found nobody new. If not, the tree grows while it is ended: call again after the next SIGCHLD or
-    /// at a timer.
+    /// Whether the last scan found no new process. If not, the tree grows while it is ended: call again after the next
+    /// SIGCHLD or on a timer.
     pub settled: bool,
 }
 
-/// The processes of a run, to be ended: [`Self::terminate`], a grace, then [`Self::kill`] until [`any_left`] says no.
+/// The processes of a run, to be ended: [`Self::terminate`], a grace time, then [`Self::kill`] until [`any_left`] returns
+/// false.
 #[derive(Clone, Copy, Debug)]
 pub struct Tree {
     root: Option<ProcessId>,
@@ -169,41 +170,41 @@ impl Tree {
         Self { root: Some(root) }
     }
 
-    /// The orphans of whoever has died below us: what a supervisor gets when an agent dies.
+    /// The orphans of a process that has died below us: a supervisor gets them when an agent dies.
     #[must_use]
     pub const fn of_orphans() -> Self {
         Self { root: None }
     }
 
-    /// Sends SIGTERM to each process once, then SIGCONT, so that a stopped one can act on it.
+    /// Sends SIGTERM to each process once, then SIGCONT, so that a stopped process can act on it.
     ///
     /// The group is signalled first, because that is atomic: no member can fork past it.
     pub fn terminate(&self, siblings: &[Pid]) -> Signalled {
         let group = self.signal_group(Signal::TERM);
-        let mut hunt = hunt_below_us(siblings);
-        // A second SIGTERM makes some programs stop cleaning up: members of the group have theirs.
-        let settled = hunt.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
-        hunt.signal_all(Signal::CONT);
-        signalled(&hunt, settled)
+        let mut scan = scan_below_us(siblings);
+        // A second SIGTERM makes some programs abort their cleanup, and members of the group have had theirs.
+        let settled = scan.find_all(|stat| (group.is_none() || stat.group != group).then_some(Signal::TERM));
+        scan.signal_all(Signal::CONT);
+        signalled(&scan, settled)
     }
 
     /// Ends every process with SIGKILL.
     ///
-    /// If somebody new turns up after a first round, the tree forks: all of it is stopped before it is killed, because each
-    /// death would make room for a new process.
+    /// If a new process turns up after a first round, the tree forks: all of it is stopped before it is killed, because
+    /// each death would make room for a new process.
     pub fn kill(&self, siblings: &[Pid]) -> Signalled {
         self.signal_group(Signal::KILL);
-        let mut hunt = hunt_below_us(siblings);
-        if hunt.find_new(|_| Some(Signal::KILL)) == 0 {
-            return signalled(&hunt, true);
+        let mut scan = scan_below_us(siblings);
+        if scan.find_new(|_| Some(Signal::KILL)) == 0 {
+            return signalled(&scan, true);
         }
-        let settled = hunt.find_all(|_| Some(Signal::STOP));
-        hunt.signal_all(Signal::KILL);
-        signalled(&hunt, settled)
+        let settled = scan.find_all(|_| Some(Signal::STOP));
+        scan.signal_all(Signal::KILL);
+        signalled(&scan, settled)
     }
 
-    /// Signals the group of run.sh, but only while its number is known to be ours: we have not reaped it, so that nobody
-    /// else can have got it. After that, the walk finds the members one by one.
+    /// Signals the group of run.sh, but only while its number is certain to be ours: we have not reaped it, so it cannot
+    /// have been reused. After that, the scan finds the members one by one.
     fn signal_group(&self, signal: Signal) -> Option<Pid> {
         let root = self.root.filter(|root| root.holds_its_number())?;
         match rustix::process::kill_process_group(root.pid, signal) {
@@ -218,6 +219,6 @@ impl Tree {
     }
 }
 
-fn signalled<S: FnMut(&Stat) -> Option<bool>>(hunt: &Hunt<S>, settled: bool) -> Signalled {
-    Signalled { found: u32::try_from(hunt.members().count()).unwrap_or(u32::MAX), refused: hunt.refused(), settled }
+fn signalled<S: FnMut(&Stat) -> Option<bool>>(scan: &TreeScan<S>, settled: bool) -> Signalled {
+    Signalled { found: u32::try_from(scan.members().count()).unwrap_or(u32::MAX), refused: scan.refused(), settled }
 }

@@ -1,4 +1,4 @@
-//! Why a prompt master cannot start or go on.
+//! Why a prompt master cannot start or continue.
 
 use std::io;
 use std::net::SocketAddr;
@@ -6,18 +6,18 @@ use std::path::PathBuf;
 
 use crate::shell::lock::LockError;
 
-/// Why a prompt master cannot start or go on.
+/// Why a prompt master cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum PromptError {
-    /// The root is not there.
+    /// The root folder does not exist.
     #[error("there is no folder {path}; make it, or name another one with --root-dir", path = .0.display())]
     NoRoot(PathBuf),
     /// A folder cannot be used.
     #[error("cannot use {path}: {source}", path = path.display())]
     Folder {
-        /// Which.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
     /// A file cannot be moved by a rename.
@@ -26,7 +26,7 @@ pub enum PromptError {
         path = .0.display(), other = .1.display()
     )]
     OtherDevice(PathBuf, PathBuf),
-    /// Another master has the root.
+    /// Another master uses the root.
     #[error(
         "another prompt master already has {path}{}; stop it, or use another --root-dir",
         pid.map(|pid| format!(" (process {pid})")).unwrap_or_default(), path = path.display()
@@ -34,21 +34,21 @@ pub enum PromptError {
     InUse {
         /// The root.
         path: PathBuf,
-        /// Its process, if it is known.
+        /// Process id of that master, if known.
         pid: Option<u32>,
     },
     /// The root cannot be locked.
     #[error(transparent)]
     Lock(LockError),
-    /// The port is taken, or the address is not ours.
+    /// The port is in use, or the address is not local.
     #[error("cannot listen on {address}: {source}; choose another port, or 0 for a free one")]
     Listen {
-        /// Where.
+        /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The system refuses something that every process may have.
-    #[error("the prompt master cannot go on: {0}")]
+    /// The system refuses a basic resource.
+    #[error("the prompt master cannot continue: {0}")]
     System(#[from] io::Error),
 }

@@ -1,10 +1,10 @@
-//! How often the prompts have failed that may wait again, and which have failed for good, in a file beside the folders: a master
-//! that starts anew goes on counting, and its end tells of failures under the one before.
+//! Failures of prompts that may wait again, and final failures, in a file beside the folders: a restarted master continues
+//! to count, and its summary includes failures under earlier ones.
 //!
-//! A line for each change, `["task.txt",2]` or `["task.txt","failed"]`, which one write appends: what a kill can tear is the last
-//! line, which is passed over. What has failed for good is told by the first master that ends with no prompt left.
-//! No line waits for the disk: what a power cut takes back lets a prompt run once more. A file whose name is no text is counted
-//! in memory only.
+//! Each change is a line, `["task.txt",2]` or `["task.txt","failed"]`, appended by one write: a kill can only tear the last
+//! line, which is then ignored. Final failures are reported by the first master that ends with no prompt left. No line
+//! waits for the disk: a change lost in a power failure lets a prompt run once more. A file whose name is not UTF-8 is
+//! counted in memory only.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -13,13 +13,13 @@ use std::path::{Path, PathBuf};
 
 use crate::engine::master::FileName;
 
-/// Beside the four folders, and cleared with them.
+/// Name of the file, which is beside the four folders and cleared with them.
 const NAME: &str = "master.fails";
 
-/// Stands in the place of a number for a prompt that is given up.
+/// The text in place of a number for a prompt that is given up.
 const FAILED: &str = "failed";
 
-/// Lines beyond two for each prompt, before the file is written anew.
+/// Lines beyond two for each prompt after which the file is rewritten.
 const SURPLUS_MAX: usize = 1000;
 
 #[derive(Debug)]
@@ -28,7 +28,7 @@ pub(super) struct FailLog {
     file: File,
     lines: usize,
     noted: Noted,
-    /// What has failed for good under masters before.
+    /// Final failures under earlier masters.
     failed_before: BTreeSet<FileName>,
 }
 
@@ -39,7 +39,7 @@ struct Noted {
 }
 
 impl FailLog {
-    /// Reads what a master before has noted.
+    /// Reads the failures that an earlier master has noted.
     pub(super) fn open(tasks: &Path) -> io::Result<Self> {
         let path = tasks.join(NAME);
         let bytes = match fs::read(&path) {
@@ -60,17 +60,17 @@ impl FailLog {
         Ok(Self { path, file, lines: noted.len(), failed_before: noted.failed.clone(), noted })
     }
 
-    /// The prompts that have failed and wait again, and how often they have failed.
+    /// The prompts that have failed and wait again, with their numbers of failures.
     pub(super) const fn fails(&self) -> &BTreeMap<FileName, u32> {
         &self.noted.fails
     }
 
-    /// The prompts that failed for good under masters before, and of which none has told at its end.
+    /// The prompts that failed finally under earlier masters, and that no master has reported at its end.
     pub(super) const fn failed_before(&self) -> &BTreeSet<FileName> {
         &self.failed_before
     }
 
-    /// Notes how often a prompt has failed; 0 forgets it.
+    /// Records the number of failures of a prompt; 0 clears it.
     pub(super) fn note(&mut self, file: &FileName, fails: u32) {
         self.noted.set(file, fails);
         if let Err(error) = self.append(line(file, &fails)) {
@@ -78,7 +78,7 @@ impl FailLog {
         }
     }
 
-    /// Notes that a prompt is given up, before its file is moved.
+    /// Records that a prompt is given up, before its file is moved.
     pub(super) fn note_failed(&mut self, file: &FileName) {
         if self.noted.failed.insert(file.clone())
             && let Err(error) = self.append(line(file, &FAILED))
@@ -87,7 +87,7 @@ impl FailLog {
         }
     }
 
-    /// Forgets what has failed for good: its number was told, and no prompt is left.
+    /// Clears the final failures: their number has been reported, and no prompt is left.
     pub(super) fn end_batch(&mut self) {
         self.noted.failed.clear();
         if let Err(error) = self.rewrite() {
@@ -129,7 +129,7 @@ fn line(file: &FileName, what: &impl serde::Serialize) -> Option<String> {
     Some(format!("{}\n", serde_json::json!([file.as_text()?, what])))
 }
 
-/// Writes the file anew, whole or not at all, and opens it for more.
+/// Rewrites the file atomically, and opens it for appending.
 fn write(path: &Path, noted: &Noted) -> io::Result<File> {
     let draft = path.with_extension("fails.tmp");
     let fails = noted.fails.iter().filter_map(|(file, count)| line(file, count));

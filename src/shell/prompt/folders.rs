@@ -1,9 +1,9 @@
 //! The four folders `.tasks/{pending,working,done,failed}` and the moves between them.
 //!
-//! A move is one atomic rename that replaces nothing, so that a file is in exactly one folder whenever the master is killed (on a
-//! file system without such a rename it may be left in two, of which the next start removes one); what a power cut undoes is a
-//! move, never a file. Folders are named by their paths: whoever clears them and makes them anew while a
-//! master runs finds it going on.
+//! A move is one atomic rename that overwrites nothing, so that a file is in exactly one folder whenever the master is
+//! killed. (On a file system without such a rename it may be left in two, of which the next start removes one.) A power
+//! failure can undo a move, but never loses a file. Folders are opened by path: if they are cleared and recreated while a
+//! master runs, it continues in the new ones.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use crate::protocol::prompt::{FRONT_BYTES_MAX, Front, prompt_fits};
 use crate::shell::prompt_create::{FOLDERS, TASKS};
 use crate::shell::rename::{is_same_file, rename_new};
 
-/// Names that are tried before a folder is taken for a broken one.
+/// Names that are tried before the folder counts as broken.
 const NAMES_MAX: u32 = 10_000;
 
 /// The folders of one root.
@@ -33,12 +33,12 @@ pub(super) struct Folders {
 }
 
 impl Folders {
-    /// Makes the folders that are missing.
+    /// Creates missing folders.
     pub(super) fn open(root: &Path, prompt_bytes_max: usize) -> Result<Self, PromptError> {
         if !root.is_dir() {
             return Err(PromptError::NoRoot(root.to_owned()));
         }
-        // Where it is now: a relative path would lead elsewhere for whoever reads it.
+        // The present path: a relative path would mislead its reader.
         let root = root.canonicalize().map_err(|source| PromptError::Folder { path: root.to_owned(), source })?;
         let tasks = root.join(TASKS);
         let [pending, working, done, failed] = FOLDERS.map(|name| tasks.join(name));
@@ -56,7 +56,7 @@ impl Folders {
         self.all().into_iter().try_for_each(fs::create_dir_all)
     }
 
-    /// A rename does not go from one file system to another.
+    /// Checks that all folders are on one file system, because a rename does not cross file systems.
     fn check_device(&self) -> Result<(), PromptError> {
         let device = |path: &Path| match path.metadata() {
             Ok(metadata) => Ok(metadata.dev()),
@@ -71,7 +71,7 @@ impl Folders {
         Ok(())
     }
 
-    /// Puts back what a dead master has left in `working/`; returns how many files that are.
+    /// Puts back the files that a dead master has left in `working/`; returns their number.
     pub(super) fn recover(&self) -> Result<usize, PromptError> {
         let failed = |source| PromptError::Folder { path: self.working.clone(), source };
         let left = names(&self.working).map_err(failed)?;
@@ -102,7 +102,7 @@ impl Folders {
         self.failed.join(file.as_os_str()).symlink_metadata().is_ok()
     }
 
-    /// The names of the prompts that wait. A folder that is gone is made again.
+    /// The names of the waiting prompts. A missing folder is created again.
     pub(super) fn waiting(&self) -> io::Result<BTreeSet<FileName>> {
         match names(&self.pending) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
@@ -113,12 +113,12 @@ impl Folders {
         }
     }
 
-    /// The metadata of what waits under this name; `None` when nothing does.
+    /// The metadata of the waiting file with this name; `None` if there is none.
     pub(super) fn look(&self, file: &FileName) -> Option<fs::Metadata> {
         self.pending.join(file.as_os_str()).symlink_metadata().ok()
     }
 
-    /// The front matter of a file that waits. One that cannot be read has none; what is wrong shows when it is claimed.
+    /// The front matter of a waiting file. An unreadable file has none; the defect shows when it is claimed.
     pub(super) fn peek(&self, file: &FileName, metadata: &fs::Metadata) -> Front {
         if !metadata.is_file() {
             return Front::default();
@@ -129,8 +129,8 @@ impl Folders {
         if read.is_ok() { Front::peek(&head) } else { Front::default() }
     }
 
-    /// Moves a file to `working/` and reads it. It gets a name that is free in all folders it may come to, so that results
-    /// that a worker puts there have the name of their prompt.
+    /// Moves a file to `working/` and reads it. It gets a name that is free in all folders that it may come to, so that
+    /// results that a worker puts there have the name of their prompt.
     pub(super) fn claim(&self, file: &FileName) -> Result<Claimed, ClaimError> {
         let from = self.pending.join(file.as_os_str());
         let moved = self.rename_everywhere_free(&from, file);
@@ -142,7 +142,7 @@ impl Folders {
         let text = read(&self.working.join(name.as_os_str()), self.prompt_bytes_max);
         let split = text.and_then(|text| {
             let (front, prompt) = Front::split(&text)?;
-            // Most prompts have no front matter: those are not copied.
+            // Most prompts have no front matter and need no copy.
             let (front, length) = (front, prompt.len());
             let prompt = if length == text.len() { text } else { prompt.to_owned() };
             if prompt_fits(&prompt) {
@@ -166,7 +166,7 @@ impl Folders {
             match rename_new(from, &self.working.join(name.as_os_str())) {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound && from.symlink_metadata().is_ok() => {
-                    // It is the folder that is gone.
+                    // The folder itself is missing.
                     self.make()?;
                     return rename_free(from, &self.working, &name);
                 }
@@ -194,7 +194,7 @@ impl Folders {
         match moved {
             Ok(name) => {
                 if let Destination::Failed { reason: Some(reason) } = destination {
-                    self.tell(&name, reason);
+                    self.write_reason(&name, reason);
                 }
                 Moved::To(name)
             }
@@ -203,8 +203,9 @@ impl Folders {
         }
     }
 
-    /// Says beside a file why it is in `failed/`: in a new file, for what is there may be a prompt. It is in the log, too.
-    fn tell(&self, file: &FileName, reason: &str) {
+    /// Writes why a file is in `failed/`: in a new file, because an existing one may be a prompt. The reason is in the log,
+    /// too.
+    fn write_reason(&self, file: &FileName, reason: &str) {
         let create = |name: FileName| File::create_new(self.failed.join(name.as_os_str()));
         let is_taken =
             |made: &io::Result<File>| made.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::AlreadyExists);
@@ -216,7 +217,7 @@ impl Folders {
     }
 }
 
-/// The prompts of a folder, and what else has a name like one.
+/// The prompts of a folder, and other entries with the name of a prompt.
 fn names(folder: &Path) -> io::Result<BTreeSet<FileName>> {
     let mut names = BTreeSet::new();
     for entry in fs::read_dir(folder)? {
@@ -228,26 +229,26 @@ fn names(folder: &Path) -> io::Result<BTreeSet<FileName>> {
     Ok(names)
 }
 
-/// Opens what may be anything, without waiting for a peer and without following a link.
+/// Opens a path that may be any kind of file, without blocking and without following a link.
 fn open(path: &Path) -> io::Result<File> {
     let flags = nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// The text of a prompt file, or one sentence why it has none.
+/// The text of a prompt file, or the reason why it is invalid.
 fn read(path: &Path, bytes_max: usize) -> Result<String, String> {
     let cannot = |error: io::Error| format!("it cannot be read: {error}");
     let kind = path.symlink_metadata().map_err(cannot)?.file_type();
     if !kind.is_file() {
-        let what = if kind.is_symlink() { "a symbolic link, which is not followed" } else { "no regular file" };
+        let what = if kind.is_symlink() { "a symbolic link, which is not followed" } else { "not a regular file" };
         return Err(format!("it is {what}"));
     }
     let file = open(path).map_err(cannot)?;
     let metadata = file.metadata().map_err(cannot)?;
     if !metadata.is_file() {
-        return Err("it is no regular file".to_owned());
+        return Err("it is not a regular file".to_owned());
     }
-    let too_long = |bytes: u64| format!("it has {bytes} bytes; at most {bytes_max} are taken (PROMPT_BYTES_MAX)");
+    let too_long = |bytes: u64| format!("it has {bytes} bytes; at most {bytes_max} are allowed (PROMPT_BYTES_MAX)");
     if metadata.len() > bytes_max as u64 {
         return Err(too_long(metadata.len()));
     }

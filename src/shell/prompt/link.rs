@@ -1,4 +1,4 @@
-//! One connection: bytes in to objects, messages out to bytes. It never blocks, and holds no more than its limits.
+//! One connection: bytes in to objects, messages out to bytes. It never blocks, and buffers no more than its limits.
 
 use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
@@ -10,25 +10,25 @@ use crate::protocol::prompt::{
     FrameError, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter, WORKER_FRAME_BYTES_MAX,
 };
 
-/// Bytes that wait for a peer that does not read: one prompt, and more checks than it may leave unanswered.
+/// Maximum bytes queued for a peer that does not read: one prompt, and more checks than it may leave unanswered.
 const QUEUE_BYTES_MAX: usize = MASTER_FRAME_BYTES_MAX + (1 << 20);
 
-/// Bytes that one connection may bring before others have their turn.
+/// Bytes that one connection may send before others have their turn.
 const TURN_BYTES_MAX: usize = 256 << 10;
 
-/// What a connection has brought.
+/// The input of a connection.
 #[derive(Debug)]
 pub(super) enum Brought {
     Message(FromWorker),
     Bad(MessageError),
 }
 
-/// Whether there may be more to read.
+/// Whether more input may be available.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
-    /// Nothing until the next event.
+    /// No input until the next event.
     Drained,
-    /// It had its turn.
+    /// Its turn has ended.
     More,
     /// The peer has closed it, or it is broken.
     Closed,
@@ -39,21 +39,21 @@ pub(super) struct Link {
     pub(super) stream: TcpStream,
     splitter: Splitter,
     queue: VecDeque<Vec<u8>>,
-    /// Bytes of the first message that are sent.
+    /// Bytes of the first message that have been sent.
     sent: usize,
     queued_bytes: usize,
-    /// What is heard has no meaning any more.
+    /// Whether further input is ignored.
     deaf: bool,
     speech: Speech,
 }
 
-/// How much of our side of the stream is left.
+/// The state of our side of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Speech {
     Open,
-    /// It ends behind what is queued.
+    /// It ends after the queued messages.
     Ending,
-    /// Its end is sent. A peer that has closed as well leaves no connection to end a second time.
+    /// Its end has been sent. If the peer has closed as well, there is no connection left to end a second time.
     Ended,
 }
 
@@ -63,7 +63,7 @@ impl Link {
         Self { stream, splitter, queue: VecDeque::new(), sent: 0, queued_bytes: 0, deaf: false, speech: Speech::Open }
     }
 
-    /// Reads what is there, up to a turn's worth.
+    /// Reads the available input, up to a turn's worth.
     pub(super) fn receive(&mut self, buffer: &mut [u8], mut take: impl FnMut(Brought)) -> After {
         let mut bytes = 0;
         while bytes < TURN_BYTES_MAX {
@@ -93,7 +93,7 @@ impl Link {
                 },
                 Ok(None) => return,
                 Err(error) => {
-                    // Where the next message begins is not known.
+                    // The beginning of the next message is unknown.
                     self.deaf = true;
                     return take(Brought::Bad(malformed(error)));
                 }
@@ -101,7 +101,7 @@ impl Link {
         }
     }
 
-    /// Sends a message, or keeps it until the peer reads.
+    /// Sends a message, or queues it until the peer reads.
     ///
     /// # Errors
     /// The connection is broken, or its peer has not read for too long.
@@ -114,7 +114,7 @@ impl Link {
         self.flush()
     }
 
-    /// Sends as much as the peer takes.
+    /// Sends as many bytes as the peer takes.
     ///
     /// # Errors
     /// The connection is broken.
@@ -142,7 +142,7 @@ impl Link {
         Ok(())
     }
 
-    /// Sends what is queued and then the end of the stream. The peer's own end comes as [`After::Closed`].
+    /// Sends the queue and then the end of the stream. The peer's own end is reported as [`After::Closed`].
     ///
     /// # Errors
     /// The connection is broken.
@@ -176,7 +176,7 @@ mod tests {
     fn a_peer_that_does_not_read_is_given_up() {
         let (mut link, _peer) = pair();
         let message = || vec![b' '; 1 << 20];
-        // The system holds some of it as well; a few MiB.
+        // The system also buffers some of it, a few MiB.
         let sent = (0..200).take_while(|_| link.send(message()).is_ok()).count();
         assert!((QUEUE_BYTES_MAX >> 20..200).contains(&sent), "{sent} messages of 1 MiB");
     }
@@ -197,7 +197,7 @@ mod tests {
             std::thread::yield_now();
         }
         assert!(reader.join().unwrap() == sent);
-        // The peer is gone: what the loop does between the end of the stream and its own notice of it is no error.
+        // The peer has gone: an error between the end of the stream and its detection by the loop is not reported.
         link.flush().unwrap();
         link.close().unwrap();
     }

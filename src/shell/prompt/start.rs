@@ -20,11 +20,11 @@ use crate::engine::master::{Master, Settings};
 use crate::shell::lock::{LockError, StateLock};
 use crate::shell::{clock, limits};
 
-/// A shorter secret can be guessed: a connection of the same machine takes less than a millisecond.
+/// Shortest secret that cannot be guessed: a connection on the same machine takes less than a millisecond.
 const SECRET_BYTES_MIN: usize = 16;
 
 impl PromptMaster {
-    /// Takes the folders and the port; puts back what a dead master has left in `working/`.
+    /// Opens the folders and the port; puts back the files that a dead master has left in `working/`.
     ///
     /// # Errors
     /// [`PromptError`].
@@ -39,7 +39,7 @@ impl PromptMaster {
             && bytes < SECRET_BYTES_MIN
         {
             log::warn!(
-                "SECRET of [prompt] has {bytes} bytes, which can be guessed; take {SECRET_BYTES_MIN} or more, as from \
+                "SECRET of [prompt] has {bytes} bytes, which can be guessed; use {SECRET_BYTES_MIN} or more, as from \
                  `openssl rand -hex 16`"
             );
         }
@@ -48,7 +48,7 @@ impl PromptMaster {
         let mut listener = TcpListener::bind(address).map_err(refused)?;
         let address = listener.local_addr()?;
         if config.prompt.is_open() {
-            log::warn!("the prompt master listens on {address}, which other machines may reach");
+            log::warn!("the prompt master listens on {address}, which other machines can reach");
         }
         let poll = Poll::new()?;
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;

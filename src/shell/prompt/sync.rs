@@ -1,7 +1,7 @@
-//! Brings moves to the disk on a thread of its own, so that no hand-out waits for it.
+//! Syncs moves to the disk on a thread of its own, so that no hand-out waits for it.
 //!
-//! Nothing is promised to a worker that would have to wait for a move: a power cut that undoes one lets a prompt run again, as a
-//! worker that dies does. So many moves share one sync, and it comes after them.
+//! No promise to a worker depends on a move: a power failure that undoes one lets a prompt run again, as the death of a
+//! worker does. So many moves share one sync, which follows them.
 
 use std::fs::File;
 use std::io;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Between two syncs: a folder that is synced all the time is slow to move files in.
+/// Time between two syncs: moving files into a folder that is synced all the time is slow.
 const PAUSE: Duration = Duration::from_millis(50);
 
 #[derive(Debug, Default)]
@@ -26,13 +26,13 @@ struct Shared {
 }
 
 impl Shared {
-    /// A thread that panics here leaves two flags, which are good in any state.
+    /// A panic of the thread leaves two flags, which are valid in any state.
     fn lock(&self) -> MutexGuard<'_, Wanted> {
         self.wanted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The thread. Dropping it syncs what is left.
+/// The thread. Dropping it syncs the rest.
 #[derive(Debug)]
 pub(super) struct Syncer {
     shared: Arc<Shared>,
@@ -60,7 +60,7 @@ impl Drop for Syncer {
         self.shared.lock().stop = true;
         self.shared.changed.notify_one();
         if let Some(thread) = self.thread.take() {
-            // What it could not sync is in the log.
+            // A failed sync is in the log.
             let _ = thread.join();
         }
     }

@@ -1,5 +1,5 @@
-//! Tells at once that a file has come to `pending/`: closed after a write, or moved there. A file that is being written is not
-//! told of. Where the system has no watches left, the TIMER finds new files.
+//! Reports at once that a file has come to `pending/`: closed after a write, or moved there. A file that is still being
+//! written is not reported. If the system has no watches left, the TIMER finds new files.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -11,18 +11,18 @@ use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify, InotifyEvent, WatchDe
 
 use crate::engine::master::FileName;
 
-/// After which nothing is known of a writer.
+/// Events after which no writer is known.
 const ENDS_OF_WRITING: AddWatchFlags = AddWatchFlags::IN_CLOSE_WRITE
     .union(AddWatchFlags::IN_MOVED_TO)
     .union(AddWatchFlags::IN_MOVED_FROM)
     .union(AddWatchFlags::IN_DELETE);
 
-/// What has happened in the folder.
+/// An event in the folder.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
-    /// This file has come, or has a new content.
+    /// This file has come, or has new content.
     File(FileName),
-    /// Too much, or the folder itself is gone: look at everything.
+    /// Too many events, or the folder itself has gone: scan everything.
     Everything,
 }
 
@@ -44,12 +44,12 @@ impl Watch {
         self.inotify.as_fd().as_raw_fd()
     }
 
-    /// Watches the folder that has this path at the moment; the same one twice is watched once.
+    /// Watches the folder that has this path at present; following the same folder again has no effect.
     pub(super) fn follow(&mut self, folder: &Path) -> io::Result<()> {
         let flags = AddWatchFlags::IN_MODIFY | ENDS_OF_WRITING | AddWatchFlags::IN_ONLYDIR;
         let watched = self.inotify.add_watch(folder, flags)?;
         if let Some(old) = self.watched.replace(watched).filter(|old| *old != watched) {
-            // The folder is gone, or somewhere else. If it is gone, so is its watch.
+            // The folder has gone or moved. If it has gone, so has its watch.
             let _ = self.inotify.rm_watch(old);
             self.open.clear();
         }

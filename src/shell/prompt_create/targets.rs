@@ -1,22 +1,22 @@
-//! The target list: one target a line, and the name of the prompt file that is made of each.
+//! The target list: one target per line, and the name of the prompt file for each.
 
 use super::CreateError;
 
-/// Characters of a target in the name of its file. Of four bytes each they are 200, and a name may have 255: room is left for
-/// what is put around it, and for the endings of the results.
+/// Characters of a target in the name of its file. At four bytes each they take 200, and a name may have 255: this leaves
+/// room for the prefix and for the endings of the results.
 const NAME_CHARS_MAX: usize = 50;
 
 /// One line of the list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
-    /// From 1, blank lines counted.
+    /// Number of the line, from 1, including blank lines.
     pub(super) line: usize,
     pub(super) text: String,
-    /// Of its file: `task_NNN_<target>.txt`, numbered without the blank lines.
+    /// Name of its file: `task_NNN_<target>.txt`, numbered without blank lines.
     pub(super) name: String,
 }
 
-/// Reads the list. Blank lines are passed over, blanks around a target are not part of it.
+/// Reads the list. Blank lines are ignored, and blanks around a target are removed.
 pub(super) fn parse(list: &[u8]) -> Result<Vec<Target>, CreateError> {
     let list = list.strip_prefix("\u{feff}".as_bytes()).unwrap_or(list);
     let mut targets: Vec<Target> = Vec::new();
@@ -36,7 +36,7 @@ pub(super) fn parse(list: &[u8]) -> Result<Vec<Target>, CreateError> {
     if targets.is_empty() { Err(CreateError::NoTarget) } else { Ok(targets) }
 }
 
-/// What of a target may stand in the name of a file everywhere.
+/// The characters of a target that are valid in file names everywhere.
 fn part(target: &str) -> String {
     let allowed = |letter: &char| letter.is_alphanumeric() || "._-".contains(*letter);
     target.chars().filter(allowed).take(NAME_CHARS_MAX).collect()

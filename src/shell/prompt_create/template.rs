@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-/// What the document's creator writes, in English. The two people in it make the difference between the whole list and the
-/// one entry clear to whoever reads it.
+/// The text of the document's creator, in English. The two people in it make the difference between the whole list and the
+/// one entry clear to the reader.
 const BUILT_IN: &str = "\
 You are a capable professional. Your manager has given you this mission: \"{{prompt}}\"
 Several people share the list that came with it. The entry assigned to you is: {{target}}
@@ -24,10 +24,10 @@ enum Part {
     Target,
 }
 
-/// A template that would not do what its writer wants.
+/// A template that would not have the intended effect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct BadTemplate {
-    /// From 1; `None` if it is the whole.
+    /// Line, from 1; `None` for the template as a whole.
     pub(super) line: Option<usize>,
     problem: String,
 }
@@ -37,7 +37,7 @@ impl Template {
         Self::parse(BUILT_IN).unwrap_or_else(|error| unreachable!("the built-in template: {error}"))
     }
 
-    /// Reads a template: `{{prompt}}` and `{{target}}` stand for what is filled in, everything else for itself.
+    /// Reads a template: `{{prompt}}` and `{{target}}` are placeholders, everything else is literal.
     pub(super) fn parse(text: &str) -> Result<Self, BadTemplate> {
         let mut parts = Vec::new();
         let mut rest = text;
@@ -66,7 +66,7 @@ impl Template {
         Ok(Self(parts))
     }
 
-    /// Fills it in, once: what stands in `prompt` or `target` is not looked at again.
+    /// Fills in the placeholders once: placeholders inside `prompt` or `target` are not replaced.
     pub(super) fn fill(&self, prompt: &str, target: &str) -> String {
         let text = |part: &Part| match part {
             Part::Text(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! What the loop cannot wait for: it runs on a thread of its own, and a descriptor tells when it has come out.
+//! Work that the loop cannot wait for: it runs on a thread of its own, and a descriptor reports its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
-/// Work on a thread. Readable when it has come out.
+/// Work on a thread. Readable when it has finished.
 pub(super) struct Background<T> {
     wake: UnixStream,
     outcome: Receiver<T>,
@@ -28,7 +28,7 @@ impl<T: Send + 'static> Background<T> {
         Ok(Self { wake, outcome })
     }
 
-    /// What has come out; `None` if the thread has died of it.
+    /// The result; `None` if the thread has died of it.
     pub(super) fn outcome(&self) -> Option<T> {
         self.outcome.recv().ok()
     }

@@ -1,4 +1,4 @@
-//! The connection to a master: made in the background, because resolving a name cannot be waited for; used by the loop, which it
+//! The connection to a master: made in the background, because resolving a name would block; used by the loop, which it
 //! never blocks.
 
 use std::io::{self, Read, Write};
@@ -11,32 +11,32 @@ use rustix::net::sockopt;
 use super::background::Background;
 use crate::protocol::prompt::{FromMaster, FromWorker, MASTER_FRAME_BYTES_MAX, MessageError, Splitter};
 
-/// For one address; a host that is there answers sooner.
+/// Time limit for one address; a reachable host answers sooner.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A master whose machine is gone says nothing: the kernel asks after 15 s of silence and gives up after 15 s more, so that the
-/// command of a prompt that others have by now does not run for hours.
+/// A master whose machine has gone sends nothing: the kernel probes after 15 s of silence and gives up after 15 s more, so
+/// that the command of a prompt that another worker has by then does not run for hours.
 const KEEP_ALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEP_ALIVE_PROBES: u32 = 3;
 const UNACKNOWLEDGED_MILLIS_MAX: u32 = 30_000;
 
-/// Bytes that wait for a master that does not read. All that a worker says are some lines.
+/// Maximum bytes queued for a master that does not read. A worker sends only a few lines.
 const OUT_BYTES_MAX: usize = 1 << 20;
 
-/// How long the last words may take.
+/// Time limit for the last messages.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// A master that goes on talking to who is leaving has some messages to say, not more.
+/// A master may have some more messages for a leaving worker, but not this many.
 const LAST_READS_MAX: u32 = 1024;
 
-/// Bytes that one turn reads, so that a long prompt does not hold up the rest of the turn.
+/// Bytes that one turn reads, so that a long prompt does not delay the rest of the turn.
 const READ_BYTES: usize = 64 << 10;
 
 /// An attempt to connect.
 pub(super) type Dial = Background<Result<TcpStream, String>>;
 
-/// Begins an attempt.
+/// Begins an attempt to connect.
 pub(super) fn start_dial(host: &str, port: u16) -> io::Result<Dial> {
     let host = host.to_owned();
     Background::start("dial", move || dial(&host, port))
@@ -54,7 +54,7 @@ fn dial(host: &str, port: u16) -> Result<TcpStream, String> {
     Err(last)
 }
 
-/// A connection. Readable when the master has said something, or is gone.
+/// A connection. Readable when the master has sent something, or has gone.
 pub(super) struct Connection {
     stream: TcpStream,
     splitter: Splitter,
@@ -73,12 +73,12 @@ impl Connection {
         Ok(Self { stream, splitter: Splitter::new(MASTER_FRAME_BYTES_MAX), out: Vec::new() })
     }
 
-    /// Our own port, by which the document's workers name themselves.
+    /// Our own port, which is the name of the document's workers.
     pub(super) fn port(&self) -> u16 {
         self.stream.local_addr().map_or(0, |address| address.port())
     }
 
-    /// Takes in what has come. The error says why there will be no more.
+    /// Reads the available input. The error says why there will be no more.
     pub(super) fn receive(&mut self) -> Result<(), String> {
         let mut bytes = [0; READ_BYTES];
         match self.stream.read(&mut bytes) {
@@ -92,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// The next message of what was received. The error says why the master cannot be understood.
+    /// The next received message. The error says why the master cannot be understood.
     pub(super) fn next_message(&mut self) -> Result<Option<FromMaster>, String> {
         while let Some(object) = self.splitter.next_object().map_err(|error| error.to_string())? {
             match FromMaster::parse(object) {
@@ -104,18 +104,18 @@ impl Connection {
         Ok(None)
     }
 
-    /// Says something. What cannot be written at once waits for [`Self::flush`].
+    /// Sends a message. The part that cannot be written at once waits for [`Self::flush`].
     pub(super) fn send(&mut self, message: &FromWorker) -> Result<(), String> {
         self.out.extend_from_slice(&message.encode());
         self.flush()
     }
 
-    /// Whether something waits to be written.
+    /// Whether output is waiting to be written.
     pub(super) fn is_behind(&self) -> bool {
         !self.out.is_empty()
     }
 
-    /// Writes what waits, as far as it can be.
+    /// Writes the waiting output, as far as possible.
     pub(super) fn flush(&mut self) -> Result<(), String> {
         while !self.out.is_empty() {
             match self.stream.write(&self.out) {
@@ -128,10 +128,11 @@ impl Connection {
         if self.out.len() > OUT_BYTES_MAX { Err("the master does not read".to_owned()) } else { Ok(()) }
     }
 
-    /// Closes it, with the last words on their way.
+    /// Closes it after sending the last messages.
     ///
-    /// It is read to its end first: closed with something unread, the kernel would reset it, and the master might never see
-    /// what was said last. Takes half a second at the most, with a master that answers by closing its side no time at all.
+    /// It is read to its end first: if it were closed with unread input, the kernel would reset it, and the master might
+    /// never see the last messages. This takes at most half a second; with a master that answers by closing its side, no
+    /// time at all.
     pub(super) fn close(mut self) {
         if let Err(error) = self.take_leave() {
             log::debug!("the connection ends without a farewell: {error}");

@@ -1,15 +1,16 @@
-//! Files that say by a lock that a process lives, and that others remove when it does not.
+//! Files whose lock shows that a process lives, and that other processes remove when it does not.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 
-/// Attempts to lock a file that others remove. Each is lost to one worker that does so at the same moment.
+/// Attempts to lock a file that other processes remove. Each lost attempt is due to one worker that does so at the same
+/// moment.
 const LOCKS_MAX: u32 = 100;
 
-/// Opens a file, and makes it if it is not there; then locks it. It is another file by then if somebody who found it free has
-/// removed it. The second value is what came of the lock: some file systems have none.
+/// Opens a file, creating it if it is missing; then locks it. It may be a new file by then, if another process that found
+/// it unlocked has removed it. The second value is the result of the lock: some file systems have none.
 pub(super) fn open(
     path: &Path,
     mode: u32,

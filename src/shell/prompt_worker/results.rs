@@ -1,12 +1,13 @@
 //! The results of a run: `NAME.out`, `NAME.err` and `NAME.json` in `.tasks/done/` or `.tasks/failed/` below the worker's root.
 //!
-//! They are in place, and on the disk unless `DURABILITY` says otherwise, before the master hears of the end: if both use the same
-//! root, before the prompt file appears beside them. A worker with another root, or on another machine, has them in the same
-//! layout there. The whole output is kept: it is the user's disk, and the run wrote it there.
+//! They are in place, and on the disk unless `DURABILITY` says otherwise, before the master gets the report: if both use
+//! the same root, before the prompt file appears beside them. A worker with another root, or on another machine, has them
+//! in the same layout there. The whole output is kept: the disk is the user's, and the run wrote it there.
 //!
-//! Nothing is ever replaced. NAME means the last run: results of an earlier one that have no prompt beside them, because it waits
-//! again, or because prompts of this root never come here, get a number first; so does what a killed worker has put there and not
-//! reported ([`draft`]). What is no result keeps its name, and the new results get the number.
+//! No file is ever overwritten. NAME means the last run: results of an earlier run that have no prompt beside them, because
+//! it waits again or because prompts of this root never come here, are renamed with a number first; so are results that a
+//! killed worker has put there and not reported ([`draft`]). A file that is not a result keeps its name, and the new
+//! results get the number.
 
 mod draft;
 
@@ -24,40 +25,40 @@ use crate::types::{ExitCode, Wall};
 
 use draft::Draft;
 
-/// Names that are tried, as many as a master tries.
+/// Number of names that are tried, the same as a master tries.
 const NAMES_MAX: u32 = 10_000;
 
-/// The files of a run. The JSON file comes last: where it is, the others are.
+/// The outputs of a run. The JSON file comes last: if it exists, the outputs do too.
 const OUTPUTS: [&str; 2] = ["out", "err"];
 const JSON: &str = "json";
 const ENDINGS: [&str; 3] = ["out", "err", JSON];
 
-/// Bytes of a JSON file that are looked at: a command line may be long.
+/// Bytes of a JSON file that are read: a command line may be long.
 const JSON_BYTES_MAX: u64 = 8 << 20;
 
 /// Members that only a JSON file of ours has.
 const OUTCOME: &str = "outcome";
 const WORKER: &str = "worker";
 
-/// With less room than this the disk counts as full: few commands notice that their last output was not written.
+/// With less free space than this the disk counts as full: few commands notice that their last output was not written.
 const ROOM_BYTES_MIN: u64 = 64 << 10;
 
-/// Who a run was, and how it went.
+/// The data of a run and its end.
 #[derive(Clone, Debug)]
 pub(super) struct Results {
-    /// The name of the prompt's file, or one in its place.
+    /// The name of the prompt's file, or a replacement.
     pub(super) name: String,
-    /// What the master calls it.
+    /// The master's name for it.
     pub(super) said: Option<String>,
     /// `done` or `failed`: the name of the folder.
     pub(super) outcome: &'static str,
-    /// The prompt's file may be there already.
+    /// Whether the prompt's file may be there already.
     pub(super) may_be_late: bool,
     /// The folder with `out` and `err`, which are moved.
     pub(super) from: PathBuf,
     pub(super) worker: String,
     pub(super) command: Vec<String>,
-    /// Of the command; negative for a signal.
+    /// Exit code of the command; negative for a signal.
     pub(super) exit: ExitCode,
     pub(super) start: Wall,
     pub(super) end: Wall,
@@ -66,15 +67,15 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// Puts them in place.
+    /// Puts the results in place.
     ///
     /// # Errors
-    /// When one of them cannot be; then the others are where they were.
-    pub(super) fn keep(&self, root: &Path) -> io::Result<()> {
+    /// When one of them cannot be put in place; then the others are back at their source.
+    pub(super) fn put_in_place(&self, root: &Path) -> io::Result<()> {
         let folder = root.join(TASKS).join(self.outcome);
         fs::create_dir_all(&folder)?;
         check_room(&self.from)?;
-        // For the case that they cannot be kept: then all of it is there.
+        // If they cannot be put in place, the folder then contains everything.
         fs::write(self.from.join(JSON), self.json())?;
         if self.durable {
             OUTPUTS.iter().try_for_each(|ending| sync(&self.from.join(ending)))?;
@@ -94,7 +95,7 @@ impl Results {
                 Ok(()) => return Ok(()),
                 Err(error) => {
                     draft.discard();
-                    // The name is taken, or a prompt has come just now.
+                    // The name is taken, or a prompt has arrived just now.
                     if error.kind() != io::ErrorKind::AlreadyExists {
                         return Err(error);
                     }
@@ -104,9 +105,9 @@ impl Results {
         Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{NAMES_MAX} names like {first} are taken")))
     }
 
-    /// All of them, or none.
+    /// Places all files, or none.
     fn place(&self, folder: &Path, name: &FileName, draft: &mut Draft) -> io::Result<()> {
-        // It says what the output is that follows, should this worker be killed.
+        // It identifies the output that follows, if this worker is killed.
         draft.write(&self.json(), self.durable)?;
         let mut placed: Vec<(PathBuf, PathBuf)> = Vec::new();
         let mut place = |ending| {
@@ -143,7 +144,7 @@ impl Results {
 
 /// Takes one file back out of its place.
 fn undo(from: &Path, to: &Path) {
-    // One that was copied still is where it was.
+    // If it was copied, the source still exists.
     let undone = if from.symlink_metadata().is_ok() { fs::remove_file(to) } else { rename_new(to, from) };
     if let Err(error) = undone {
         log::warn!("{} is left of results that cannot be kept: {error}", to.display());
@@ -161,11 +162,11 @@ fn is_there(path: &Path) -> bool {
     path.symlink_metadata().is_ok()
 }
 
-/// Whether results can have this name: that under which the prompt's file will arrive, or has, for a master does not replace one
-/// that is there. Results of an earlier run that are in the way get a number.
+/// Whether results can have this name: that of the prompt's file, which arrives later or is there already, because a master
+/// does not overwrite an existing file. Results of an earlier run that are in the way get a number.
 fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bool> {
     let is_bare = !is_there(&result(folder, name, JSON));
-    // One look at each: the prompt may be arriving at this moment.
+    // A single check of each file: the prompt may be arriving at this moment.
     if is_there(&folder.join(name.as_os_str())) && !(may_be_late && is_bare) {
         return Ok(false);
     }
@@ -179,7 +180,7 @@ fn make_free(folder: &Path, name: &FileName, may_be_late: bool) -> io::Result<bo
     Ok(ENDINGS.iter().all(|ending| !is_there(&result(folder, name, ending))))
 }
 
-/// Takes the draft of a name, with which no output of a killed worker is left.
+/// Takes the draft of a name, after removing the output of a killed worker.
 fn take_draft(folder: &Path, name: &FileName) -> io::Result<Draft> {
     let draft = Draft::take(folder, name)?;
     let is_whole = is_there(&result(folder, name, JSON));
@@ -193,20 +194,22 @@ fn take_draft(folder: &Path, name: &FileName) -> io::Result<Draft> {
     Draft::take(folder, name)
 }
 
-/// A run before may have been killed while it put its results into the other folder, where this one has none.
+/// An earlier run may have been killed while it put its results into the other folder, where this one has none.
 fn settle_elsewhere(root: &Path, outcome: &str, name: &FileName) {
     for folder in ["done", "failed"].into_iter().filter(|folder| *folder != outcome) {
         let folder = root.join(TASKS).join(folder);
         if is_there(&Draft::path_of(&folder, name)) {
             match take_draft(&folder, name) {
                 Ok(draft) => draft.discard(),
-                Err(error) => log::warn!("what a killed worker has left in {} stays: {error}", folder.display()),
+                Err(error) => {
+                    log::warn!("cannot rename the results of a killed worker in {}: {error}", folder.display());
+                }
             }
         }
     }
 }
 
-/// Gives the results of an earlier run, of which the JSON file is at `json`, the first free number.
+/// Gives the results of an earlier run, whose JSON file is at `json`, the first free number.
 fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
     let is_unused = |other: &FileName| {
         !is_there(&folder.join(other.as_os_str()))
@@ -225,7 +228,7 @@ fn give_number(folder: &Path, name: &FileName, json: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Whether this is the JSON file of a run, and not a prompt that is called so.
+/// Whether this is the JSON file of a run, and not a prompt with such a name.
 fn is_ours(path: &Path) -> bool {
     let read = || {
         let mut text = String::new();
@@ -240,24 +243,24 @@ fn is_ours(path: &Path) -> bool {
     value.is_some_and(|value| value[OUTCOME].is_string() && value[WORKER].is_string())
 }
 
-/// Brings a file to the disk. An empty one, as most error outputs are, has nothing to bring: its name comes with the folder.
+/// Syncs a file to the disk. An empty one, like most error outputs, needs no sync: its name is synced with the folder.
 fn sync(path: &Path) -> io::Result<()> {
     let file = open(path)?;
     if file.metadata()?.len() > 0 { file.sync_all() } else { Ok(()) }
 }
 
-/// Opens what may be anything, without waiting for a peer and without following a link.
+/// Opens a path that may be any kind of file, without blocking and without following a link.
 fn open(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     File::options().read(true).custom_flags(flags).open(path)
 }
 
-/// An output that ends where the disk was full looks like any other.
+/// Checks the free space: an output that was truncated by a full disk looks like any other.
 fn check_room(folder: &Path) -> io::Result<()> {
     let file_system = rustix::fs::statvfs(folder)?;
     let blocks = if rustix::process::geteuid().is_root() { file_system.f_bfree } else { file_system.f_bavail };
     let room = blocks.saturating_mul(file_system.f_frsize);
-    // One that does not count its blocks has none at all.
+    // A file system that does not count its blocks reports none at all.
     if file_system.f_blocks > 0 && room < ROOM_BYTES_MIN {
         let problem = format!("the disk has {room} bytes left, so that the end of the output may be missing");
         return Err(io::Error::new(io::ErrorKind::StorageFull, problem));
@@ -265,7 +268,7 @@ fn check_room(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The name of a prompt's file that can stand in a path: what the master says, or one made of the request.
+/// A name for the results that is safe in a path: the name from the master, or one made of the request id.
 pub(super) fn file_name(said: Option<&str>, request: &str) -> String {
     if let Some(name) = said.filter(|name| is_plain(name)) {
         return name.to_owned();
@@ -274,7 +277,7 @@ pub(super) fn file_name(said: Option<&str>, request: &str) -> String {
     format!("task_{}", part.chars().take(50).collect::<String>())
 }
 
-/// A master is a stranger: a name of its is no path, and leaves room for an ending.
+/// A master is a stranger: its name must not be a path, and must leave room for an ending.
 fn is_plain(name: &str) -> bool {
     let odd = |letter: char| letter == '/' || letter.is_control();
     !name.is_empty() && !name.starts_with('.') && name.len() <= 240 && !name.contains(odd)
@@ -292,7 +295,7 @@ mod tests {
         }
     }
 
-    /// A root in which runs end.
+    /// A root with finished runs.
     struct Place(tempfile::TempDir);
 
     impl Place {
@@ -317,7 +320,7 @@ mod tests {
             names
         }
 
-        fn keep(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
+        fn store(&self, name: &str, text: &str, may_be_late: bool) -> io::Result<()> {
             fs::write(self.path("out"), text).unwrap();
             fs::write(self.path("err"), "").unwrap();
             let results = Results {
@@ -333,7 +336,7 @@ mod tests {
                 end: Wall::from_micros(3_500_000),
                 durable: true,
             };
-            results.keep(self.0.path())
+            results.put_in_place(self.0.path())
         }
     }
 
@@ -341,7 +344,7 @@ mod tests {
     fn the_last_run_has_the_name_and_no_result_is_lost() {
         let place = Place(tempfile::tempdir().unwrap());
         for text in ["one", "two", "three"] {
-            place.keep("a.txt", text, false).unwrap();
+            place.store("a.txt", text, false).unwrap();
         }
         let texts = ["a.txt.out", "a.2.txt.out", "a.3.txt.out"].map(|name| place.text(name));
         assert_eq!(texts, ["three", "one", "two"]);
@@ -354,13 +357,13 @@ mod tests {
     #[test]
     fn results_that_have_their_prompt_keep_their_name() {
         let place = Place(tempfile::tempdir().unwrap());
-        place.keep("a", "first", false).unwrap();
+        place.store("a", "first", false).unwrap();
         place.write("a", "prompt");
-        place.keep("a", "second", false).unwrap();
+        place.store("a", "second", false).unwrap();
         assert_eq!((place.text("a.out"), place.text("a.2.out")), ("first".to_owned(), "second".to_owned()));
         place.write("a.2", "prompt");
         place.write("a.3", "prompt");
-        place.keep("a", "late", true).unwrap();
+        place.store("a", "late", true).unwrap();
         assert_eq!((place.text("a.2.out"), place.text("a.3.out")), ("second".to_owned(), "late".to_owned()));
     }
 
@@ -370,7 +373,7 @@ mod tests {
             let place = Place(tempfile::tempdir().unwrap());
             let taken = format!("a.{ending}");
             place.write(&taken, "{\"outcome\": \"a prompt\"}");
-            place.keep("a", "answer", false).unwrap();
+            place.store("a", "answer", false).unwrap();
             assert_eq!(
                 (place.text(&taken), place.text("a.2.out")),
                 ("{\"outcome\": \"a prompt\"}".into(), "answer".into())
@@ -399,7 +402,7 @@ mod tests {
             end: Wall::from_micros(0),
             durable: false,
         };
-        assert_eq!(results.keep(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(results.put_in_place(place.0.path()).unwrap_err().kind(), io::ErrorKind::NotFound);
         assert_eq!((fs::read_to_string(run.join("out")).unwrap(), place.names()), ("answer".to_owned(), vec![]));
     }
 }

@@ -1,4 +1,5 @@
-//! The one run of a worker as the system sees it: its files, its process, what it leaves behind. The engine decides, this obeys.
+//! The one run of a worker at the level of the system: its files, its process and its results. The engine decides; this
+//! module carries the decisions out.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File};
@@ -12,7 +13,7 @@ use super::PromptWorkerError;
 use super::background::Background;
 use super::results::{Results, file_name};
 use super::runs::{PromptRun, Runs};
-use crate::engine::worker::{Kept, Signal, USAGE_LIMITED, Worker};
+use crate::engine::worker::{ResultFolder, Signal, USAGE_LIMITED, Worker};
 use crate::protocol::prompt::Request;
 use crate::shell::clock;
 use crate::shell::process::{
@@ -26,30 +27,30 @@ const OUT: &str = "out";
 const ERR: &str = "err";
 const DEFER: &str = "defer.info";
 
-/// What a command finds in its environment, beside what the worker has.
+/// Variables that are added to the environment of the command.
 const PROMPT_FILE: &str = "PROMPT_FILE";
 const PROMPT_NAME: &str = "PROMPT_NAME";
 const PROMPT_DEFER_FILE: &str = "PROMPT_DEFER_FILE";
 
-/// Marks every process of a run.
+/// The environment variable that marks every process of a run.
 const MARK: &str = "LLTS_RUN_PROMPT";
 
-/// Bytes of `defer.info` that are read; it holds one line.
+/// The maximum number of bytes read from `defer.info`; the file contains one line.
 const DEFER_BYTES_MAX: u64 = 4096;
 
-/// A longer limit is a slip: a day has been the longest of any service.
+/// The maximum accepted limit. A longer one is taken for an error: no known service has a limit above one day.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(7 * 86_400);
 
-/// Everything that outlives a run, and the run itself.
+/// The current run and the state that outlives a run.
 pub(super) struct Runner {
     root: PathBuf,
     command: Command,
     durable: bool,
     runs: Runs,
     own: ProcessId,
-    /// While there is a run.
+    /// The run record; `Some` while there is a run.
     record: Option<RecordFile>,
-    /// What all processes of its commands are known by, whatever they do to their environment.
+    /// Identifies all processes of the command, whatever they do to their environment.
     brand: Option<Brand>,
     run: Option<Run>,
     processes: RunProcesses,
@@ -57,18 +58,18 @@ pub(super) struct Runner {
 
 struct Run {
     id: PromptRun,
-    /// As the master calls its prompt, if it does.
+    /// The name of the prompt as the master gave it, if it gave one.
     said: Option<String>,
-    /// The part of the names of its results.
+    /// The part of the result file names that stands for the prompt.
     name: String,
     folder: PathBuf,
     start: Wall,
-    /// When and how it has ended.
+    /// The time and the exit code of the end of the command.
     end: Option<(Wall, ExitCode)>,
 }
 
 impl Runner {
-    /// Opens the folders, and ends what dead workers have left.
+    /// Opens the folders and ends the runs that dead workers have left.
     pub(super) fn start(root: &Path, command: Command, runs: Runs, durable: bool) -> Result<Self, PromptWorkerError> {
         let own = ProcessId::own().map_err(io::Error::from)?;
         runs.sweep();
@@ -86,14 +87,16 @@ impl Runner {
         let folder = self.runs.folder_of(&id);
         let name = file_name(request.file.as_deref(), request.id.as_str());
         if let Some(said) = request.file.as_deref().filter(|said| *said != name) {
-            log::info!("the results of {said:?} will be called {name}, for that cannot be a part of a file name");
+            log::info!(
+                "the results of {said:?} are stored as {name}, because the given name cannot be part of a file name"
+            );
         }
         match self.spawn(&id, &folder, &name, &request.prompt) {
             Ok(child) => {
                 log::info!("{name}: started");
                 let present = self.record_of(&id, Some(child.id()));
                 if let Some(Err(error)) = self.record.as_mut().map(|record| record.write(&present)) {
-                    // The run is still known by its mark.
+                    // The run can still be identified by its mark.
                     log::error!("{error}");
                 }
                 self.processes = RunProcesses::of(child);
@@ -110,7 +113,7 @@ impl Runner {
 
     /// Makes the files and starts the command.
     fn spawn(&mut self, id: &PromptRun, folder: &Path, name: &str, prompt: &str) -> Result<RunningChild, String> {
-        // Somebody may have removed all of .tasks/ since the last run.
+        // The folder .tasks/ may have been removed since the last run.
         self.runs = self.runs.reopen().map_err(|error| error.to_string())?;
         let mut record = self.runs.records.of(self.own, None).map_err(|error| error.to_string())?;
         record.write(&self.record_of(id, None)).map_err(|error| error.to_string())?;
@@ -119,7 +122,8 @@ impl Runner {
         DirBuilder::new().mode(0o700).create(folder).map_err(failed)?;
         let path = folder.join(PROMPT);
         fs::write(&path, prompt).map_err(failed)?;
-        // The command must not see the configuration of its worker: with the secret it could take prompts and report their results.
+        // The command must not see the configuration of its worker: with the secret it could take prompts and report
+        // results.
         let mut environment = Environment::inherited(|name| name.as_bytes().starts_with(b"LLTS_"));
         let added: [(&str, OsString); 4] = [
             (PROMPT_FILE, path.clone().into()),
@@ -151,7 +155,7 @@ impl Runner {
         self.processes.signal(signal);
     }
 
-    /// The command has ended.
+    /// Handles the end of the command.
     fn collect(&mut self, exit: ExitCode, worker: &mut Worker) {
         let Some(run) = &mut self.run else { return };
         run.end = Some((clock::now().wall, exit));
@@ -159,7 +163,7 @@ impl Runner {
         worker.handle_exited(exit, retry_after);
     }
 
-    /// A child has ended: the command, or an orphan that it left behind.
+    /// Collects a child that has ended: the command, or an orphan that it left behind.
     pub(super) fn reap(&mut self, worker: &mut Worker) {
         match self.processes.reap() {
             Some(ChildEnd::Root(exit)) => self.collect(exit.exit, worker),
@@ -168,25 +172,29 @@ impl Runner {
         }
     }
 
-    /// Looks what is left of the tree.
+    /// Reports whether processes of the tree are left.
     pub(super) fn check_tree(&self, worker: &mut Worker) {
         worker.handle_tree(clock::now(), self.processes.look().left);
     }
 
-    /// Begins to put the results in place; [`Self::finish`] follows.
-    pub(super) fn keep(&self, kept: Kept, worker: &str) -> io::Result<Background<Result<(), String>>> {
+    /// Starts to move the results to their place; [`Self::finish`] follows.
+    pub(super) fn store_results(
+        &self,
+        folder: ResultFolder,
+        worker: &str,
+    ) -> io::Result<Background<Result<(), String>>> {
         let Some(run) = &self.run else { return Err(io::Error::other("there is no run")) };
         let (end, exit) = run.end.unwrap_or((run.start, ExitCode::PREPARE_FAILED));
-        let outcome = match kept {
-            Kept::Done => "done",
-            Kept::Failed | Kept::Overdue => "failed",
+        let outcome = match folder {
+            ResultFolder::Done => "done",
+            ResultFolder::Failed | ResultFolder::Overdue => "failed",
         };
         log::info!("{}: {outcome} after {:.1} s", run.name, end.since(run.start).as_secs_f64());
         let results = Results {
             name: run.name.clone(),
             said: run.said.clone(),
             outcome,
-            may_be_late: kept == Kept::Overdue,
+            may_be_late: folder == ResultFolder::Overdue,
             from: run.folder.clone(),
             worker: worker.to_owned(),
             command: self.command.words(),
@@ -196,10 +204,10 @@ impl Runner {
             durable: self.durable,
         };
         let root = self.root.clone();
-        Background::start("results", move || results.keep(&root).map_err(|error| error.to_string()))
+        Background::start("results", move || results.put_in_place(&root).map_err(|error| error.to_string()))
     }
 
-    /// The results are in place, or cannot be kept: then the output stays where it is.
+    /// Ends the run after the results were stored. If they could not be stored, the output stays where it is.
     pub(super) fn finish(&mut self, outcome: Result<(), String>) -> Result<(), String> {
         let Some(run) = self.run.take() else { return outcome };
         let record = self.record.take();
@@ -210,12 +218,12 @@ impl Runner {
             }
             Err(error) => {
                 let left = self.runs.put_aside(&run.id, record);
-                Err(format!("cannot keep the results of {}: {error}; its output is in {}", run.name, left.display()))
+                Err(format!("cannot store the results of {}: {error}; its output is in {}", run.name, left.display()))
             }
         }
     }
 
-    /// The run has ended without results.
+    /// Ends the run without results.
     pub(super) fn discard(&mut self) {
         let Some(run) = self.run.take() else { return };
         let end = run.end.map_or(run.start, |(end, _)| end);
@@ -224,9 +232,9 @@ impl Runner {
     }
 }
 
-/// What a limited command says of its limit: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
+/// The limit that a limited command reports: `retry_after=SECONDS`, as a run.sh writes it to `../defer.info`.
 fn retry_after(path: &Path) -> Option<Duration> {
-    // The command may have put anything there: nothing is followed, and nothing is waited for.
+    // The command may have put anything there: no link is followed, and no open blocks.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
     let file = File::options().read(true).custom_flags(flags).open(path).ok()?;
     let mut text = String::new();

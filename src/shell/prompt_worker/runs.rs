@@ -1,20 +1,21 @@
-//! The runs of all workers of one host below one root: their folders and records, and what is left of those of dead workers.
+//! The runs of all workers of one host below one root: their folders, their records, and the remains of the runs of dead
+//! workers.
 //!
 //! Layout, in `.tasks/.runs/` below the root:
 //!
 //! ```text
-//! <realm>.lock             held by every worker of the realm, and its guard, while it lives
-//! <realm>/<pid>-*.run      the run record, by which the guard, or the next worker, ends the run of a dead one
+//! <realm>.lock             held by every worker of the realm, and by its guard, while it lives
+//! <realm>/<pid>-*.run      the run record, with which the guard, or the next worker, ends the run of a dead worker
 //! <realm>/<id>/prompt.txt  PROMPT_FILE, and the standard input of the command
-//! <realm>/<id>/out, err    its output, until it goes to done/ or failed/
+//! <realm>/<id>/out, err    its output, until it moves to done/ or failed/
 //! <realm>/<id>/defer.info  PROMPT_DEFER_FILE, if the command writes it
-//! <realm>/unkept-<id>/     the same of a run whose results could not be kept; never removed
+//! <realm>/unkept-<id>/     the same files of a run whose results could not be stored; never removed
 //! ```
 //!
-//! A record names processes by their numbers, which mean something in one realm only: one boot of one host, and there one PID
-//! namespace. A root may lie on a file system that several machines share, and machines, as containers, may have one name. So
-//! nothing of another realm is touched, except when its lock says that none of its workers is left. A former version had
-//! `<host>/` in the place of `<realm>/`, without a lock.
+//! A record identifies processes by their numbers, which are valid in one realm only: one boot of one host, and one PID
+//! namespace on it. A root may lie on a file system that several machines share, and several machines or containers may
+//! have the same name. So the files of another realm are left alone, except when its lock shows that none of its workers is
+//! left. A former version used `<host>/` instead of `<realm>/`, without a lock.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -31,19 +32,20 @@ use crate::types::{Round, Wall};
 
 const RUNS: &str = ".runs";
 
-/// Marks the folder of a run whose results could not be kept.
+/// The prefix of the folder of a run whose results could not be stored.
 const UNKEPT: &str = "unkept-";
 
-/// One run of the command, by the name of its folder.
+/// One run of the command, identified by the name of its folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct PromptRun(String);
+pub(in crate::shell) struct PromptRun(String);
 
 impl PromptRun {
-    /// What the names of all folders begin with, and nothing else that is found beside them.
+    /// The prefix of the folder names of runs; no other entry beside them starts with it.
     const PREFIX: &str = "TASK_";
 
-    /// A name that no other run has. It has the form that former versions give it: they read our records as we read theirs.
-    pub(super) fn new(start: Wall) -> Self {
+    /// A name that no other run has. It has the form that former versions use, because they read these records and the
+    /// present version reads theirs.
+    pub(in crate::shell) fn new(start: Wall) -> Self {
         let letters: String = (0..5).map(|_| rand::random_range('a'..='z')).collect();
         Self(format!("{}{start}_{letters}", Self::PREFIX))
     }
@@ -60,19 +62,20 @@ impl Subject for PromptRun {
     }
 }
 
-/// What is known of all runs of this realm below one root.
+/// All runs of this realm below one root.
 #[derive(Debug)]
 pub struct Runs {
-    root: PathBuf,
+    around: PathBuf,
     host: String,
     folder: PathBuf,
-    pub(super) records: RunRecords<PromptRun>,
+    pub(in crate::shell) records: RunRecords<PromptRun>,
     /// `None` where the file system has no locks: then no other realm can tell that we live, and leaves everything alone.
     _lock: Option<File>,
 }
 
 impl Runs {
-    /// As [`Self::open`], for the guard of a worker: what that leaves is of this realm until the guard is gone as well.
+    /// As [`Self::open`], for the guard of a worker. The remains of the worker belong to this realm until the guard has
+    /// ended as well.
     ///
     /// # Errors
     /// When the folders cannot be made.
@@ -80,37 +83,48 @@ impl Runs {
         Self::open(root, &host())
     }
 
+    /// As [`Self::of_this_host`], for the runs of another kind of worker, which are kept in this folder.
+    ///
+    /// # Errors
+    /// When the folders cannot be made.
+    pub fn in_folder(around: &Path) -> Result<Self, PromptWorkerError> {
+        Self::open_around(around.to_owned(), &host())
+    }
+
     /// Ends the run of a worker that was killed: the duty of its guard.
     ///
     /// # Errors
-    /// When somebody has removed the folders and they cannot be made again.
+    /// When the folders were removed and cannot be made again.
     pub fn sweep_after_death(&self) -> Result<(), PromptWorkerError> {
         self.reopen()?.sweep();
         Ok(())
     }
 
-    /// Makes the folders, and says that a worker lives.
+    /// Makes the folders and takes the lock, which shows that a worker lives.
     ///
     /// # Errors
     /// When they cannot be made.
     pub(super) fn open(root: &Path, host: &str) -> Result<Self, PromptWorkerError> {
-        let around = root.join(TASKS).join(RUNS);
+        Self::open_around(root.join(TASKS).join(RUNS), host)
+    }
+
+    fn open_around(around: PathBuf, host: &str) -> Result<Self, PromptWorkerError> {
         // The records are for their owner only, what is around them is not.
-        let failed = |error| PromptWorkerError::Root { root: around.clone(), error };
+        let failed = |error| PromptWorkerError::Root { root: around.clone(), source: error };
         fs::create_dir_all(&around).map_err(failed)?;
         let realm = format!("{host}-{}", realm());
         let lock = hold(&lock_file(&around, OsStr::new(&realm))).map_err(failed)?;
         let folder = around.join(realm);
         let records = RunRecords::open(&folder)?;
-        Ok(Self { root: root.to_owned(), host: host.to_owned(), folder, records, _lock: lock })
+        Ok(Self { around, host: host.to_owned(), folder, records, _lock: lock })
     }
 
-    /// The same; folders that were removed meanwhile are made again.
+    /// As [`Self::open`], for the same realm; folders that were removed meanwhile are made again.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub(super) fn reopen(&self) -> Result<Self, PromptWorkerError> {
-        Self::open(&self.root, &self.host)
+        Self::open_around(self.around.clone(), &self.host)
     }
 
     pub(super) fn folder_of(&self, run: &PromptRun) -> PathBuf {
@@ -118,7 +132,7 @@ impl Runs {
     }
 
     /// Ends the runs of workers that were killed together with their guards.
-    pub(super) fn sweep(&self) {
+    pub(in crate::shell) fn sweep(&self) {
         let swept = self.records.sweep(|swept| {
             log::warn!("a worker has died and left a run: {swept:?}");
             remove_folder(&self.folder_of(&swept.subject));
@@ -128,8 +142,9 @@ impl Runs {
         }
     }
 
-    /// The same for workers of a former version, whose folder has the name of the host only: it may as well be that of a living
-    /// worker of another machine or container of this name. So only what is found running here is ended, and its files removed.
+    /// As [`Self::sweep`], for workers of a former version. Their folder is named after the host only, so it may belong to a
+    /// living worker of another machine or container of the same name. So only runs whose processes are found on this host are
+    /// ended, and their files removed.
     pub(super) fn sweep_former(&self) {
         let Some(folder) = self.folder.parent().map(|around| around.join(&self.host)).filter(|path| path.is_dir())
         else {
@@ -142,14 +157,14 @@ impl Runs {
             })
         });
         match swept {
-            // Not while anything is left in it.
+            // The folder stays while it is not empty.
             Ok(_) => drop(fs::remove_dir(&folder)),
             Err(error) => log::error!("{error}"),
         }
     }
 
-    /// Removes folders without a record, of an earlier boot. A record is written before its folder is made.
-    pub(super) fn remove_strays(&self) {
+    /// Removes run folders without a record, which an earlier boot has left. A record is written before its folder is made.
+    pub(in crate::shell) fn remove_strays(&self) {
         let folders = runs(&self.folder);
         let Ok(records) = self.records.list() else { return };
         for (run, path) in folders {
@@ -159,9 +174,9 @@ impl Runs {
         }
     }
 
-    /// Removes what workers of this host have left in other realms: of an earlier boot, or of a container that is gone. Their
-    /// processes went with the realm.
-    pub(super) fn remove_dead_realms(&self) {
+    /// Removes the files that workers of this host have left in other realms: of an earlier boot, or of a container that no
+    /// longer exists. Their processes ended with the realm.
+    pub(in crate::shell) fn remove_dead_realms(&self) {
         let Some(around) = self.folder.parent() else { return };
         let is_of_host = |folder: &PathBuf| {
             let name = folder.file_name().unwrap_or_default().to_string_lossy();
@@ -171,7 +186,7 @@ impl Runs {
         let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
         for folder in folders.map(|entry| entry.path()).filter(is_of_host) {
             let lock = lock_file(around, folder.file_name().unwrap_or_default());
-            // Without a lock nothing is known of its workers.
+            // Without a lock, the state of its workers is unknown.
             let Ok(file) = open_lock(&lock) else { continue };
             if file.try_lock().is_ok() {
                 remove_realm(&folder, &lock);
@@ -179,7 +194,7 @@ impl Runs {
         }
     }
 
-    /// Keeps the files of a run whose results cannot be kept; returns where they are.
+    /// Sets aside the files of a run whose results cannot be stored; returns their path.
     pub(super) fn put_aside(&self, run: &PromptRun, record: Option<RecordFile>) -> PathBuf {
         let (from, to) = (self.folder_of(run), self.folder.join(format!("{UNKEPT}{}", run.0)));
         let moved = fs::rename(&from, &to);
@@ -193,14 +208,14 @@ impl Runs {
         }
     }
 
-    /// Removes the files of a run, before its record, so that none is without one.
+    /// Removes the files of a run, and its record last, so that no files are left without a record.
     pub(super) fn clean(&self, run: &PromptRun, record: Option<RecordFile>) {
         remove_folder(&self.folder_of(run));
         drop(record);
     }
 }
 
-/// The folders of runs in the folder of a realm.
+/// The run folders in the folder of a realm.
 fn runs(realm: &Path) -> Vec<(PromptRun, PathBuf)> {
     let entries = fs::read_dir(realm).into_iter().flatten().flatten();
     let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
@@ -209,24 +224,24 @@ fn runs(realm: &Path) -> Vec<(PromptRun, PathBuf)> {
         .collect()
 }
 
-/// Removes a realm whose lock the caller holds alone.
+/// Removes a realm whose lock the caller holds exclusively.
 fn remove_realm(folder: &Path, lock: &Path) {
-    log::info!("{} is of workers that are gone: removing it", folder.display());
+    log::info!("{} belongs to workers that no longer exist: removing it", folder.display());
     for (_, run) in runs(folder) {
         remove_folder(&run);
     }
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     for record in entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file())) {
-        // What is left keeps the folder.
+        // A record whose run folder is left would keep the folder of the realm.
         let _ = fs::remove_file(record.path());
     }
-    // Not while it holds results that could not be kept.
+    // The folder stays while it contains results that could not be stored.
     if fs::remove_dir(folder).is_ok() {
         let _ = fs::remove_file(lock);
     }
 }
 
-/// What makes the numbers of processes comparable: the boot, and the PID namespace.
+/// The realm within which process numbers are comparable: the boot and the PID namespace.
 fn realm() -> String {
     let boot: String = boot_id().chars().filter(char::is_ascii_hexdigit).take(8).collect();
     let namespace = fs::read_link("/proc/self/ns/pid").unwrap_or_default();
@@ -244,7 +259,7 @@ fn open_lock(path: &Path) -> io::Result<File> {
     File::options().read(true).write(true).custom_flags(libc::O_NOFOLLOW).open(path)
 }
 
-/// Locks the file, as every worker of the realm does.
+/// Takes the shared lock on the file, as every worker of the realm does.
 fn hold(path: &Path) -> io::Result<Option<File>> {
     let (file, locked) = locked::open(path, 0o600, File::lock_shared)?;
     if let Err(error) = &locked {
@@ -259,7 +274,7 @@ fn remove_folder(path: &Path) {
     }
 }
 
-/// The name of this host, as a part of a path.
+/// The name of this host in a form that can be part of a path.
 pub(super) fn host() -> String {
     host_part(OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()))
 }
@@ -287,7 +302,7 @@ mod tests {
             for (way, mount) in ways_to_mount() {
                 let root = tempfile::tempdir().unwrap();
                 let runs = Runs::open(root.path(), "host").unwrap();
-                // One that has ended, and one of a worker that died together with its record.
+                // One run that has ended, and one of a worker that died together with its guard.
                 for (second, clean) in [(1, None), (2, Some(&Runs::remove_strays))] {
                     let id = run(second);
                     let precious = Precious::new();
@@ -320,7 +335,7 @@ mod tests {
         }
     }
 
-    /// A worker of a former version has a run of the same realm: nothing of it is touched while it lives.
+    /// A worker of a former version has a run in the same realm: its files are left alone while it lives.
     #[test]
     fn the_record_of_a_former_version_is_read() {
         let root = tempfile::tempdir().unwrap();
@@ -348,7 +363,7 @@ mod tests {
         assert_eq!(former.list().unwrap()[0].subject.folder(), subject.folder());
     }
 
-    /// A realm of this host with a run, as an earlier boot or another container has it.
+    /// A realm of this host with a run, as an earlier boot or another container leaves it.
     fn other_realm(root: &Path) -> (PathBuf, PromptRun) {
         let id = run(1);
         let folder = root.join(".tasks/.runs/box-0-0");

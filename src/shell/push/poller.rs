@@ -1,8 +1,9 @@
-//! Reports which sockets have news, at a cost that does not grow with those that are quiet.
+//! Reports which sockets have events, at a cost that does not grow with the number of idle sockets.
 //!
-//! It is one epoll descriptor, which is itself readable while any of its sockets has news: so the loop of the caller waits for it as
-//! for one of its own. Measured with 500 dead sockets, from a push to its receipt by a live one (p50): `zmq::poll` over the sockets
-//! 359 us, poll(2) over their descriptors 128 us, epoll 65 us; without the dead ones each takes 61 us.
+//! It is one epoll descriptor, which is itself readable while any of its sockets has an event: the caller's loop waits for
+//! it as for any other descriptor. Measured with 500 dead sockets, from a push to its receipt by a live one (p50):
+//! `zmq::poll` over the sockets 359 us, poll(2) over their descriptors 128 us, epoll 65 us; without the dead ones each
+//! takes 61 us.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,10 +15,10 @@ use rustix::io::Errno;
 
 use crate::shell::readable;
 
-/// The key of the resolver: what [`Poller::wait`] reports when the resolver has an answer.
+/// The key of the resolver: [`Poller::wait`] reports it when the resolver has an answer.
 const ANSWER: u64 = u64::MAX;
 
-/// Events taken at once; what is beyond them is ready again in the next turn.
+/// Events taken at once; further events are reported again in the next turn.
 const EVENTS_MAX: usize = 64;
 
 /// All descriptors of the pushes.
@@ -26,17 +27,17 @@ pub(super) struct Poller {
     epoll: OwnedFd,
 }
 
-/// What is ready.
+/// The events of one wait.
 #[derive(Debug, Default)]
 pub(super) struct Ready {
-    /// The resolver has an answer.
+    /// Whether the resolver has an answer.
     pub(super) answered: bool,
-    /// Keys of the sockets that have news, and whether there may be more of them than that they can be written to.
+    /// The keys of the sockets that have events, each with whether there may be events besides writability.
     pub(super) news: Vec<(u64, bool)>,
 }
 
 impl Poller {
-    /// Watches the descriptor of the resolver, which is readable while it has answers.
+    /// Watches the descriptor of the resolver, which is readable while answers are waiting.
     pub(super) fn new(answers: impl AsFd) -> io::Result<Self> {
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;
         epoll::add(&epoll, answers, EventData::new_u64(ANSWER), EventFlags::IN)?;
@@ -48,12 +49,12 @@ impl Poller {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(key), news)?)
     }
 
-    /// Stops watching, before the descriptor is closed.
+    /// Stops watching a descriptor; to be called before the descriptor is closed.
     pub(super) fn remove(&self, descriptor: BorrowedFd<'_>) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
 
-    /// Waits until something is ready or `timeout` has passed.
+    /// Waits until a descriptor is ready or `timeout` has passed.
     pub(super) fn wait(&self, timeout: Duration) -> Ready {
         let mut events = Vec::with_capacity(EVENTS_MAX);
         match epoll::wait(&self.epoll, spare_capacity(&mut events), readable::timespec(timeout).as_ref()) {
@@ -62,7 +63,7 @@ impl Poller {
         }
         let mut ready = Ready::default();
         for event in events {
-            // The fields of a packed struct are copied.
+            // The struct is packed, so its fields are copied instead of referenced.
             let (key, flags) = (event.data.u64(), event.flags);
             if key == ANSWER {
                 ready.answered = true;
@@ -74,7 +75,7 @@ impl Poller {
     }
 }
 
-/// Readable while something is ready.
+/// Readable while a watched descriptor is ready.
 impl AsFd for Poller {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.epoll.as_fd()

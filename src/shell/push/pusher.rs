@@ -1,4 +1,4 @@
-//! What the loop of the controller calls. Nothing here waits for the network, until the end.
+//! The interface for the loop of the controller. Only [`Pusher::stop`] waits for the network.
 
 use std::collections::HashMap;
 use std::io;
@@ -22,22 +22,22 @@ use crate::types::{Mono, PublicKey, PushAddress};
 
 /// Pushes frames to addresses, in order for each address.
 ///
-/// The loop that owns it waits for its descriptor and until [`Self::poll_timeout`], then calls [`Self::turn`] and takes what
-/// [`Self::poll_acknowledgement`] has; it calls [`Self::push`] any number of times, and [`Self::flush`] once after them;
-/// [`Self::stop`] at the end. Only that last one waits.
+/// The loop that owns it waits for its descriptor and until [`Self::poll_timeout`], then calls [`Self::turn`] and drains
+/// [`Self::poll_acknowledgement`]; it calls [`Self::push`] any number of times, and [`Self::flush`] once after them; at the
+/// end it calls [`Self::stop`], the only call that waits.
 pub struct Pusher {
     engine: Delivery,
     wires: HashMap<ReceiverId, Box<Wire>>,
-    /// What is proved to receivers that want CURVE.
+    /// The key pair that is proved to receivers that require CURVE.
     keys: KeyPair,
     poller: Poller,
     resolver: Resolver,
-    /// How long the frames that were sent have waited, in seconds; if anybody wants to know.
+    /// How long the sent frames waited, in seconds.
     waited: Option<Histogram>,
 }
 
 impl Pusher {
-    /// Starts the thread that looks host names up, and nothing else. `keys` are proved to receivers that want CURVE.
+    /// Starts only the thread that looks up host names. `keys` are proved to receivers that require CURVE.
     ///
     /// # Errors
     ///
@@ -54,31 +54,33 @@ impl Pusher {
         })
     }
 
-    /// Takes a frame for an address. It never fails: what cannot be delivered is counted.
+    /// Queues a frame for an address. It never fails: frames that cannot be delivered are counted.
     pub fn push(&mut self, now: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         self.push_by(now, now, address, frame);
     }
 
-    /// As [`Self::push`], for a frame that may be held back until `by` to share the write of others to the same address.
+    /// As [`Self::push`], for a frame that may be held back until `by` so that it shares a write with other frames for the
+    /// same address.
     pub fn push_by(&mut self, now: Mono, by: Mono, address: &Arc<PushAddress>, frame: Vec<u8>) {
         self.engine.handle_push(now, by, address, frame);
         self.perform(now);
     }
 
-    /// Sends what was pushed to addresses that can take it, one write for each, as far as the budget of this turn goes; the rest
-    /// goes with later turns.
+    /// Sends the queued frames to addresses that accept them, with one write for each address, within the budget of this
+    /// turn; later turns send the rest.
     pub fn flush(&mut self, now: Mono) {
         self.engine.handle_flush();
         self.perform(now);
     }
 
-    /// Does a slice of what there is to do, after a wait; `readable` is what the wait has reported of the descriptor.
+    /// Does a bounded part of the pending work, after a wait; `readable` is the state of the descriptor that the wait has
+    /// reported.
     pub fn turn(&mut self, now: Mono, readable: bool) {
         let ready = if readable { self.poller.wait(Duration::ZERO) } else { Ready::default() };
         self.turn_with(now, ready);
     }
 
-    /// When [`Self::turn`] is to be called though the descriptor is not readable; `Some(now)` while there is more to do.
+    /// When [`Self::turn`] must be called even if the descriptor is not readable; `Some(now)` while work is pending.
     #[must_use]
     pub fn poll_timeout(&self, now: Mono) -> Option<Mono> {
         self.engine.poll_timeout(now).map(|(at, _)| at)
@@ -89,19 +91,19 @@ impl Pusher {
         self.engine.poll_acknowledgement()
     }
 
-    /// What has become of the frames since the start.
+    /// The number of frames by their outcome, since the start.
     #[must_use]
     pub const fn counts(&self) -> PushCounts {
         self.engine.counts()
     }
 
-    /// From here on, measures in seconds how long the frames that are sent have waited.
+    /// How long the sent frames waited, in seconds.
     #[must_use]
     pub fn measure(&mut self) -> Histogram {
         self.waited.get_or_insert_with(times).clone()
     }
 
-    /// Delivers what is queued for addresses that can be reached, for the linger time at most, and closes all sockets.
+    /// Delivers the frames queued for reachable addresses, for the linger time at most, then closes all sockets.
     pub fn stop(mut self) -> PushCounts {
         self.drain();
         self.counts()
@@ -159,7 +161,7 @@ impl Pusher {
 
     fn close(&mut self, id: ReceiverId) {
         if let Some(wire) = self.wires.remove(&id) {
-            // It fails for a descriptor that is not watched only.
+            // This fails only for a descriptor that is not watched.
             let _ = self.poller.remove(wire.watched().0);
         }
     }
@@ -177,7 +179,7 @@ impl Pusher {
     }
 }
 
-/// Readable while a socket has news or a host name is answered.
+/// Readable while a socket has events or the resolver has an answer.
 impl AsFd for Pusher {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.poller.as_fd()
@@ -207,7 +209,7 @@ mod tests {
             idle_timeout: seconds,
             linger: seconds,
             acknowledgements_max: 0,
-            // Other addresses of a name, such as ::1, must not be taken.
+            // The other addresses of a name, such as ::1, must not be used.
             policy: AddressPolicy { allow: vec!["127.0.0.1/32".parse().unwrap()], own: vec![] },
         }
     }
@@ -230,7 +232,7 @@ mod tests {
     fn frames_for_a_name_wait_until_it_is_resolved() {
         let (receiver, address) = receiver();
         let mut pusher = start(config());
-        // The parser writes a number for it; as a name it stands for any that resolves.
+        // The parser turns it into a number; here it stands for any name that resolves.
         let named = Arc::new(PushAddress { host: Host::Name("localhost".into()), port: address.port, key: None });
         for frame in ["first", "second"] {
             pusher.push(clock::now().mono, &named, frame.into());

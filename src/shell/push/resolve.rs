@@ -1,7 +1,8 @@
-//! Host names to IP addresses, on a thread of its own: a name server that does not answer blocks its caller for seconds.
+//! Resolves host names to IP addresses on a thread of its own: a name server that does not answer blocks the caller for
+//! seconds.
 //!
-//! There is one such thread. Names are looked up one after the other, so that a slow one delays other names; numeric
-//! addresses never come here. What is remembered and what is allowed is the engine's concern.
+//! There is one such thread. It looks up one name after the other, so that a slow name delays the others; numeric addresses
+//! are never passed to it. The engine decides what is cached and how many names may be pending.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
@@ -11,11 +12,11 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 use rustix::event::{EventfdFlags, eventfd};
 
-/// The way to the thread. The engine bounds the names that it asks for at the same time.
+/// The handle of the thread. The engine bounds the number of pending names.
 pub(super) struct Resolver {
     questions: Sender<String>,
     answers: Receiver<Answer>,
-    /// Counts the answers that were not taken yet.
+    /// Counts the answers that have not been taken yet.
     ready: Arc<OwnedFd>,
 }
 
@@ -23,7 +24,7 @@ pub(super) struct Resolver {
 pub(super) type Answer = (String, Vec<IpAddr>);
 
 impl Resolver {
-    /// Starts the thread. It ends when the resolver is dropped and the lookup of the moment, if any, has returned.
+    /// Starts the thread. It ends when the resolver is dropped and the current lookup, if any, has returned.
     pub(super) fn start() -> io::Result<Self> {
         let flags = EventfdFlags::NONBLOCK | EventfdFlags::CLOEXEC | EventfdFlags::SEMAPHORE;
         let ready = Arc::new(eventfd(0, flags)?);
@@ -33,7 +34,7 @@ impl Resolver {
         std::thread::Builder::new().name("push-resolve".into()).spawn(move || {
             for name in incoming {
                 let ips = look_up(&name);
-                // The counter holds far more answers than there are open questions.
+                // The counter can hold far more answers than there are pending names.
                 let ring = || rustix::io::write(&bell, &1u64.to_ne_bytes());
                 if outgoing.send((name, ips)).is_err() || ring().is_err() {
                     return;
@@ -43,7 +44,7 @@ impl Resolver {
         Ok(Self { questions, answers, ready })
     }
 
-    /// Asks for a name. Without a thread there is no answer, and the frames for the name run into their time limit.
+    /// Requests a lookup. Without the thread there is no answer, and the frames for the name expire.
     pub(super) fn ask(&self, name: String) {
         let _ = self.questions.send(name);
     }
@@ -55,7 +56,7 @@ impl Resolver {
     }
 }
 
-/// Readable while there are answers.
+/// Readable while answers are waiting.
 impl AsFd for Resolver {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.ready.as_fd()
@@ -63,6 +64,6 @@ impl AsFd for Resolver {
 }
 
 fn look_up(name: &str) -> Vec<IpAddr> {
-    // The port is not looked at.
+    // The port is not used.
     (name, 0).to_socket_addrs().map(|found| found.map(|address| address.ip()).collect()).unwrap_or_default()
 }

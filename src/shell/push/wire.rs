@@ -1,9 +1,10 @@
 //! The connection to one address: a stream with a DEALER on it.
 //!
-//! Served at once are 16 KiB in and 256 KiB out; 64 KiB are encoded ahead, and the kernel has frames beyond those.
+//! One call serves at most 16 KiB in and 256 KiB out; at most 64 KiB are encoded ahead of the stream, and the kernel
+//! buffers further frames.
 //!
-//! News is announced once, so a service reads and writes until the stream has nothing more or takes nothing more, or reports that
-//! there is more to do. A push is no news: it costs one write, and nothing is read for it.
+//! Epoll reports an event once, so a call reads and writes until the stream would block in both directions, or returns that
+//! more is to be done. A push is not an event: it costs one write and no read.
 
 use std::io;
 use std::net::{Shutdown, SocketAddr};
@@ -19,25 +20,26 @@ use crate::engine::zmtp::{ClientKeys, Connection, Event, KeyPair, Kind, Limits, 
 use crate::shell::endpoint::{Address, Stream};
 use crate::types::{Mono, PublicKey};
 
-/// Bytes of a frame from a peer. The connection is cut beyond it, so an echo of what we push must fit.
+/// The maximum size of a frame from a peer. The connection is closed beyond it, so an echo of a pushed frame must fit.
 const RECEIVE_BYTES_MAX: usize = 262_144;
 
-/// Looks at one socket before the others get their turn: reads, and writes.
+/// The maximum number of rounds of reading and writing on one socket before the others get their turn.
 const LOOKS_MAX: usize = 4;
 
-/// Bytes that are encoded ahead of the stream and written at once; a lost connection takes no more than these with it.
+/// Bytes encoded ahead of the stream and written at once; a broken connection loses no more encoded bytes than these.
 const AHEAD_BYTES: usize = 65_536;
 
-/// Bytes encoded for a peer at most: those ahead and one long frame, or answers to its questions.
+/// The maximum number of encoded bytes for a peer: those ahead of the stream and one long frame, or replies to its pings.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// Parts of a message from a peer. An acknowledgement has one, or two with a delimiter.
+/// The maximum number of parts in a message from a peer. An acknowledgement has one part, or two with a delimiter.
 const RECEIVE_PARTS_MAX: usize = 16;
 
 /// Bytes read at once. Acknowledgements are short.
 const CHUNK_BYTES: usize = 4096;
 
-/// What a step of a handshake with keys counts for among the bytes of a turn: it takes as long as writing that many.
+/// The number of bytes that a step of a CURVE handshake counts for in the budget of a turn: it takes as long as writing
+/// that many.
 const KEYED_STEP_BYTES: usize = 65_536;
 
 /// One open stream.
@@ -46,19 +48,20 @@ pub(super) struct Wire {
     connection: Connection,
     is_keyed: bool,
     is_reached: bool,
-    /// The stream has not reported that it has nothing more since it had news.
+    /// Whether the stream may have bytes to read: set by an event, cleared when a read would block.
     may_read: bool,
-    /// Bytes that were read and not parsed yet.
+    /// Bytes that were read but not parsed yet.
     rest: Vec<u8>,
 }
 
-/// The connection is gone, or the peer broke the protocol.
+/// The connection is closed, or the peer has violated the protocol.
 struct Lost;
 
 impl Wire {
     const NEWS: EventFlags = EventFlags::IN.union(EventFlags::OUT).union(EventFlags::RDHUP).union(EventFlags::ET);
 
-    /// Opens a wire and starts to connect as the owner of `pair`; a receiver with a key must prove that it has the secret to it.
+    /// Opens a wire and starts to connect as the owner of `pair`; a receiver with a key must prove that it has the matching
+    /// secret.
     ///
     /// # Errors
     /// When descriptors have run out.
@@ -71,7 +74,7 @@ impl Wire {
             parts_max: RECEIVE_PARTS_MAX,
             queue_messages_max: usize::MAX,
             queue_bytes_max: WAITING_BYTES_MAX,
-            // The engine of the pushes has these two limits, by receiver and not by connection.
+            // The push engine enforces these two limits, per receiver instead of per connection.
             handshake_timeout: Duration::MAX,
             stall_timeout: Duration::MAX,
             ping_interval: None,
@@ -87,13 +90,13 @@ impl Wire {
         })
     }
 
-    /// What to watch, and for what.
+    /// The descriptor to watch, and the events to watch it for.
     pub(super) fn watched(&self) -> (BorrowedFd<'_>, EventFlags) {
         (self.stream.as_fd(), Self::NEWS)
     }
 
-    /// Sends queued frames and reads what came. `has_news` unless the descriptor was ready for writing alone, or not at all.
-    /// `waited` is given how long each frame has waited.
+    /// Sends queued frames and reads what has arrived. `has_news` unless the descriptor was ready for writing alone, or not
+    /// at all. `waited` records how long each frame has waited.
     pub(super) fn serve(
         &mut self,
         mut exchange: Exchange<'_>,
@@ -148,7 +151,7 @@ impl Wire {
         Ok(Progress::More)
     }
 
-    /// Parses what was read, as far as more may be received.
+    /// Parses the bytes that were read, as long as more frames may be received.
     fn parse_rest(&mut self, exchange: &mut Exchange<'_>, now: Mono, served: &mut Served) -> Result<(), Lost> {
         let mut input = self.rest.as_slice();
         while let Some(event) = self.connection.handle_input(now, &mut input).map_err(|_| Lost)? {
@@ -173,7 +176,7 @@ impl Wire {
         now: Mono,
         served: &mut Served,
     ) -> Result<Progress, Lost> {
-        // Reported even if not all is written: a stop gives up receivers that only connect.
+        // Reported even if not everything is written: a stop gives up receivers that are still connecting.
         served.is_up = self.connection.peer().is_some();
         for _ in 0..LOOKS_MAX {
             while served.is_up
@@ -211,7 +214,7 @@ impl Wire {
 
 impl Drop for Wire {
     fn drop(&mut self) {
-        // Bytes that were never read would make the close a reset, which takes the last frames from the peer.
+        // Unread bytes would turn the close into a reset, which discards the last frames at the peer.
         let _ = self.stream.shutdown(Shutdown::Write);
         let _ = self.stream.read(&mut [0; CHUNK_BYTES]);
     }

@@ -1,8 +1,9 @@
-//! Removing folders in which tools have run. There is no other remover in this program: what a tool has mounted somewhere in
-//! its folder is other people's data, and the removers of the standard library go into it.
+//! Removes folders in which tools have run. This program has no other remover: a mount that a tool has made in its folder
+//! gives access to other people's data, and the removers of the standard library would descend into it.
 //!
-//! A mount is never crossed, at any depth, whatever is mounted and on whichever device. What holds one stays, is named in
-//! the log, and is removed when it is unmounted: by us, if a tool has mounted it and the system lets us.
+//! A mount is never crossed, at any depth, whatever is mounted and on whichever device. A folder with a mount in it stays,
+//! is named in the log, and is removed after it was unmounted: by this module, if a tool has mounted it and the system
+//! permits that.
 
 mod mounts;
 mod tree;
@@ -21,7 +22,7 @@ use crate::shell::trust::quoted;
 pub(in crate::shell) use mounts::{detach_at_or_below, is_mount_at_or_below};
 pub(in crate::shell) use tree::{Budget, Progress, make_accessible, open_folder, open_on_mount, path_of, remove_tree};
 
-/// Why something, or a part of it, is still there.
+/// Why a file or folder, or part of a folder, could not be removed.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot remove all of {}: {reason}", .path.display())]
 pub struct RemovalError {
@@ -37,15 +38,16 @@ enum Reason {
     System(#[from] Errno),
 }
 
-/// Removes a folder and all that is in it, or a file. That there is none is no error.
+/// Removes a folder with its contents, or a file. A path that does not exist is not an error.
 ///
 /// # Errors
-/// [`RemovalError`], when something of it stays: what is mounted in it, what is immutable, or what belongs to another user.
+/// [`RemovalError`], when part of it stays: a mount, something immutable, or something that belongs to another user.
 pub fn remove(path: &Path) -> Result<(), RemovalError> {
     remove_by(path, remove_tree)
 }
 
-/// The same for a folder in which only tools can have mounted anything: their mounts are unmounted, if the system lets us.
+/// As [`remove`], for a folder in which only tools can have mounted anything: their mounts are unmounted, if the system
+/// permits that.
 ///
 /// # Errors
 /// As [`remove`].
@@ -68,21 +70,21 @@ fn remove_by(path: &Path, remove_tree: RemoveTree) -> Result<(), RemovalError> {
     }
 }
 
-/// Unmounts what a tool has mounted at a path of ours or below it; true if something of it is gone.
+/// Removes the mounts that a tool has made at or below a path of llts; true if at least one is gone.
 pub(in crate::shell) fn unmount(path: &Path) -> bool {
     split(path).is_ok_and(|(parent, name)| detach_at_or_below(parent.as_fd(), &name))
 }
 
-/// Opens a folder of ours, after unmounting what a tool may have mounted there.
+/// Opens a folder of llts, after unmounting what a tool may have mounted there.
 ///
 /// # Errors
-/// When it is not there or no folder, or what is mounted there stays.
+/// When it does not exist or is not a folder, or a mount on it stays.
 pub(in crate::shell) fn open_uncovered(path: &Path) -> io::Result<OwnedFd> {
     let (parent, name) = split(path)?;
     uncovered(parent.as_fd(), &name).map_err(|error| explained(error, path))
 }
 
-/// The same for the name of something in `parent`.
+/// As [`open_uncovered`], for an entry of `parent`.
 pub(in crate::shell) fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<OwnedFd> {
     match open_on_mount(parent, name) {
         Err(Errno::XDEV) if detach_at_or_below(parent, name) => open_on_mount(parent, name),
@@ -90,18 +92,18 @@ pub(in crate::shell) fn uncovered(parent: BorrowedFd<'_>, name: &CStr) -> rustix
     }
 }
 
-/// Why a folder of ours cannot be opened, and what mends it where something is mounted there.
+/// Why a folder of llts cannot be opened, with the command that repairs it if something is mounted there.
 pub(in crate::shell) fn explained(error: Errno, path: &Path) -> io::Error {
     match error {
         Errno::XDEV => {
-            let sentence = format!("something is mounted there; say `umount {}`", quoted(path));
+            let sentence = format!("something is mounted there; run `umount {}`", quoted(path));
             io::Error::new(io::ErrorKind::CrossesDevices, sentence)
         }
         other => other.into(),
     }
 }
 
-/// The folder that holds something, open, and its name there.
+/// The parent folder of a path, open, and the name of the entry in it.
 fn split(path: &Path) -> rustix::io::Result<(OwnedFd, CString)> {
     let folder = path.parent().filter(|parent| *parent != Path::new("")).unwrap_or(Path::new("."));
     let name = path.file_name().and_then(|name| CString::new(name.as_bytes()).ok()).ok_or(Errno::INVAL)?;
@@ -109,7 +111,7 @@ fn split(path: &Path) -> rustix::io::Result<(OwnedFd, CString)> {
     Ok((parent, name))
 }
 
-/// As [`remove_tree`], but what a tool has mounted in the way is unmounted, if the system lets us.
+/// As [`remove_tree`], but mounts that a tool has made in the folder are unmounted, if the system permits that.
 pub(in crate::shell) fn remove_tree_and_unmount(
     parent: BorrowedFd<'_>,
     name: &CStr,
@@ -121,7 +123,7 @@ pub(in crate::shell) fn remove_tree_and_unmount(
     }
 }
 
-/// Where a descriptor of a folder leads to at this moment.
+/// The present path of an entry of an open folder.
 fn path_below(parent: BorrowedFd<'_>, name: &CStr) -> rustix::io::Result<PathBuf> {
     use std::os::fd::AsRawFd as _;
     let folder = rustix::fs::readlink(format!("/proc/self/fd/{}", parent.as_raw_fd()), Vec::new())?;

@@ -1,4 +1,4 @@
-//! What is mounted at or below a path, by the kernel's own list, and taking it away again.
+//! Lists the mounts at or below a path, from the kernel's own list, and unmounts them.
 
 use std::ffi::{CStr, OsString};
 use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
@@ -11,7 +11,8 @@ use rustix::mount::{MountPropagationFlags, UnmountFlags, mount_change, unmount};
 
 use super::path_below;
 
-/// Unmounting one may uncover others; each round takes at least one away. A tool that goes on mounting must not hold us for ever.
+/// Unmounting a mount may uncover others; each round removes at least one. The bound keeps a tool that goes on mounting
+/// from blocking the caller for ever.
 const ROUNDS_MAX: u32 = 1000;
 
 /// One line of the list.
@@ -21,13 +22,13 @@ struct Mount {
     point: PathBuf,
 }
 
-/// Whether anything is mounted there. When that cannot be told, it may be.
+/// Whether there is a mount at or below the path. True also when that cannot be determined.
 pub(in crate::shell) fn is_mount_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     path_below(parent, name).and_then(|path| at_or_below(&path)).map_or(true, |mounts| !mounts.is_empty())
 }
 
-/// Unmounts what is mounted there, lazily, so that it goes also while it is in use. Tells in the log what was found; true if
-/// something of it is gone.
+/// Unmounts what is mounted there, lazily, so that mounts in use are detached as well. Logs what was found; true if at
+/// least one mount is gone.
 pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) -> bool {
     let mut detached = false;
     let Ok(path) = path_below(parent, name) else { return false };
@@ -35,7 +36,7 @@ pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) 
         let mounts = match at_or_below(&path) {
             Ok(mounts) => mounts,
             Err(error) => {
-                log::warn!("cannot tell what is mounted below {}: {error}", path.display());
+                log::warn!("cannot list the mounts below {}: {error}", path.display());
                 return detached;
             }
         };
@@ -53,7 +54,10 @@ pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) 
         match detach(&mounts) {
             Ok(()) => detached = true,
             Err(error) => {
-                log::warn!("cannot unmount what is in {}: {error}; it stays until somebody does", path.display());
+                log::warn!(
+                    "cannot unmount the mount in {}: {error}; the folder stays until it is unmounted",
+                    path.display()
+                );
                 return detached;
             }
         }
@@ -61,26 +65,27 @@ pub(in crate::shell) fn detach_at_or_below(parent: BorrowedFd<'_>, name: &CStr) 
     detached
 }
 
-/// Unmounts those of them that no other one covers: at least one.
+/// Unmounts those that no other mount covers: at least one.
 fn detach(mounts: &[Mount]) -> Result<()> {
     let mut places = Vec::with_capacity(mounts.len());
     let mut error = Errno::BUSY;
     for mount in mounts {
-        // One that another one covers has no path: the place is not there, or is that of the other one.
+        // A mount that another one covers has no path of its own: the path does not exist, or leads to the other mount.
         match open_place(&mount.point).and_then(|place| Ok((id_of(place.as_fd())?, place))) {
             Ok((id, place)) if id == mount.id => places.push(place),
             Ok(_) | Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(other) => error = other,
         }
     }
-    // By the descriptor, so that no name on the way can lead elsewhere meanwhile.
+    // By the descriptor, so that no name in the path can be replaced meanwhile.
     let path = |place: &OwnedFd| format!("/proc/self/fd/{}", place.as_raw_fd());
-    // All of them before the first is unmounted: what is bound recursively shares its mounts with the original, and unmounting
-    // them here would unmount them there, too.
+    // All descriptors are opened before the first unmount: a recursive bind mount shares its mounts with the original, and
+    // unmounting them here would unmount them there, too.
     for place in &places {
         mount_change(path(place), MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)?;
     }
-    // The last of the list is on top of the others. One that went with another is not mounted any more.
+    // The last entry of the list is the topmost mount. A mount that was removed together with another one is no longer
+    // mounted.
     let results: Vec<Result<()>> =
         places.iter().rev().map(|place| unmount(path(place), UnmountFlags::DETACH)).collect();
     let failed = || results.iter().find_map(|result| result.err()).unwrap_or(error);
@@ -103,16 +108,16 @@ pub(super) fn id_of(file: BorrowedFd<'_>) -> Result<u64> {
     id.ok_or(Errno::NOTSUP)
 }
 
-/// What is mounted at `path` or below it, in the order of the list.
+/// The mounts at `path` or below it, in the order of the list.
 fn at_or_below(path: &Path) -> Result<Vec<Mount>> {
-    // Of the thread: threads may differ in what they see mounted.
+    // Of this thread: threads may be in different mount namespaces.
     let list = std::fs::read("/proc/thread-self/mountinfo")
         .map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO))?;
     let mounts = list.split(|&byte| byte == b'\n').filter_map(parse);
     Ok(mounts.filter(|mount| mount.point.starts_with(path)).collect())
 }
 
-/// `36 35 98:0 /root /point rw …`, in which blanks and the like stand as `\040`.
+/// Parses `36 35 98:0 /root /point rw …`, in which blanks and similar characters are written as `\040`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut fields = line.split(|&byte| byte == b' ');
     let id = std::str::from_utf8(fields.next()?).ok()?.parse().ok()?;

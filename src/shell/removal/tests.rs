@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! What a tool has mounted in its folder stays as it is, whoever removes the folder.
+//! What a tool has mounted in its folder stays unchanged, whichever function removes the folder.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
@@ -9,9 +9,9 @@ use nix::sched::{CloneFlags, unshare};
 
 use super::*;
 
-/// Runs a test where its mounts are its own. Not where that is not allowed: then it says so.
+/// Runs a test in a mount namespace of its own. Where that is not permitted, the test is skipped with a message.
 pub(in crate::shell) fn in_own_mount_namespace(test: impl FnOnce() + Send + 'static) {
-    // A thread of its own, which takes its namespace along when it ends.
+    // On a thread of its own, because its namespace ends with it.
     let thread = std::thread::spawn(|| match unshare(CloneFlags::CLONE_NEWNS) {
         Ok(()) => {
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
@@ -25,7 +25,7 @@ pub(in crate::shell) fn in_own_mount_namespace(test: impl FnOnce() + Send + 'sta
     }
 }
 
-/// Binds `what` to `place`, as `mount --bind`.
+/// Binds `what` to `place`, as `mount --bind` does.
 pub(in crate::shell) fn bind(what: &Path, place: &Path) {
     mount(Some(what), place, None::<&str>, MsFlags::MS_BIND, None::<&str>).unwrap();
 }
@@ -75,7 +75,7 @@ fn listed(folder: &Path) -> Vec<(PathBuf, u32)> {
     found
 }
 
-/// Has something mounted in the folder, or at it.
+/// Mounts something in the folder, or on it.
 type MountIn = fn(&Path, &Precious);
 
 /// The ways in which a tool can have something mounted in its folder `top`, each with a name.
@@ -162,7 +162,7 @@ fn what_a_tool_has_mounted_is_unmounted_and_then_all_else_goes() {
         for (way, mount) in ways_to_mount() {
             let (_around, top, precious) = site();
             mount(&top, &precious);
-            // A mount that is in use cannot be unmounted but lazily.
+            // A mount in use can only be unmounted lazily.
             let _used = fs::File::open(&top).unwrap();
             remove_and_unmount(&top).unwrap_or_else(|error| panic!("{way}: {error}"));
             assert!(!top.exists(), "{way}");
@@ -171,7 +171,7 @@ fn what_a_tool_has_mounted_is_unmounted_and_then_all_else_goes() {
     });
 }
 
-/// What is bound recursively shares its mounts with the original, as everywhere under systemd.
+/// A recursive bind mount shares its mounts with the original, as is the default under systemd.
 #[test]
 fn unmounting_a_recursive_bind_leaves_the_original_mounted() {
     in_own_mount_namespace(|| {
@@ -192,7 +192,7 @@ fn unmounting_a_recursive_bind_leaves_the_original_mounted() {
     });
 }
 
-/// Kernels before 5.6, and containers that forbid what they do not know.
+/// Kernels before 5.6, and containers whose filters reject unknown system calls.
 #[test]
 fn a_mount_is_seen_without_openat2() {
     in_own_mount_namespace(|| {

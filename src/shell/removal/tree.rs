@@ -1,8 +1,8 @@
-//! Removing a folder that a stranger filled: any depth, any modes, any names, and never anything outside of it.
+//! Removing a folder with untrusted contents: any depth, any modes, any names, and never anything outside it.
 //!
-//! A folder inside is first moved up, directly below the top, and emptied there. So the depth of the tree costs neither stack
-//! nor descriptors nor long paths. A mount point is never entered, neither the top nor anything below it: each folder is opened
-//! on the mount of the one that it is in, and the kernel refuses to move or to unlink a mount point.
+//! An inner folder is first moved up, directly below the top, and emptied there. So the depth of the tree costs neither
+//! stack nor descriptors nor long paths. A mount point is never entered, neither the top nor anything below it: each folder
+//! is opened on the mount of its parent, and the kernel refuses to move or to unlink a mount point.
 
 use std::ffi::{CStr, CString, OsStr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
@@ -17,14 +17,14 @@ use super::mounts;
 
 const FOLDER: OFlags = OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
-/// How far a removal came.
+/// The progress of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::shell) enum Progress {
-    /// Nothing is left.
+    /// Everything is removed.
     Gone,
-    /// There is more; go on later.
+    /// More is left; continue later.
     OutOfBudget,
-    /// What is left cannot be removed, for this reason: immutable, another user's, a mount point.
+    /// The rest cannot be removed, for this reason: immutable, owned by another user, a mount point.
     Stuck(Errno),
 }
 
@@ -34,27 +34,27 @@ impl Progress {
     }
 }
 
-/// Never becomes true.
+/// A flag that is never set.
 static NEVER: AtomicBool = AtomicBool::new(false);
 
-/// How much a removal may do.
+/// The allowance of a removal.
 pub(in crate::shell) struct Budget<'a> {
     entries: u32,
     stop: Option<&'a AtomicBool>,
 }
 
 impl<'a> Budget<'a> {
-    /// So many entries.
+    /// For this number of entries.
     pub(in crate::shell) const fn of(entries: u32) -> Self {
         Self { entries, stop: None }
     }
 
-    /// As much as there is.
+    /// Without a limit.
     pub(in crate::shell) const fn unlimited() -> Self {
         Self { entries: u32::MAX, stop: Some(&NEVER) }
     }
 
-    /// As much as there is, until `stop` becomes true.
+    /// Without a limit, until `stop` becomes true.
     pub(in crate::shell) const fn until(stop: &'a AtomicBool) -> Self {
         Self { entries: u32::MAX, stop: Some(stop) }
     }
@@ -63,18 +63,18 @@ impl<'a> Budget<'a> {
         if self.stop.is_some_and(|stop| stop.load(Ordering::Relaxed)) {
             return None;
         }
-        // Without a limit it is renewed for ever.
+        // An unlimited budget is renewed forever.
         self.entries = if self.stop.is_some() { u32::MAX } else { self.entries.checked_sub(1)? };
         Some(())
     }
 }
 
-/// Opens a folder for reading, but not through a link.
+/// Opens a folder for reading, without following a link.
 pub(in crate::shell) fn open_folder(parent: BorrowedFd<'_>, name: &Path) -> Result<OwnedFd> {
     rustix::fs::openat(parent, name, OFlags::RDONLY | FOLDER, Mode::empty())
 }
 
-/// The same for the name of something in `parent`, and only if it is on the mount of `parent`.
+/// The same for a name in `parent`, and only if it is on the mount of `parent`.
 ///
 /// # Errors
 /// `EXDEV` when something is mounted there.
@@ -85,13 +85,13 @@ pub(in crate::shell) fn open_on_mount(parent: BorrowedFd<'_>, name: &CStr) -> Re
 pub(super) fn open_on_mount_as(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
     let on_mount = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
     match openat2(parent, name, access | FOLDER, Mode::empty(), on_mount) {
-        // No openat2: an old kernel, or a container that forbids what it does not know.
+        // No openat2: an old kernel, or a container that forbids unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_and_compare(parent, name, access),
         opened => opened,
     }
 }
 
-/// For kernels without `openat2`. The device would not tell: what is bound may be on the same one.
+/// For kernels without `openat2`. The device number would not suffice: a bind mount may be on the same device.
 pub(super) fn open_and_compare(parent: BorrowedFd<'_>, name: &CStr, access: OFlags) -> Result<OwnedFd> {
     let opened = rustix::fs::openat(parent, name, access | FOLDER, Mode::empty())?;
     let (around, inside) = (mounts::id_of(parent)?, mounts::id_of(opened.as_fd())?);
@@ -102,12 +102,12 @@ pub(in crate::shell) fn path_of(name: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(name.to_bytes()))
 }
 
-/// Removes what `name` is, up to the budget.
+/// Removes the entry `name`, within the budget.
 pub(in crate::shell) fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Progress {
     let top = match open_accessible(parent, name) {
         Ok(top) => top,
         Err(Errno::NOENT) => return Progress::Gone,
-        // No folder at all.
+        // It is not a folder.
         Err(Errno::NOTDIR | Errno::LOOP) => return progress(rustix::fs::unlinkat(parent, name, AtFlags::empty())),
         Err(error) => return Progress::Stuck(error),
     };
@@ -118,7 +118,7 @@ pub(in crate::shell) fn remove_tree(parent: BorrowedFd<'_>, name: &CStr, budget:
             return Progress::OutOfBudget;
         }
         match rustix::fs::unlinkat(parent, name, AtFlags::REMOVEDIR) {
-            // A file system may leave out entries of a folder that changes while it is read: look again while that helps.
+            // A file system may leave out entries of a folder that changes while it is read: repeat while that helps.
             Err(Errno::NOTEMPTY | Errno::EXIST) if removal.done > before => {}
             Err(Errno::NOTEMPTY | Errno::EXIST) => return Progress::Stuck(removal.error.unwrap_or(Errno::NOTEMPTY)),
             other => return progress(other),
@@ -136,11 +136,11 @@ const fn progress(result: Result<()>) -> Progress {
 struct Removal<'a, 'b> {
     top: BorrowedFd<'a>,
     budget: &'a mut Budget<'b>,
-    /// Folders that were moved up to the top and are to be emptied.
+    /// Folders that were moved up to the top and must be emptied.
     waiting: Vec<CString>,
-    /// Entries that were removed, or moved up from further down: this many cannot come again.
+    /// Number of entries that were removed, or moved up from further down: these cannot appear again.
     done: u64,
-    /// The last reason why something stays.
+    /// The last reason why an entry stays.
     error: Option<Errno>,
 }
 
@@ -182,7 +182,7 @@ impl Removal<'_, '_> {
                 continue;
             }
             self.budget.take()?;
-            // The type is a hint, and unknown on some file systems: unlink refuses a folder by itself.
+            // The type is a hint, and unknown on some file systems: unlink itself refuses a folder.
             let removed = match entry.file_type() {
                 FileType::Directory => Err(Errno::ISDIR),
                 _ => with_access(folder, || rustix::fs::unlinkat(folder, name, AtFlags::empty())),
@@ -199,7 +199,7 @@ impl Removal<'_, '_> {
         match self.rename_to_top(folder, name) {
             Ok(target) => {
                 self.waiting.push(target);
-                // From the top to the top is no progress: what cannot be emptied would be moved for ever.
+                // A move from the top to the top is no progress: a folder that cannot be emptied would be moved forever.
                 self.done += u64::from(folder.as_raw_fd() != self.top.as_raw_fd());
             }
             Err(error) => self.note(Err(error)),
@@ -209,14 +209,14 @@ impl Removal<'_, '_> {
     fn rename_to_top(&self, folder: BorrowedFd<'_>, name: &CStr) -> Result<CString> {
         /// Names that no other removal of this process has used.
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        /// Names that the tool could have put in the way on purpose, before we give up on this folder.
+        /// Number of names that the tool could have taken on purpose, before this folder is given up.
         const ATTEMPTS_MAX: u32 = 16;
         for _ in 0..ATTEMPTS_MAX {
             let n = NEXT.fetch_add(1, Ordering::Relaxed);
             let target = CString::new(format!(".moved-{}-{n}", std::process::id())).map_err(|_| Errno::INVAL)?;
             let rename = || rustix::fs::renameat(folder, name, self.top, &target);
             let moved = match with_access(folder, rename) {
-                // A folder whose owner may not write to it cannot change its parent.
+                // A folder that its owner may not write to cannot be moved.
                 Err(Errno::ACCESS) => make_accessible(folder, name).and_then(|()| rename()),
                 other => other,
             };
@@ -232,15 +232,15 @@ impl Removal<'_, '_> {
     fn note(&mut self, result: Result<()>) {
         match result {
             Ok(()) => self.done += 1,
-            // Somebody else was faster: the remover of another agent that swept the trash. It is no progress of ours: a
-            // damaged file system may list such a name for ever.
+            // Another process was faster: the remover of another agent that swept the trash. It does not count as progress,
+            // because a damaged file system may list such a name forever.
             Err(Errno::NOENT) => {}
             Err(error) => self.error = Some(error),
         }
     }
 }
 
-/// Tries again with all rights on the folder, if it is missing rights that fail the call.
+/// Repeats the call with all rights on the folder, if missing rights make it fail.
 fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Result<T> {
     match call() {
         Err(Errno::ACCESS) => rustix::fs::fchmod(folder, Mode::RWXU).and_then(|()| call()),
@@ -248,7 +248,7 @@ fn with_access<T>(folder: BorrowedFd<'_>, call: impl Fn() -> Result<T>) -> Resul
     }
 }
 
-/// Opens a folder, with all rights for its owner if it has not enough to be opened and searched.
+/// Opens a folder, first giving its owner the rights to open and search it if they are missing.
 fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     let open = || open_on_mount(parent, name);
     match open() {
@@ -257,7 +257,7 @@ fn open_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<OwnedFd> {
     }
 }
 
-/// Gives the owner all rights on a folder that it may not open, by way of `/proc`, so that no link is followed.
+/// Gives the owner all rights on a folder that it may not open, through `/proc`, so that no link is followed.
 pub(in crate::shell) fn make_accessible(parent: BorrowedFd<'_>, name: &CStr) -> Result<()> {
     let folder = open_on_mount_as(parent, name, OFlags::PATH)?;
     rustix::fs::chmod(format!("/proc/self/fd/{}", folder.as_raw_fd()), Mode::RWXU)

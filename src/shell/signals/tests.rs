@@ -73,7 +73,7 @@ fn a_started_program_has_no_signal_blocked_or_handled() {
         show.arg("/proc/self/status").process_group(0);
         assert_ne!(blocked(&mut show), 0, "std clears the mask itself: with_clean_mask may go");
         assert_eq!(with_clean_mask(|| blocked(&mut show)), 0);
-        // A program of its own mind is ended by the default action.
+        // A program that does not handle the signal is ended by the default action.
         let mut child = with_clean_mask(|| Command::new("sh").args(["-c", "kill -TERM $$; echo still here"]).spawn());
         let status = child.as_mut().expect("started").wait().expect("ended");
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(Signal::SIGTERM as i32));

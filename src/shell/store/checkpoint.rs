@@ -1,7 +1,7 @@
 //! Writing the log of the store back into its file.
 //!
-//! That takes tens of milliseconds, so a thread with a connection of its own does it. Commits that come meanwhile make the log
-//! longer, and it would never be written back to its end; what has come is little, and whoever commits writes it back.
+//! That takes tens of milliseconds, so a thread with a connection of its own does it. Commits meanwhile make the log
+//! longer, so that the thread never reaches its end; the small rest is written back by the committing thread.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,17 +12,17 @@ use rusqlite::Connection;
 
 #[derive(Debug)]
 pub(super) struct Checkpointer {
-    /// `None` once the thread has been told to end.
+    /// `None` once the thread has been asked to end.
     wake: Option<SyncSender<()>>,
     pub(super) has_ended: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Writes back what is in the log now.
+/// Writes back the present contents of the log.
 pub(super) fn run(connection: &Connection) {
-    // PASSIVE takes what it can without making a writer or a reader wait.
+    // PASSIVE writes as much as it can without delaying a writer or a reader.
     if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {
-        // Nothing is lost by it: the log holds it all, and grows until a checkpoint succeeds.
+        // No data is lost: the log contains it all, and grows until a checkpoint succeeds.
         log::warn!("the log of {} cannot be written back: {error}", connection.path().unwrap_or("the store"));
     }
 }
@@ -43,14 +43,14 @@ impl Checkpointer {
         Ok(Self { wake: Some(wake), has_ended, thread: Some(thread) })
     }
 
-    /// Asks for a checkpoint; one that is asked for already is enough.
+    /// Requests a checkpoint; a second request before it begins has no effect.
     pub(super) fn wake(&self) {
         if let Some(wake) = &self.wake {
             let _ = wake.try_send(());
         }
     }
 
-    /// Whether a checkpoint has ended since the last call. It has left what was committed meanwhile.
+    /// Whether a checkpoint has ended since the last call. It has left the commits made meanwhile.
     pub(super) fn take_end(&self) -> bool {
         self.has_ended.swap(false, Ordering::Relaxed)
     }

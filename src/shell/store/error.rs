@@ -1,4 +1,4 @@
-//! What can be wrong with a store, and what it means for the service.
+//! Errors of a store, and their consequences for the service.
 
 use std::path::{Path, PathBuf};
 
@@ -13,17 +13,17 @@ pub enum StoreError {
         .path.display()
     )]
     Damaged {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What is wrong.
+        /// The defect.
         what: String,
     },
     /// Another program has written it.
-    #[error("{} is no store of llts but {what}; move it away, or use another STATE_DIR", .path.display())]
+    #[error("{} is not a store of llts but {what}; move it away, or use another STATE_DIR", .path.display())]
     Foreign {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What it is instead.
+        /// The kind of file that it is.
         what: &'static str,
     },
     /// A later version of this program has written it.
@@ -32,43 +32,43 @@ pub enum StoreError {
         .path.display()
     )]
     Newer {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// Its version.
+        /// Version of the file.
         found: i64,
-        /// The newest that is known.
+        /// Newest known version.
         known: i64,
     },
     /// It cannot be read or written.
-    #[error("cannot use the store {}: {cause}", .path.display())]
+    #[error("cannot use the store {}: {source}", .path.display())]
     Unusable {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What SQLite says.
-        cause: rusqlite::Error,
+        /// Error of SQLite.
+        source: rusqlite::Error,
     },
     /// Its log cannot be read.
     #[error("cannot read the log {}: {source}", .path.display())]
     Log {
-        /// The file of the log.
+        /// Path of the log file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// How its commits reach the disk cannot be noted beside it.
+    /// The note beside it on how its commits reach the disk cannot be written.
     #[error("cannot write beside the store {}: {source}", .path.display())]
     Note {
-        /// The store.
+        /// Path of the store.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
-    /// It cannot be repaired. Nothing of it is lost.
+    /// It cannot be repaired. No part of it is lost.
     #[error("cannot repair the store {}: {source}", .path.display())]
     Repair {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// The thread for checkpoints cannot be started.
@@ -81,23 +81,23 @@ impl StoreError {
         Self::Repair { path: path.to_owned(), source }
     }
 
-    /// What an error of SQLite means.
-    pub(super) fn of(path: &Path, cause: rusqlite::Error) -> Self {
+    /// The meaning of an error of SQLite.
+    pub(super) fn of(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
-        // No row that this program writes has another type, or a text that is no UTF-8.
+        // This program writes no row with another type, and no text that is not UTF-8.
         let is_mistyped = matches!(
-            cause,
+            source,
             rusqlite::Error::FromSqlConversionFailure(..)
                 | rusqlite::Error::IntegralValueOutOfRange(..)
                 | rusqlite::Error::InvalidColumnType(..)
                 | rusqlite::Error::Utf8Error(..)
         );
-        match cause.sqlite_error_code() {
-            _ if is_mistyped => Self::Damaged { path, what: cause.to_string() },
+        match source.sqlite_error_code() {
+            _ if is_mistyped => Self::Damaged { path, what: source.to_string() },
             Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-                Self::Damaged { path, what: cause.to_string() }
+                Self::Damaged { path, what: source.to_string() }
             }
-            _ => Self::Unusable { path, cause },
+            _ => Self::Unusable { path, source },
         }
     }
 }
@@ -105,18 +105,18 @@ impl StoreError {
 /// Why a turn was not stored.
 #[derive(Debug, thiserror::Error)]
 pub enum CommitError {
-    /// Nothing of it is stored; it may be tried again.
+    /// No record of it is stored; it may be tried again.
     #[error("{0}")]
     Later(rusqlite::Error),
-    /// Nobody can say what the disk holds: only a start from what it holds tells.
+    /// The contents of the disk are unknown: only a restart shows them.
     #[error("{0}")]
     Fatal(rusqlite::Error),
 }
 
 impl From<rusqlite::Error> for CommitError {
     fn from(error: rusqlite::Error) -> Self {
-        // After a failed fsync the kernel may have dropped what it could not write and call the pages clean: a second
-        // fsync would lie (HAZARDS row D5).
+        // After a failed fsync the kernel may have dropped the unwritten pages and marked them clean: a second fsync would
+        // falsely succeed (HAZARDS row D5).
         let sync = [rusqlite::ffi::SQLITE_IOERR_FSYNC, rusqlite::ffi::SQLITE_IOERR_DIR_FSYNC];
         let extended = error.sqlite_error().map(|error| error.extended_code);
         match error.sqlite_error_code() {

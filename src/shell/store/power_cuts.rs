@@ -1,8 +1,8 @@
 //! Whether the machine may have lost commits that were not on the disk yet.
 //!
-//! With `DURABILITY = "process"` the kernel writes the log to the disk when it likes, in any order. After a power cut a commit
-//! may then be missing before others, which looks like damage and is none: nothing was promised that outlives the machine. So
-//! the boot in which the store was last used like that is noted beside it.
+//! With `DURABILITY = "process"` the kernel writes the log to the disk at any time, in any order. After a power failure a
+//! commit may therefore be missing before later ones. This looks like damage but is not, because no promise outlives the
+//! machine. So the boot in which the store was last used like that is noted beside it.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -11,12 +11,12 @@ use std::path::{Path, PathBuf};
 use super::beside;
 use crate::shell::process;
 
-/// Whether commits may be missing because the machine has started anew since the store was used without waiting for the disk.
+/// Whether commits may be missing because the machine was restarted since the store was used without waiting for the disk.
 pub(super) fn happened(path: &Path) -> io::Result<bool> {
     Ok(noted(path)?.is_some_and(|boot| boot != process::boot_id()))
 }
 
-/// Notes that commits do not wait for the disk from now on, or that they do.
+/// Notes whether commits from now on do not wait for the disk.
 pub(super) fn expect(path: &Path, expected: bool) -> io::Result<()> {
     let boot = process::boot_id();
     let note = note_of(path);

@@ -1,11 +1,11 @@
-//! Making a store anew from what can be read of a damaged one.
+//! Making a new store from the readable parts of a damaged one.
 //!
-//! Every row has a checksum of its own, so a row is either what was written or it is left out and named. The rows come from an
-//! image of the store: its file, with every page of its log laid over it, also those that SQLite would not reach. If that
-//! image cannot be read to its end, what it lacks comes from the image that ends where the log is sound: older states.
+//! Every row has a checksum of its own, so a row is either intact or it is left out and reported. The rows come from an
+//! image of the store: its file, with every page of its log laid over it, including those that SQLite would not reach. If
+//! that image cannot be read to its end, missing rows come from an image that ends where the log is sound: older states.
 //!
-//! Nothing is overwritten. The new store is complete and on the disk, under [`REPAIRED`], before the damaged files move into a
-//! folder of their own; a repair that is cut short after that is finished by the next start.
+//! No file is overwritten. The new store is complete and on the disk, under [`REPAIRED`], before the damaged files are
+//! moved into a folder of their own; the next start finishes a repair that is interrupted after that.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, File};
@@ -19,39 +19,39 @@ use super::wal::{Log, Opened};
 use super::{FILE, StoreError, checksum, connect, log_of, put_row, row_of, schema, settings};
 use crate::protocol::record::Row;
 
-/// A whole store that has yet to take the place of the damaged one.
+/// A complete store that must still replace the damaged one.
 const REPAIRED: &str = "tasks.sqlite.repaired";
 
-/// Scratch, in the folder of the store so that a rename can move what it holds.
+/// Scratch folder, in the folder of the store so that files can be renamed out of it.
 const SCRATCH: &str = "repair.tmp";
 
-/// What can be read of a damaged store.
+/// The readable contents of a damaged store.
 #[derive(Debug, Default)]
 pub struct Salvage {
     rows: BTreeMap<i64, Row>,
-    /// The ids, as far as they can be read, of rows that are not what was written.
+    /// Ids, as far as they are readable, of damaged rows.
     damaged: BTreeMap<i64, String>,
     settings: BTreeMap<(String, String), String>,
-    /// What cannot be read, a phrase each.
+    /// The unreadable parts, one phrase each.
     pub unreadable: Vec<String>,
-    /// Ids of tasks of which only an earlier state can be read.
+    /// Ids of tasks of which only an earlier state is readable.
     pub outdated: Vec<String>,
 }
 
-/// Which pages of the log an image has.
+/// The pages of the log that an image includes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Extent {
-    /// All that belong to the log, up to its last commit.
+    /// All pages of the log, up to its last commit.
     All,
-    /// Those that SQLite would read.
+    /// The pages that SQLite would read.
     Sound,
 }
 
 impl Salvage {
-    /// Reads what can be read, and changes nothing.
+    /// Reads everything that is readable, and changes nothing.
     ///
     /// # Errors
-    /// When the store is of another program or a newer one, or the disk fails.
+    /// When the store belongs to another program or a newer version, or the disk fails.
     pub fn read(state_dir: &Path) -> Result<Self, StoreError> {
         let path = state_dir.join(FILE);
         let scratch = Scratch::make(state_dir).map_err(|source| StoreError::repair(&path, source))?;
@@ -63,22 +63,22 @@ impl Salvage {
                 break;
             }
         }
-        // Another writing of the row may be intact, and what is damaged may be its id.
+        // Another version of the row may be intact, and the damaged part may be its id.
         let lost = std::mem::take(&mut salvage.damaged).into_iter().filter(|(key, _)| !salvage.rows.contains_key(key));
         lost.collect::<Vec<_>>().into_iter().for_each(|(_, id)| salvage.note(format!("the row of task {id:?}")));
         Ok(salvage)
     }
 
-    /// How many tasks can be read.
+    /// Number of readable tasks.
     #[must_use]
     pub fn tasks(&self) -> usize {
         self.rows.len()
     }
 
-    /// Puts a store of what was read in the place of the damaged one, and returns the folder that keeps the latter.
+    /// Puts a store with the readable data in place of the damaged one, and returns the folder that keeps the latter.
     ///
     /// # Errors
-    /// When the disk fails; the damaged store is where it was, or the next start finishes the repair.
+    /// When the disk fails; the damaged store is still in place, or the next start finishes the repair.
     pub fn put_in_place(&self, state_dir: &Path) -> Result<PathBuf, StoreError> {
         let path = state_dir.join(FILE);
         let failed = |source| StoreError::repair(&path, source);
@@ -90,7 +90,7 @@ impl Salvage {
         finish(state_dir).map_err(failed)?.ok_or_else(|| failed(ErrorKind::NotFound.into()))
     }
 
-    /// Takes what the image has and `self` has not. Returns whether all of it could be read.
+    /// Adds everything in the image that is still missing. Returns whether all of it was readable.
     fn take_image(&mut self, image: &Path, path: &Path, extent: Extent) -> Result<bool, StoreError> {
         let before = self.unreadable.len() + self.damaged.len();
         let connection = connect(image, OpenFlags::default())?;
@@ -115,12 +115,12 @@ impl Salvage {
     fn take_rows(&mut self, connection: &Connection, extent: Extent) {
         let Err(error) = self.take_rows_in_order(connection, "ASC", extent) else { return };
         self.note(format!("a part of the tasks: {error}"));
-        // It stops at the same place from the other side, and has said so.
+        // It stops at the same place from the other side, which has been reported.
         let _ = self.take_rows_in_order(connection, "DESC", extent);
     }
 
     fn take_rows_in_order(&mut self, connection: &Connection, order: &str, extent: Extent) -> rusqlite::Result<()> {
-        // Not by way of the index of the key: the rows stand in its order.
+        // This avoids the index of the key: the rows are stored in its order.
         let mut statement = connection.prepare(&format!("{} {order}", schema::GET_ALL.trim_end()))?;
         let mut rows = statement.query([])?;
         while let Some(found) = rows.next()? {
@@ -172,12 +172,13 @@ impl Salvage {
     }
 }
 
-/// Whether a repair was cut short after the new store was whole.
+/// Whether a repair was interrupted after the new store was complete.
 pub(super) fn is_unfinished(state_dir: &Path) -> bool {
     state_dir.join(REPAIRED).exists()
 }
 
-/// Finishes a repair that was cut short after the new store was whole. Returns where the damaged one is kept, if there was one.
+/// Finishes a repair that was interrupted after the new store was complete. Returns the folder of the damaged one, if there
+/// was one.
 ///
 /// # Errors
 /// When the disk fails.
@@ -200,7 +201,7 @@ pub(super) fn finish(state_dir: &Path) -> io::Result<Option<PathBuf>> {
     Ok(Some(kept))
 }
 
-/// `damaged-1`, or the first number that is free.
+/// `damaged-1`, or the first free number.
 fn make_folder(state_dir: &Path) -> io::Result<PathBuf> {
     for number in 1_u32.. {
         let folder = state_dir.join(format!("damaged-{number}"));
@@ -216,10 +217,10 @@ fn sync(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Makes a file that SQLite reads by itself: the store's own, with the pages of its log in their places.
+/// Makes a file that SQLite reads by itself: the store's own, with the pages of its log in place.
 fn lay_out(path: &Path, image: &Path, extent: Extent) -> io::Result<()> {
     match fs::copy(path, image) {
-        // Everything may still be in the log.
+        // All data may still be in the log.
         Err(error) if error.kind() == ErrorKind::NotFound => drop(File::create(image)?),
         copied => drop(copied?),
     }
@@ -241,7 +242,7 @@ fn lay_out(path: &Path, image: &Path, extent: Extent) -> io::Result<()> {
 }
 
 struct Commit {
-    /// Of the frame that ends it.
+    /// Offset of the frame that ends it.
     offset: u64,
     /// Pages of the file after it.
     pages: u32,
@@ -265,7 +266,7 @@ fn last_commit(wal: &Path, extent: Extent) -> io::Result<Option<Commit>> {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// What a repair that was killed has left there is overwritten.
+    /// Remains of a killed repair are overwritten.
     fn make(state_dir: &Path) -> io::Result<Self> {
         let folder = state_dir.join(SCRATCH);
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
@@ -281,7 +282,7 @@ impl Scratch {
     fn clear(&self) {
         for name in ["image.sqlite", "new.sqlite"] {
             for end in ["", "-wal", "-shm", "-journal"] {
-                // Most of them are not there; one that cannot be removed is met again when it is written.
+                // Most of them do not exist; a file that cannot be removed causes an error when it is written.
                 let _ = fs::remove_file(self.path(&format!("{name}{end}")));
             }
         }

@@ -1,4 +1,4 @@
-//! The tables of the store, and how a file of an older version becomes one of this.
+//! The tables of the store, and the migration of files of older versions.
 
 use std::path::Path;
 
@@ -6,13 +6,13 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
-/// The version that this program writes, kept as `user_version` of the file.
+/// The version that this program writes, stored as `user_version` of the file.
 const VERSION: i64 = 2;
 
 /// Marks the file as ours: "llts".
 const APPLICATION: i64 = 0x6c6c_7473;
 
-/// One statement for each version, from the one before it.
+/// One statement for each version, applied to the previous one.
 const MIGRATIONS: [&str; VERSION as usize] = [
     "
     CREATE TABLE tasks (
@@ -57,7 +57,7 @@ pub(super) const GET_ALL: &str = "
     SELECT micros, id, status, operation, round, submitted_at, submitted, state, checksum FROM tasks ORDER BY micros
 ";
 
-/// Brings the file to this version, in one transaction. Returns whether there was anything to do.
+/// Migrates the file to this version, in one transaction. Returns whether a migration was necessary.
 ///
 /// # Errors
 /// When it is of a newer version, of another program, or damaged.
@@ -73,7 +73,7 @@ pub(super) fn migrate(connection: &Connection, path: &Path) -> Result<bool, Stor
     Ok(true)
 }
 
-/// Makes the tables in an empty file, within the caller's transaction.
+/// Creates the tables in an empty file, within the caller's transaction.
 pub(super) fn create(connection: &Connection) -> rusqlite::Result<()> {
     advance(connection, 0)
 }
@@ -86,10 +86,10 @@ fn advance(connection: &Connection, done: usize) -> rusqlite::Result<()> {
     connection.pragma_update(None, "user_version", VERSION)
 }
 
-/// Looks through the whole file. Returns whether its tables are there; they are not if its first start was cut short.
+/// Checks the whole file. Returns whether its tables exist; they do not if its first start was interrupted.
 ///
 /// # Errors
-/// With the first thing that is wrong.
+/// With the first defect.
 pub(super) fn check(connection: &Connection, path: &Path) -> Result<bool, StoreError> {
     if version(connection, path)? == 0 {
         return Ok(false);
@@ -107,7 +107,7 @@ pub(super) fn version(connection: &Connection, path: &Path) -> Result<i64, Store
     match (application, version, schema) {
         (APPLICATION, 1..=VERSION, _) => Ok(version),
         (APPLICATION, ..) => Err(StoreError::Newer { path: path.to_owned(), found: version, known: VERSION }),
-        // Nothing was ever made in it.
+        // No table was ever created in it.
         (0, 0, 0) => Ok(0),
         _ => Err(StoreError::Foreign { path: path.to_owned(), what: "a database of another program" }),
     }

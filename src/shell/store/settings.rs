@@ -1,4 +1,4 @@
-//! What people have set: gates, and agents that get no more tasks. A few rows, beside the many of the tasks.
+//! Settings made by people: gates, and drained agents. They are few rows compared with the tasks.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::{StoreError, hash_texts, schema};
 use crate::engine::controller::Stored;
-use crate::protocol::gate;
+use crate::protocol::requests::gate;
 use crate::types::{AgentId, GateSettings, Label};
 
 const GATE: &str = "gate";
@@ -34,22 +34,22 @@ pub(super) fn put(connection: &Connection, kind: &str, name: &str, value: Option
     Ok(())
 }
 
-/// Reads all of them.
+/// Reads all settings.
 ///
 /// # Errors
-/// When a row is not what was written.
+/// When a row differs from what was written.
 pub(super) fn read(connection: &Connection, path: &Path, stored: &mut Stored) -> Result<(), StoreError> {
     let mut bad = None;
     let read = read_rows(connection, |kind, name, value| {
         if !value.is_some_and(|value| take(stored, &kind, &name, &value)) {
-            bad.get_or_insert(format!("the setting of {kind} {name:?} is not what was written"));
+            bad.get_or_insert(format!("the setting of {kind} {name:?} differs from what was written"));
         }
     });
     read.map_err(|error| StoreError::of(path, error))?;
     bad.map_or(Ok(()), |what| Err(StoreError::Damaged { path: path.to_owned(), what }))
 }
 
-/// Calls `each` with kind, name and value of every row; without the value where it is not what was written.
+/// Calls `each` with kind, name and value of every row; without the value if it differs from what was written.
 pub(super) fn read_rows(
     connection: &Connection,
     mut each: impl FnMut(String, String, Option<String>),

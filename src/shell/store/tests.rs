@@ -1,4 +1,4 @@
-//! What the store must hold, refuse and survive.
+//! The store must keep, refuse and survive the following.
 
 use std::fs;
 use std::path::Path;
@@ -54,7 +54,7 @@ fn what_was_committed_is_there_in_order() {
     assert_eq!(load(&mut open(dir.path())), [first, again]);
 }
 
-/// A controller that is killed closes nothing: what it has committed stands in the log.
+/// A killed controller closes nothing: its commits are in the log.
 #[test]
 fn what_was_committed_is_there_without_a_close() {
     let dir = tempfile::tempdir().unwrap();
@@ -67,7 +67,7 @@ fn what_was_committed_is_there_without_a_close() {
     assert_eq!(load(&mut open(copy.path())), [task(1)]);
 }
 
-/// What `llts store check` says of a store and what a start makes of it are the same, however short its log is cut.
+/// `llts store check` and a start judge a store equally, however short its log is truncated.
 #[test]
 fn a_store_whose_log_is_cut_short_has_its_tables_and_is_judged_alike() {
     let dir = tempfile::tempdir().unwrap();
@@ -86,7 +86,7 @@ fn a_store_whose_log_is_cut_short_has_its_tables_and_is_judged_alike() {
     }
 }
 
-/// A start that was cut short has made the file, and nothing was accepted.
+/// An interrupted first start has created the file, and no task was accepted.
 #[test]
 fn a_store_that_was_never_made_is_judged_alike() {
     let dir = tempfile::tempdir().unwrap();
@@ -95,7 +95,7 @@ fn a_store_that_was_never_made_is_judged_alike() {
     assert_eq!(load(&mut open(dir.path())), []);
 }
 
-/// HAZARDS row D3: a log that is cut at any byte holds whole transactions only.
+/// HAZARDS row D3: a log that is truncated at any byte contains whole transactions only.
 #[test]
 fn a_torn_log_holds_whole_turns_only() {
     let dir = tempfile::tempdir().unwrap();
@@ -115,7 +115,7 @@ fn a_torn_log_holds_whole_turns_only() {
     }
 }
 
-/// HAZARDS row D3: a flipped byte is never taken for what was written.
+/// HAZARDS row D3: a flipped byte is never accepted as written data.
 #[test]
 fn a_flipped_byte_is_refused() {
     let dir = tempfile::tempdir().unwrap();
@@ -162,7 +162,7 @@ fn a_newer_version_is_refused_with_both_versions() {
     assert!(matches!(error, StoreError::Newer { found: 7, known: 2, .. }), "{error}");
 }
 
-/// Under a load that never pauses, the log would grow for ever.
+/// Under a load without a pause, the log would grow forever.
 #[test]
 fn the_log_begins_anew_when_it_is_written_back() {
     let dir = tempfile::tempdir().unwrap();
@@ -177,7 +177,7 @@ fn the_log_begins_anew_when_it_is_written_back() {
             store.commit(&turn(lap * 100 + commit).collect::<Vec<_>>()).unwrap();
         }
         let once = *once.get_or_insert_with(length);
-        // What comes after this reader's look is what the thread leaves, as it leaves what comes while it is at work.
+        // Later commits than this reader's are left by the thread, like those that arrive while it works.
         reader.execute_batch("BEGIN; SELECT count(*) FROM tasks").unwrap();
         store.commit(&turn(lap * 100 + 20).collect::<Vec<_>>()).unwrap();
         store.keep_log_short();
@@ -190,7 +190,7 @@ fn the_log_begins_anew_when_it_is_written_back() {
     }
 }
 
-/// HAZARDS row D5: a full disk loses nothing that was stored, and the turn can be stored later.
+/// HAZARDS row D5: a full disk loses no stored data, and the turn can be stored later.
 #[test]
 fn a_full_disk_is_survived() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,12 +1,13 @@
 //! SQLite's write-ahead log, read as bytes: does it end where SQLite stops reading it, or later?
 //!
-//! SQLite reads its log up to the first frame whose checksum is wrong and takes that for the end. After a power cut it is the
-//! end: the last commit was never acknowledged. After a flipped bit it is not, and every commit behind it would vanish without
-//! a word (HAZARDS row D3). The two differ in what follows: checksums are cumulative, so a frame that continues the checksum
-//! of a commit was written after that commit was whole, and a commit begins only when the one before it is on the disk.
+//! SQLite reads its log up to the first frame with a wrong checksum and treats that as the end. After a power failure it is
+//! the end: the last commit was never acknowledged. After a flipped bit it is not, and every later commit would be lost
+//! silently (HAZARDS row D3). The two differ in the frames that follow: checksums are cumulative, so a frame that continues
+//! the checksum of a commit was written after that commit was complete, and a commit begins only when the previous one is
+//! on the disk.
 //!
-//! The format is that of <https://sqlite.org/fileformat2.html#walformat>: a header of 32 bytes, then frames of 24 bytes and a
-//! page. A log that is begun anew overwrites the frames of the one before it; those that are left have other salts.
+//! The format is that of <https://sqlite.org/fileformat2.html#walformat>: a header of 32 bytes, then frames of 24 bytes and
+//! a page. A log that starts over overwrites the frames of the previous one; remaining old frames have other salts.
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _};
@@ -15,31 +16,31 @@ use std::path::Path;
 
 const HEADER_BYTES: u64 = 32;
 const FRAME_HEADER_BYTES: u64 = 24;
-/// Its last bit says in which order the bytes of a word are summed.
+/// Its last bit selects the byte order of the checksum.
 const MAGIC: u32 = 0x377f_0682;
 const PAGE_BYTES: RangeInclusive<u32> = 512..=65536;
-/// What SQLite takes unless it is told otherwise, and the store never does.
+/// SQLite's default page size, which the store never changes.
 const USUAL_PAGE_BYTES: usize = 4096;
 
-/// How a log ends.
+/// The end of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LogEnd {
-    /// After a whole commit, or there is no log.
+    /// After a complete commit, or there is no log.
     Whole,
     /// Within its last commit, at this offset in bytes.
     Torn(u64),
-    /// What stands at this offset in bytes is not what was written, and commits follow it.
+    /// The bytes at this offset differ from what was written, and commits follow them.
     Damaged(u64),
 }
 
-/// What a file of a log is.
+/// The kind of a log file.
 #[derive(Debug)]
 pub(super) enum Opened {
-    /// It holds no frame, or does not exist.
+    /// It contains no frame, or does not exist.
     Empty,
-    /// It holds frames that its header does not describe. None of them can be proved sound.
+    /// It contains frames that do not match its header. None of them can be proved sound.
     BadHeader(Box<Log>),
-    /// It can be read.
+    /// It is readable.
     Log(Box<Log>),
 }
 
@@ -51,37 +52,37 @@ pub(super) struct Log {
     pub(super) page_bytes: usize,
     is_big_endian: bool,
     salts: [u8; 8],
-    /// Bytes from the beginning of the file to the next frame.
+    /// Offset of the next frame in the file.
     offset: u64,
-    /// The checksum of everything up to here; `None` behind a frame that is not sound.
+    /// The checksum of everything up to here; `None` after a frame that is not sound.
     chain: Option<Sum>,
 }
 
-/// One page that was written.
+/// One written page.
 #[derive(Debug)]
 pub(super) struct Frame {
-    /// Bytes from the beginning of the log.
+    /// Offset in the log.
     pub(super) offset: u64,
     /// Page number, from 1.
     pub(super) page: u32,
     /// Pages of the file after the commit that ends with this frame; 0 within a commit.
     pub(super) commit: u32,
-    /// Whether this and everything before it is as it was written.
+    /// Whether this and everything before it is intact.
     pub(super) is_sound: bool,
-    /// Whether it belongs to this log, and not to the one whose place this has taken.
+    /// Whether it belongs to this log, and not to an earlier one that this one has overwritten.
     pub(super) is_present: bool,
-    /// The page.
+    /// Contents of the page.
     pub(super) data: Vec<u8>,
-    /// The part of the frame's header that is summed.
+    /// The part of the frame's header that the checksum covers.
     head: [u8; 8],
     stored: Sum,
-    /// The checksum that it should have; `None` behind a frame that is not sound.
+    /// The expected checksum; `None` after a frame that is not sound.
     computed: Option<Sum>,
 }
 
 type Sum = (u32, u32);
 
-/// How the log at `path` ends.
+/// The end of the log at `path`.
 ///
 /// # Errors
 /// When it cannot be read.
@@ -134,7 +135,7 @@ impl Log {
             return Ok(Opened::Log(Box::new(log)));
         }
         let first = log.file.fill_buf()?;
-        // A file that was made longer and never written holds zeros after a power cut.
+        // After a power failure, a file that was extended but never written contains zeros.
         if header.iter().chain(first).all(|byte| *byte == 0) {
             return Ok(Opened::Empty);
         }
@@ -144,7 +145,7 @@ impl Log {
         Ok(Opened::BadHeader(Box::new(log)))
     }
 
-    /// The next frame; `None` behind the last whole one.
+    /// The next frame; `None` after the last complete one.
     ///
     /// # Errors
     /// When the file cannot be read.
@@ -176,10 +177,10 @@ impl Log {
         Ok(Some(frame))
     }
 
-    /// Whether a commit follows the one that holds the frame `bad`; then the offset of that frame.
+    /// Whether a commit follows the one that contains the frame `bad`; returns the offset of that frame.
     fn damage_from(&mut self, bad: &Frame) -> io::Result<Option<u64>> {
         let offset = bad.offset;
-        // The checksum in the bad frame may be what is wrong of it, and the frame behind it continues the right one.
+        // The checksum in the bad frame may be its only defect; then the next frame continues the right one.
         let mut ends = [Some(bad.stored), bad.computed];
         let mut is_end_of_commit = bad.commit != 0;
         while let Some(frame) = self.next()? {
@@ -209,7 +210,7 @@ fn word(bytes: &[u8], at: usize) -> u32 {
     bytes[at..at + 4].iter().fold(0, |word, byte| word << 8 | u32::from(*byte))
 }
 
-/// `bytes` are a multiple of eight, as headers and pages are.
+/// The length of `bytes` is a multiple of eight, as for headers and pages.
 fn summed((mut first, mut second): Sum, bytes: &[u8], is_big_endian: bool) -> Sum {
     let word = |bytes: &[u8]| {
         let word = word(bytes, 0);

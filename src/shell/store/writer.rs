@@ -1,4 +1,4 @@
-//! The thread that commits: a disk may take tens of milliseconds for an fsync, and the loop has other things to do.
+//! The thread that commits: an fsync may take tens of milliseconds, and the loop has other work.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -7,7 +7,7 @@ use super::{CommitError, Store};
 use crate::engine::controller::Record;
 use crate::shell::background::Background;
 
-/// What has become of the records of [`Writer::commit`].
+/// The result of [`Writer::commit`].
 pub type Outcome = Result<(), (CommitError, Vec<Record>)>;
 
 /// A store on a thread of its own.
@@ -27,12 +27,12 @@ impl Writer {
         Ok(Self(thread))
     }
 
-    /// Begins to commit these: all of them or none. Whoever waits for the descriptor is woken when that is done.
+    /// Begins to commit these records: all of them or none. The descriptor wakes the loop when the commit has ended.
     pub fn commit(&self, records: Vec<Record>) {
         self.0.give(records);
     }
 
-    /// What the oldest commit has come to, once that is known.
+    /// The result of the oldest commit, once it is known.
     pub fn poll_outcome(&self) -> Option<Outcome> {
         self.0.poll()
     }

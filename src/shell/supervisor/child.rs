@@ -1,4 +1,4 @@
-//! One process of the service: its start, the lines that it says, its end.
+//! One process of the service: its start, its output lines, its end.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,19 +10,19 @@ use rustix::process::{Pid, Signal};
 use crate::shell::privacy::as_started;
 use crate::shell::signals::with_clean_mask;
 
-/// A longer line is cut: what a child says is a ready line or the reason of its end.
+/// A longer line is truncated: a child prints a ready line or the reason of its end.
 const LINE_BYTES_MAX: usize = 4096;
 
-/// What one look at a pipe reads at the most, so that a child that never stops talking cannot hold the supervisor.
+/// Bytes of one read from a pipe, so that a child that prints endlessly cannot block the supervisor.
 const LOOK_BYTES_MAX: usize = 64 * 1024;
 
-/// A process that was started and not reaped yet.
+/// A process that was started and has not been reaped yet.
 #[derive(Debug)]
 pub(super) struct ChildProcess {
     child: Child,
     pub(super) out: Lines,
     pub(super) err: Lines,
-    /// The last line on stderr: mostly the reason of its end.
+    /// The last line on stderr: usually the reason of its end.
     last_words: Option<String>,
 }
 
@@ -40,7 +40,7 @@ impl ChildProcess {
         Pid::from_child(&self.child)
     }
 
-    /// Signals it. The number is its own as long as it is not reaped.
+    /// Signals it. Its number cannot be reused as long as it is not reaped.
     pub(super) fn signal(&self, signal: Signal) {
         // An error means that it has ended meanwhile; SIGCHLD is on its way.
         let _ = rustix::process::kill_process(self.pid(), signal);
@@ -55,12 +55,12 @@ impl ChildProcess {
         }
     }
 
-    /// Remembers a line of stderr.
-    pub(super) fn note(&mut self, line: &str) {
+    /// Stores a line of stderr.
+    pub(super) fn note_line(&mut self, line: &str) {
         self.last_words = Some(line.strip_prefix("llts: ").unwrap_or(line).to_owned());
     }
 
-    /// What it said last on stderr.
+    /// Its last line on stderr.
     pub(super) fn last_words(&self) -> Option<&str> {
         self.last_words.as_deref()
     }
@@ -74,7 +74,7 @@ fn how_it_ended(status: ExitStatus) -> String {
     }
 }
 
-/// The lines that come out of a pipe.
+/// The output lines of a pipe.
 #[derive(Debug)]
 pub(super) struct Lines {
     /// `None` after its end.
@@ -90,12 +90,12 @@ impl Lines {
         Ok(Self { pipe, rest: Vec::new() })
     }
 
-    /// What to wait for.
+    /// The descriptor to wait for.
     pub(super) fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.pipe.as_ref().map(AsFd::as_fd)
     }
 
-    /// The whole lines that are there, at the end of the pipe also the last one without a newline. Does not wait.
+    /// The available complete lines; at the end of the pipe also a last one without a newline. Does not wait.
     pub(super) fn read(&mut self) -> Vec<String> {
         let mut buffer = [0; 4096];
         let mut read = 0;

@@ -1,4 +1,4 @@
-//! Starts a supervisor as a process of its own and hears its report.
+//! Starts a supervisor as a process of its own and reads its report.
 
 use std::borrow::Cow;
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use crate::shell::home::HOME_VARIABLE;
 use crate::shell::readable;
 use crate::shell::signals::{Signals, with_clean_mask};
 
-/// How to start a supervisor.
+/// The parameters of a supervisor.
 #[derive(Debug)]
 pub struct Launch {
     /// The `llts` program.
@@ -24,13 +24,13 @@ pub struct Launch {
     pub home: PathBuf,
     /// Its configuration file, if one was named: an absolute path.
     pub config: Option<PathBuf>,
-    /// How many agents.
+    /// Number of agents.
     pub agents: u16,
-    /// Their controller, if none is to be started: `tcp://IP:PORT`.
+    /// The controller of its agents, if none is to be started: `tcp://IP:PORT`.
     pub elsewhere: Option<String>,
-    /// `None`: it lives on without us. A folder: it ends when we do, and takes its folder with it.
-    pub guest: Option<PathBuf>,
-    /// Variables that are set for it.
+    /// `None`: it outlives this process. A folder: it ends with this process, and removes the folder.
+    pub ephemeral_dir: Option<PathBuf>,
+    /// Further environment variables.
     pub environment: Vec<(Cow<'static, str>, OsString)>,
 }
 
@@ -40,10 +40,10 @@ pub enum LaunchError {
     /// The supervisor cannot be started.
     #[error("cannot start the service: {0}")]
     Start(#[source] io::Error),
-    /// The supervisor says why.
+    /// The supervisor's reason.
     #[error("{0}")]
     Failed(String),
-    /// It ended without a word.
+    /// It ended without a report.
     #[error("the service ended before it was up; its log may tell why: {}", .0.display())]
     Silent(PathBuf),
 }
@@ -53,7 +53,7 @@ pub enum LaunchError {
 pub struct Launched {
     child: Child,
     report: Lines,
-    /// The supervisor of a guest ends when this is closed, however we end.
+    /// The supervisor of an ephemeral service ends when this is closed, however this process ends.
     lifeline: Option<ChildStdin>,
 }
 
@@ -61,7 +61,7 @@ impl Launch {
     /// Starts the supervisor.
     ///
     /// # Errors
-    /// When there is no process to be had.
+    /// When no process can be started.
     pub fn start(&self) -> Result<Launched, LaunchError> {
         let mut command = self.command();
         let mut child = with_clean_mask(|| command.spawn()).map_err(LaunchError::Start)?;
@@ -80,10 +80,10 @@ impl Launch {
             command.args(["--of", controller]);
         }
         command.stdin(Stdio::null());
-        if let Some(folder) = &self.guest {
+        if let Some(folder) = &self.ephemeral_dir {
             command.arg("--guest").arg(folder).stdin(Stdio::piped());
         }
-        // An open stderr would hold up whoever reads ours to its end.
+        // An open stderr would block a reader of ours until the service ends.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
         command.envs(self.environment.iter().map(|(name, value)| (name.as_ref(), value)));
         command.current_dir(&self.home).env(HOME_VARIABLE, &self.home);
@@ -92,10 +92,10 @@ impl Launch {
 }
 
 impl Launched {
-    /// Waits until the service is up. A signal to us asks it to stop; it says then that it did.
+    /// Waits until the service is up. A signal to this process asks it to stop, which it then reports.
     ///
     /// # Errors
-    /// When it did not come up. Nothing is left of it then.
+    /// When it did not come up. No part of it is left then.
     pub fn wait_up(&mut self, signals: &mut Signals, log: &Path) -> Result<Service, LaunchError> {
         loop {
             for line in self.report.read() {
@@ -119,8 +119,8 @@ impl Launched {
         }
     }
 
-    /// Ends the service of a guest and waits until it has ended; `true` if nothing is left of it. A signal to us leaves it to
-    /// end by itself; a supervisor that was killed has left its processes.
+    /// Ends the ephemeral service and waits for its end; `true` if no part of it is left. After a signal to this process it
+    /// is left to end by itself; a supervisor that was killed has left its processes.
     pub fn end(mut self, signals: &mut Signals) -> bool {
         drop(self.lifeline.take());
         self.wait_end(signals)
@@ -143,13 +143,13 @@ impl Launched {
     }
 
     fn terminate(&self) {
-        // It is our child and not reaped: the number is its own.
+        // It is our child and not reaped, so its number cannot be reused.
         let _ = rustix::process::kill_process(Pid::from_child(&self.child), Signal::TERM);
     }
 }
 
 /// Waits until either is readable.
 fn wait_for(one: BorrowedFd<'_>, other: BorrowedFd<'_>) {
-    // An interruption is as good as an event: the caller looks again.
+    // An interruption counts as an event: the caller checks again.
     readable::wait([one, other], None);
 }

@@ -1,4 +1,4 @@
-//! What runs here: `service.json` in STATE_DIR, and the line by which a supervisor tells whoever started it.
+//! The running service: `service.json` in STATE_DIR, and the line in which a supervisor reports to its starter.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -16,25 +16,25 @@ const FILE_BYTES_MAX: u64 = 64 * 1024;
 /// A service that is up.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Service {
-    /// The supervisor.
+    /// Process id of the supervisor.
     pub pid: u32,
-    /// When it started: unix seconds.
+    /// Time of its start: unix seconds.
     pub started: f64,
-    /// Where requests go: `tcp://IP:PORT`, or `ipc://` and an absolute path.
+    /// Endpoint of requests: `tcp://IP:PORT`, or `ipc://` and an absolute path.
     pub controller: String,
-    /// Where broadcasts come from.
+    /// Endpoint of broadcasts.
     pub publisher: String,
     /// The HTTP door, if there is one: `http://IP:PORT`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub http: Option<String>,
-    /// How many agents there are.
+    /// Number of agents.
     pub agents: u16,
-    /// What a person should know who starts it.
+    /// Warnings for the person who starts it.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
 
-/// Where the controller turned out to be.
+/// The actual endpoints of the controller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Endpoints {
     pub(super) controller: String,
@@ -42,13 +42,13 @@ pub(super) struct Endpoints {
     pub(super) http: Option<String>,
 }
 
-/// What a supervisor says to whoever started it: one line, once.
+/// The report of a supervisor to its starter: one line, once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Report {
     /// The service is up.
     Up(Service),
-    /// It is not, and nothing is left of it.
+    /// It is not up, and no part of it is left.
     Failed(String),
 }
 
@@ -67,9 +67,9 @@ impl Service {
         }
     }
 
-    /// Reads what the service of this STATE_DIR wrote, if there is something to read.
+    /// Reads the file of the service of this STATE_DIR, if it exists and is valid.
     ///
-    /// It may have been left by one that was killed: [`super::holder`] tells whether it still runs.
+    /// A killed service may have left it: [`super::holder`] tells whether the service is still running.
     #[must_use]
     pub fn read(state_dir: &Path) -> Option<Self> {
         let mut text = String::new();
@@ -77,7 +77,7 @@ impl Service {
         serde_json::from_str(&text).ok()
     }
 
-    /// Replaces the file as a whole: who reads it sees the old or the new text.
+    /// Replaces the file atomically: a reader sees the old or the new text.
     pub(super) fn write(&self, state_dir: &Path) -> io::Result<()> {
         let mut text = serde_json::to_vec_pretty(self)?;
         text.push(b'\n');
@@ -89,13 +89,13 @@ impl Service {
     }
 }
 
-/// An endpoint as it is written in any folder.
+/// An endpoint in a form that is valid in any folder.
 fn everywhere(endpoint: &str) -> String {
     let path = endpoint.strip_prefix("ipc://").and_then(|path| std::path::absolute(path).ok());
     path.map_or_else(|| endpoint.to_owned(), |path| format!("ipc://{}", path.display()))
 }
 
-/// Removes the file, if it is there.
+/// Removes the file, if it exists.
 pub(super) fn remove(state_dir: &Path) -> io::Result<()> {
     match fs::remove_file(file(state_dir)) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),

@@ -1,8 +1,9 @@
-//! Ends the service of a STATE_DIR, also what is left of one whose supervisor was killed.
+//! Ends the service of a STATE_DIR, including the remains of one whose supervisor was killed.
 //!
-//! The end of the supervisor proves nothing: it may have been killed a moment ago, or while it was stopping. So the service has
-//! stopped only when nobody holds its lock, and a sweep under that lock has found nothing that lives: first the controller and
-//! the agents, by the mark of the service, then, now that their agents are dead, the runs, by their records.
+//! The end of the supervisor proves nothing: it may have been killed a moment ago, or while it was stopping. So the service
+//! has stopped only when no process holds its lock, and a sweep under that lock has found no live process: first the
+//! controller and the agents, by the mark of the service, then, after the death of their agents, the runs, by their
+//! records.
 
 use std::fs;
 use std::io;
@@ -13,72 +14,73 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
-use super::guest::{GUEST_STATE, GUEST_WORK, GuestFolder};
-use super::{LOCK, MARK, holder, service, stop_max};
+use super::{LOCK, holder, service, stop_max};
 use crate::config::Config;
 use crate::shell::agent::{self, AgentError};
 use crate::shell::clock;
 use crate::shell::lock::{Holder, LockError, StateLock};
 use crate::shell::process::{Cookie, Ended, ProcessId, sweep_by_cookie};
 use crate::shell::readable;
-use crate::shell::removal;
+use crate::shell::supervised::MARK;
 
-/// The lock of whoever stops a service. Its holder also takes the lock of the service for a moment; without this one, a second
-/// `llts down` would take the first for the supervisor.
+/// The lock of a process that stops a service. Its holder also takes the lock of the service for a moment; without this
+/// one, a second `llts down` would mistake the first for the supervisor.
 const STOP_LOCK: &str = "service-stop";
 
-/// How many supervisors are stopped, each started while the one before it was being stopped, until that is given up.
+/// Number of supervisors that are stopped, each started while the previous one was being stopped, before this is given up.
 const SUPERVISORS_MAX: u32 = 10;
 
-/// How long the end of the service is waited for at the least.
+/// Minimum time to wait for the end of the service.
 const PATIENCE_MIN: Duration = Duration::from_secs(60);
 
-/// How long processes that were killed may take to end.
+/// Time limit for the end of killed processes.
 const DEATHS_MAX: Duration = Duration::from_secs(10);
 
-/// What was done. The default is that nothing ran here.
+/// The result of a stop. The default is that no service ran here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stopped {
-    /// The supervisor with this number was told to end, and has ended.
+    /// Process id of the supervisor that was asked to end, and has ended.
     pub supervisor: Option<u32>,
-    /// This many processes of the service were left without a supervisor, and were ended.
+    /// Number of processes of the service that were left without a supervisor, and were ended.
     pub remains: u32,
 }
 
 /// Why a service could not be stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum StopError {
-    /// The lock does not tell.
-    #[error("something runs here, but its process is not to be seen; stop it in the container where it was started")]
+    /// The holder of the lock is unknown.
+    #[error(
+        "a service holds this STATE_DIR, but its process is not visible from here; stop it in the container where it was started"
+    )]
     Unseen,
     /// The system refused the signal.
-    #[error("cannot signal process {pid}: {cause}")]
+    #[error("cannot signal process {pid}: {source}")]
     Refused {
-        /// The supervisor.
+        /// Process id of the supervisor.
         pid: u32,
-        /// What the system said.
-        cause: Errno,
+        /// Error of the system.
+        source: Errno,
     },
-    /// It is still there.
+    /// It has not ended in time.
     #[error("process {pid} has not ended after {} s; see its log, then end it with kill -9 {pid} and run `llts down` again", .patience.as_secs())]
     StillThere {
-        /// The supervisor.
+        /// Process id of the supervisor.
         pid: u32,
-        /// How long it was waited for.
+        /// How long its end was awaited.
         patience: Duration,
     },
-    /// Nobody can say what runs here, or it is started again and again.
+    /// The lock cannot be checked, or the service is started again and again.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A folder of a hosted service is not what its maker has left.
+    /// A folder of an ephemeral service is not in the state that its maker leaves.
     #[error("cannot use {}: {source}", .path.display())]
     Folder {
-        /// The folder.
+        /// Path of the folder.
         path: PathBuf,
-        /// What the system said, or what is in the way.
+        /// Error of the system, or the obstacle.
         source: io::Error,
     },
-    /// The runs of dead agents cannot be looked at.
+    /// The runs of dead agents cannot be checked.
     #[error("cannot end what the agents of this service have left: {0}")]
     Runs(#[from] AgentError),
     /// Processes that SIGKILL has not ended.
@@ -86,43 +88,23 @@ pub enum StopError {
     Left(Vec<ProcessId>),
 }
 
-/// Asks the supervisor to end, waits until it has, and ends what it has left, if anything. Nothing of the service lives then.
+/// Asks the supervisor to end, waits until it has, and ends its remains, if any. No process of the service is alive
+/// afterwards.
 ///
 /// # Errors
 /// [`StopError`]
 pub fn stop(config: &Config) -> Result<Stopped, StopError> {
     let ask = |pid, pidfd: &OwnedFd| match pidfd_send_signal(pidfd, Signal::TERM) {
-        // One that is stopped cannot act on it.
+        // A stopped process cannot act on the signal.
         Ok(()) => pidfd_send_signal(pidfd, Signal::CONT).or(Ok(())),
         Err(Errno::SRCH) => Ok(()),
-        Err(cause) => Err(StopError::Refused { pid, cause }),
+        Err(source) => Err(StopError::Refused { pid, source }),
     };
     end(config, ask)
 }
 
-/// The duty of the guard of a run that hosts a service. The supervisor ends by itself when the run is gone; if it was killed
-/// too, all that is left of the service is ended. Removes the folder of the service last, because its records tell what that is.
-/// Returns how many processes were ended.
-///
-/// # Errors
-/// [`StopError`], when something of it still lives: then the folder stays.
-pub fn end_guest(config: &Config, folder: &Path) -> Result<u32, StopError> {
-    for name in [GUEST_STATE, GUEST_WORK] {
-        let path = folder.join(name);
-        match removal::open_uncovered(&path) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => return Err(StopError::Folder { path, source }),
-            Ok(_) | Err(_) => {}
-        }
-    }
-    let stopped = end(config, |_, _| Ok(()))?;
-    if stopped.remains > 0 {
-        log::warn!("a hosted service was killed: ended {} of its processes", stopped.remains);
-    }
-    drop(GuestFolder::new(folder));
-    Ok(stopped.remains)
-}
-
-fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
+/// Waits for the end of a supervisor that `ask` has reached, and ends its remaining processes.
+pub(super) fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) -> Result<Stopped, StopError> {
     let state_dir = &config.paths.state_dir;
     let mut supervisor = None;
     if !state_dir.try_exists().map_err(|source| LockError::Io { path: state_dir.clone(), source })? {
@@ -139,26 +121,26 @@ fn end(config: &Config, ask: impl Fn(u32, &OwnedFd) -> Result<(), StopError>) ->
             supervisor = Some(pid);
         }
         match StateLock::acquire(state_dir, LOCK) {
-            // Another one was started meanwhile.
+            // Another supervisor was started meanwhile.
             Err(LockError::Held { .. }) if supervisors.next().is_some() => {}
             acquired => break acquired?,
         }
     };
     let remains = end_all(config)?;
-    // One that was killed has left it.
+    // A killed service has left it.
     let _ = service::remove(state_dir);
     Ok(Stopped { supervisor, remains })
 }
 
-/// The supervisor that its lock names; `None` when it is gone.
+/// The supervisor named in its lock; `None` when it has gone.
 fn pin(state_dir: &Path, found: Holder) -> Result<Option<(u32, OwnedFd)>, StopError> {
     let pid = found.pid.ok_or(StopError::Unseen)?;
     let raw = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or(StopError::Unseen)?;
     match pidfd_open(raw, PidfdFlags::empty()) {
-        // The number may have gone to another process between the look and the descriptor; who still holds the lock has it.
+        // The number may have been reused between the check and the descriptor; a process that still holds the lock has it.
         Ok(pidfd) if holder(state_dir) == Some(found) => Ok(Some((pid, pidfd))),
         Ok(_) | Err(Errno::SRCH) => Ok(None),
-        Err(cause) => Err(StopError::Refused { pid, cause }),
+        Err(source) => Err(StopError::Refused { pid, source }),
     }
 }
 
@@ -175,12 +157,12 @@ fn wait_for_end(config: &Config, pid: u32, pidfd: &OwnedFd) -> Result<(), StopEr
     }
 }
 
-/// Ends all that is left, and tries that for a while: a process may be held up in the kernel. How many have ended.
+/// Ends all remains, with retries for a while, because a process may hang in the kernel. Returns the number of ended ones.
 fn end_all(config: &Config) -> Result<u32, StopError> {
     let until = clock::now().mono + DEATHS_MAX;
     let mut killed = 0;
     loop {
-        // It waits for those that it kills: this is no busy loop.
+        // The sweep waits for the processes that it kills, so this is not a busy loop.
         let ended = sweep(config)?;
         killed += ended.killed;
         match ended.left {
@@ -191,10 +173,11 @@ fn end_all(config: &Config) -> Result<u32, StopError> {
     }
 }
 
-/// Ends all processes of earlier services of this STATE_DIR. Call it under the lock of the service, so that it meets no start.
+/// Ends all processes of earlier services of this STATE_DIR. Call it under the lock of the service, so that it cannot meet
+/// a start.
 ///
 /// # Errors
-/// When the runs cannot be looked at. What belongs to the service itself is ended by then.
+/// When the runs cannot be checked. The processes of the service itself have been ended by then.
 pub(super) fn sweep(config: &Config) -> Result<Ended, AgentError> {
     let mark = mark(&config.paths.state_dir);
     let mut ended = sweep_by_cookie(&Cookie::new([format!("{MARK}={mark}")]));
@@ -202,7 +185,7 @@ pub(super) fn sweep(config: &Config) -> Result<Ended, AgentError> {
     Ok(ended)
 }
 
-/// The value of the mark: the same for every way to write the folder.
+/// The value of the mark: the same for every spelling of the folder.
 pub(super) fn mark(state_dir: &Path) -> String {
     let path = state_dir.canonicalize().unwrap_or_else(|_| state_dir.to_owned());
     path.to_string_lossy().into_owned()

@@ -1,4 +1,5 @@
-//! The supervisor's process: one wait for signals, lines and ends of children, and the nearest deadline. It decides nothing.
+//! The supervisor's process: one wait for signals, lines and ends of children, and the nearest deadline. It decides
+//! nothing.
 
 mod start;
 
@@ -11,9 +12,9 @@ use nix::sys::signal::Signal;
 use rustix::process::Pid;
 
 use super::child::{ChildProcess, Lines};
-use super::guest::{GuestFolder, GuestLock};
+use super::ephemeral_dir::{EphemeralDir, KeeperLock};
 use super::service::{self, Report, Service};
-use super::{LOCK, lease_of, stop_max};
+use super::{LOCK, stop_max};
 use crate::config::Config;
 use crate::engine::supervisor::{Effect, Plan, Role, Times};
 use crate::shell::clock;
@@ -23,39 +24,40 @@ use crate::shell::logging::{self, LogError};
 use crate::shell::process::{Tree, any_left, become_subreaper, reap_orphans, stragglers};
 use crate::shell::readable;
 use crate::shell::signals::Signals;
+use crate::shell::supervised::lease_of;
 use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;
 pub use start::{host_name, log_file};
 
-/// How a supervisor runs.
+/// The parameters of a supervisor.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The configuration file, if one was named: its children read the same.
+    /// The configuration file, if one was named: its children read the same one.
     pub config: Option<PathBuf>,
-    /// How many agents.
+    /// Number of agents.
     pub agents: u16,
     /// The controller of the agents, if it is not a part of this service: `tcp://IP:PORT`.
     pub elsewhere: Option<String>,
-    /// It shall leave the terminal.
+    /// Whether it leaves the terminal.
     pub detached: bool,
-    /// It ends when its standard input does, and takes this folder with it.
-    pub guest: Option<PathBuf>,
+    /// If set, it ends when its standard input does, and removes this folder.
+    pub ephemeral_dir: Option<PathBuf>,
 }
 
 /// Why a service does not run.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorError {
-    /// Another one runs here.
+    /// Another supervisor runs here.
     #[error(transparent)]
     Lock(#[from] LockError),
-    /// A folder is in the hands of others.
+    /// Another user controls a folder.
     #[error(transparent)]
     Folder(#[from] Untrusted),
-    /// Nothing can be logged.
+    /// The log cannot be opened.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// The system refuses something that every process may have.
+    /// The system refuses a basic resource.
     #[error("cannot start the service: {0}")]
     System(#[from] io::Error),
     /// A part of it did not come up.
@@ -63,18 +65,18 @@ pub enum SupervisorError {
     Failed(String),
 }
 
-/// Runs a service until it is told to stop. `report` hears once that it is up.
+/// Runs a service until it is asked to stop. `report` is called once when it is up.
 ///
 /// # Errors
-/// When it does not come up; nothing is left of it then.
+/// When it does not come up; no part of it is left then.
 pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)) -> Result<(), SupervisorError> {
     if options.detached {
-        // EPERM: it leads a session already.
+        // EPERM: it is a session leader already.
         let _ = rustix::process::setsid();
     }
-    // Dropped after the folder: until that is gone, no other command ends this service.
-    let _keeper = options.guest.as_deref().map(GuestLock::join).transpose()?;
-    let folder = options.guest.as_deref().map(GuestFolder::new);
+    // Dropped after the folder: until that is removed, no other command ends this service.
+    let _keeper = options.ephemeral_dir.as_deref().map(KeeperLock::join).transpose()?;
+    let folder = options.ephemeral_dir.as_deref().map(EphemeralDir::new);
     let signals = Signals::install(&[Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP, Signal::SIGCHLD])?;
     become_subreaper()?;
     raise_descriptor_limit()?;
@@ -83,7 +85,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     logging::init(&config.log, Some(&log_file(config)))?;
     std::panic::set_hook(Box::new(|panic| log::error!("{panic}")));
     let warnings = start::prepare(config);
-    let lifeline = match options.guest {
+    let lifeline = match options.ephemeral_dir {
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
         None => None,
     };
@@ -96,7 +98,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
             None => Plan::new(now, agents, times),
         },
         starter: Starter::new(config, options)?,
-        // An exec keeps its children; those of the program before us are not ours to end.
+        // Children survive an exec; those of the program before us are not ours to end.
         strangers: stragglers(&[]).into_iter().map(|process| process.pid).collect(),
         children: BTreeMap::new(),
         signals,
@@ -107,7 +109,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
     };
     let result = supervisor.run();
     if !start::end_remains(config, "this service has left processes") {
-        // Whoever ends them finds them by the records in there.
+        // The process that ends them finds them by the records in the folder.
         std::mem::forget(folder);
     }
     result
@@ -170,7 +172,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
                 self.signal(role, rustix::process::Signal::KILL);
             }
             Effect::Fence(role) => {
-                log::warn!("{role} does not end its run, whose lease is over: it is killed");
+                log::warn!("{role} does not end its run, whose lease has expired: it is killed");
                 self.signal(role, rustix::process::Signal::KILL);
             }
             Effect::EndOrphans => {
@@ -206,12 +208,12 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         self.children.values().map(ChildProcess::pid).chain(self.strangers.iter().copied()).collect()
     }
 
-    /// Sleeps until something happens or is due.
+    /// Sleeps until an event or a deadline.
     fn wait(&self) {
         let due = self.plan.poll_timeout().map(|(due, _)| due.since(clock::now().mono));
         let pipes = self.children.values().flat_map(|child| [child.out.fd(), child.err.fd()]).flatten();
         let lifeline = self.lifeline.as_ref().and_then(Lines::fd);
-        // Whatever it returns, each descriptor is looked at.
+        // Whatever it returns, each descriptor is checked.
         readable::wait(std::iter::once(self.signals.as_fd()).chain(lifeline).chain(pipes), due);
     }
 
@@ -223,25 +225,25 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
         }
     }
 
-    /// Whoever has asked for us is gone when our standard input ends.
+    /// The starter has ended when our standard input ends.
     fn hear_lifeline(&mut self) {
         let Some(lifeline) = &mut self.lifeline else { return };
         lifeline.read();
         if lifeline.fd().is_none() {
             self.lifeline = None;
-            log::info!("whoever asked for this service has ended: stopping");
+            log::info!("the starter of this service has ended: stopping");
             self.plan.handle_stop(clock::now().mono);
         }
     }
 
-    /// Lines first: the last one is the reason of an end.
+    /// Lines come first: the last one is the reason of an end.
     fn hear_children(&mut self) {
         let now = clock::now().mono;
         let mut ended = Vec::new();
         for (role, child) in &mut self.children {
             let end = child.try_wait();
             for line in child.out.read() {
-                if self.starter.hear(*role, &line) {
+                if self.starter.handle_line(*role, &line) {
                     self.plan.handle_ready(now, *role);
                 } else if let Some(end) = lease_of(&line) {
                     let end = end.map(|end| now + end.saturating_sub(clock::since_boot()));
@@ -250,7 +252,7 @@ impl<F: FnMut(&Report)> Supervisor<'_, F> {
             }
             for line in child.err.read() {
                 log::warn!("{role}: {line}");
-                child.note(&line);
+                child.note_line(&line);
             }
             if let Some(end) = end {
                 log::info!("{role} {end}");

@@ -1,21 +1,20 @@
-//! Unpacked tools, kept for the next task: each archive is unpacked once per host, and each task gets a private copy.
+//! Unpacked tools, kept for later tasks: each archive is unpacked once per host, and each task gets a private copy.
 //!
-//! What is kept is found by the content of the archive. Reading it each time would be slow, so a process remembers
-//! under which inode, size and times it last saw which content: while `stat` shows the same, nothing is opened. A file
-//! written less than a few seconds ago is read again each time: a second write could hide in the same tick of the
-//! clock.
+//! Entries are found by the content of the archive. Reading it each time would be slow, so a process remembers the inode,
+//! size and times under which it last saw a content: while `stat` returns the same, no file is opened. An archive written
+//! less than a few seconds ago is read again each time: a second write could be hidden in the same tick of the clock.
 //!
-//! Each run sees one whole version of its archive. It is opened once; the bytes that are unpacked must have the digest
-//! that the entry is named by; and if the file was written to meanwhile, all begins again. Replacing an archive with a
-//! rename is always safe. Writing over it in place is not: a run in that moment may find it damaged.
+//! Each run sees one whole version of its archive. It is opened once; the unpacked bytes must have the digest in the name
+//! of the entry; and if the file was written to meanwhile, everything is repeated. Replacing an archive with a rename is
+//! always safe. Overwriting it in place is not: a run at that moment may find it damaged.
 //!
-//! A tool runs as the user of the agent and can write to the cache. So what is unpacked is not believed: a process compares it
-//! with the archive when it first finds it, and with the state of its files at each copy. What was changed is dropped and
-//! unpacked anew. A tool that changes the archive itself, or the memory of an agent, is beyond this.
+//! A tool runs as the user of the agent and can write to the cache. So unpacked tools are not trusted: a process compares
+//! each with the archive when it first finds it, and with the state of its files at each copy. A changed tool is dropped
+//! and unpacked again. A tool that changes the archive itself, or the memory of an agent, is out of scope.
 
 mod copy;
 mod manifest;
-mod pristine;
+mod snapshot;
 mod source;
 mod store;
 
@@ -29,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use copy::{Copier, CopyError};
-pub use pristine::{Pristine, PristineFile, PristineFolder};
+pub use snapshot::{SnapshotFile, SnapshotFolder, ToolSnapshot};
 use source::Source;
 use store::{Entry, Store};
 
@@ -39,19 +38,19 @@ use crate::shell::clock;
 use crate::shell::file_stamp::FileStamp;
 use crate::types::{Mono, ToolName};
 
-/// How often a tool is loaded again when its archive or its entry changes underneath.
+/// How often a tool is loaded again when its archive or its entry changes meanwhile.
 const ATTEMPTS: usize = 8;
 
-/// How often the use of a tool is noted on disk. Finer times would not change what is evicted.
+/// Resolution of the time of last use on disk. Finer times would not change what is evicted.
 const TOUCH_INTERVAL: Duration = Duration::from_mins(1);
 
-/// Tools that a process remembers. Each holds one descriptor; a forgotten one costs one read of the archive.
+/// Tools that a process remembers. Each holds one descriptor; forgetting one costs one read of the archive.
 const KNOWN_TOOLS_MAX: usize = 64;
 
-/// Files, folders and links that a process remembers, over all tools; about 100 bytes each.
+/// Files, folders and links that a process remembers, of all tools together; about 100 bytes each.
 const KNOWN_ENTRIES_MAX: u64 = 200_000;
 
-/// How much an unpacked tool is.
+/// The size of an unpacked tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     /// Files, folders and links in the tool's folder.
@@ -63,28 +62,28 @@ pub struct Size {
 /// A tool that was placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// How much was copied.
+    /// Size of the copy.
     pub size: Size,
     /// Whether the archive had to be unpacked for it.
     pub unpacked: bool,
 }
 
-/// Why there is no cache.
+/// Why the cache cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CacheError {
-    /// The folder belongs to somebody else, or somebody else may write to it.
-    #[error("the tool cache {} must belong to the user of the agent and be writable by nobody else", .dir.display())]
+    /// The folder belongs to another user, or other users can write to it.
+    #[error("the tool cache {} must belong to the user of the agent and be writable by no other user", .dir.display())]
     Writable {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
     },
     /// The folder cannot be made or read.
-    #[error("cannot use {} as tool cache: {cause}", .dir.display())]
+    #[error("cannot use {} as tool cache: {source}", .dir.display())]
     Io {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
 }
 
@@ -100,28 +99,27 @@ pub struct ToolCache {
 /// What a process remembers of a tool.
 struct Known {
     identity: FileStamp,
-    /// Whether the identity stands for the content (see [`Source::settled`]).
+    /// Whether the identity implies the content (see [`Source::settled`]).
     settled: bool,
     entry: Arc<Entry>,
     used: Mono,
     touched: Mono,
 }
 
-/// A tool that is there to be copied.
+/// A tool that is ready to be copied.
 struct Loaded {
     entry: Arc<Entry>,
-    /// Keeps a fresh entry from being evicted before its first copy is made, by this process or another.
+    /// Keeps a new entry from being evicted before its first copy is made, by this process or another.
     _lock: Option<OwnedFd>,
     unpacked: bool,
 }
 
 impl ToolCache {
-    /// Opens the cache in `cache_dir`, making it if need be, and cleans up after processes that died. `tools_dir` is
-    /// looked at anew for each task and need not exist yet. `cache_bytes_max` is what may stay unpacked on disk, in
-    /// bytes.
+    /// Opens the cache in `cache_dir`, creating it if it is missing, and cleans up after dead processes. `tools_dir` is
+    /// read for each task and need not exist yet. `cache_bytes_max` is the maximum size on disk, in bytes.
     ///
     /// # Errors
-    /// When the folder cannot be used, or others may write to it.
+    /// When the folder cannot be used, or other users can write to it.
     pub fn new(
         cache_dir: PathBuf,
         tools_dir: PathBuf,
@@ -132,12 +130,11 @@ impl ToolCache {
         Ok(Self { tools_dir, limits, store, copier: Copier::new(), known: Mutex::default() })
     }
 
-    /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the archive as it is at this
-    /// moment. `stop` is looked at for each file, and while unpacking for each 64 KiB. On an error nothing is left in
-    /// `into`.
+    /// Makes a private copy of the tool as `into/<tool>/`, which must not exist, from the present archive. `stop` is
+    /// checked for each file, and while unpacking for each 64 KiB. On an error `into` is left empty.
     ///
     /// # Errors
-    /// See [`ToolError`]; [`ToolError::exit_code`] is what the run ends with.
+    /// See [`ToolError`]; [`ToolError::exit_code`] is the exit code of the run.
     pub fn place(&self, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<Placed, ToolError> {
         if let Some(entry) = self.current(tool)
             && self.copy(&entry, tool, into, stop)?
@@ -153,14 +150,13 @@ impl ToolCache {
                 return Ok(Placed { size: entry.manifest.size, unpacked });
             }
         }
-        let cause = io::Error::other("what was unpacked disappears again and again");
-        Err(ToolError::io("keep a tool in", self.store.dir(), cause))
+        let cause = io::Error::other("the unpacked tool keeps disappearing");
+        Err(ToolError::io("store a tool in", self.store.dir(), cause))
     }
 
-    /// How much [`Self::place`] would copy, if this process knows the tool and its archive has not changed; `None` if
-    /// it would first have to look, and perhaps to unpack. Costs one `stat`. In the first seconds after the archive was
-    /// written,
-    /// [`Self::place`] also reads the archive, though it does not unpack it.
+    /// The size of the copy that [`Self::place`] would make, if this process knows the tool and its archive has not
+    /// changed; `None` if it would first have to read the archive, and perhaps to unpack it. Costs one `stat`. In the first
+    /// seconds after the archive was written, [`Self::place`] also reads the archive, though it does not unpack it.
     #[must_use]
     pub fn is_warm(&self, tool: &ToolName) -> Option<Size> {
         let identity = self.identity(tool)?;
@@ -168,10 +164,10 @@ impl ToolCache {
         known.get(tool).filter(|known| known.identity == identity).map(|known| known.entry.manifest.size)
     }
 
-    /// The whole of a tool, if it is small and certain to be what its archive holds at this moment. Costs one `stat`.
+    /// The whole of a tool, if it is small and certain to match its present archive. Costs one `stat`.
     #[must_use]
-    pub fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
-        self.current(tool)?.pristine(tool)
+    pub fn snapshot(&self, tool: &ToolName) -> Option<Arc<ToolSnapshot>> {
+        self.current(tool)?.snapshot(tool)
     }
 
     fn identity(&self, tool: &ToolName) -> Option<FileStamp> {
@@ -179,7 +175,7 @@ impl ToolCache {
         metadata.ok().map(|metadata| FileStamp::from(&metadata))
     }
 
-    /// The entry that is certain to be that of the archive as it is.
+    /// The cached entry, if it is certain to match the present archive.
     fn current(&self, tool: &ToolName) -> Option<Arc<Entry>> {
         let identity = self.identity(tool)?;
         let now = clock::now().mono;
@@ -193,7 +189,7 @@ impl ToolCache {
         Some(Arc::clone(&known.entry))
     }
 
-    /// Copies an entry; false when it is broken, and then forgotten.
+    /// Copies an entry; false if it is broken, and therefore dropped.
     fn copy(&self, entry: &Entry, tool: &ToolName, into: &Path, stop: &AtomicBool) -> Result<bool, ToolError> {
         let copied = match entry.is_right() {
             Ok(true) => self.copier.copy(entry.root.as_fd(), &entry.manifest, tool, into, stop),
@@ -215,7 +211,7 @@ impl ToolCache {
         }
     }
 
-    /// Opens the archive and finds what was unpacked from it, or unpacks it.
+    /// Opens the archive and finds the entry that was unpacked from it, or unpacks it.
     fn load(&self, tool: &ToolName, stop: &AtomicBool) -> Result<Loaded, ToolError> {
         for _ in 0..ATTEMPTS {
             let source = Source::open(&self.tools_dir, tool)?;
@@ -232,16 +228,16 @@ impl ToolCache {
         Err(ToolError::Changing { archive: self.tools_dir.join(tool.archive_name()) })
     }
 
-    /// `None` when something changed meanwhile.
+    /// `None` if the archive or the entry changed meanwhile.
     fn load_from(&self, source: &Source, tool: &ToolName, stop: &AtomicBool) -> Result<Option<Loaded>, ToolError> {
         let archive_error = |cause| ToolError::from_archive(&source.path, cause);
-        let cache_error = |cause: io::Error| ToolError::io("keep a tool in", self.store.dir(), cause);
+        let cache_error = |cause: io::Error| ToolError::io("store a tool in", self.store.dir(), cause);
         let digest = source.digest(&self.limits, stop).map_err(archive_error)?;
         let name = self.store.name(tool, source.identity.size, digest);
         let known = self.known().get(tool).map(|known| Arc::clone(&known.entry)).filter(|entry| entry.name == name);
         let found = match known {
             Some(entry) => Some(entry),
-            // What is there may have been changed by any task since it was unpacked.
+            // Any task may have changed it since it was unpacked.
             None if self.store.holds(&name) => {
                 let (inventory, listed_digest) =
                     inventory(&source.file, tool, &self.limits, stop).map_err(archive_error)?;
@@ -282,7 +278,7 @@ impl ToolCache {
     }
 
     fn known(&self) -> MutexGuard<'_, BTreeMap<ToolName, Known>> {
-        // Nothing that could panic leaves the map half changed.
+        // No code that could panic leaves the map half changed.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

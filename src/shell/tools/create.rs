@@ -1,4 +1,4 @@
-//! Makes the folder of a new tool, with a run.sh to begin from.
+//! Makes the folder of a new tool, with a run.sh as a starting point.
 
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io::{self, Write};
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::RUN_SCRIPT;
 use crate::types::{InvalidToolName, ToolName};
 
-/// What a new run.sh says. It runs as it is.
+/// The content of a new run.sh, which can be run as it is.
 const TEMPLATE: &str = r#"#!/bin/sh
 # Runs one task. The working directory is this folder, a copy that belongs to this task alone and goes with it.
 #
@@ -26,27 +26,27 @@ echo "hello, ${PARAM_name:-world}" >> report.log
 /// Why a tool was not made.
 #[derive(Debug, thiserror::Error)]
 pub enum CreateError {
-    /// The folder's name cannot name a tool.
-    #[error("cannot make {}: {cause}", .dir.display())]
+    /// The folder's name is not a valid tool name.
+    #[error("cannot make {}: {source}", .dir.display())]
     Name {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
-        /// What is wrong with its name.
-        cause: InvalidToolName,
+        /// The error in its name.
+        source: InvalidToolName,
     },
-    /// Something of that name is there.
-    #[error("{} is there already", .dir.display())]
+    /// A file or folder of that name exists.
+    #[error("{} already exists", .dir.display())]
     Exists {
-        /// It.
+        /// Its path.
         dir: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot make {}: {cause}", .path.display())]
+    #[error("cannot make {}: {source}", .path.display())]
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        /// The system's error.
+        source: io::Error,
     },
 }
 
@@ -57,16 +57,16 @@ pub enum CreateError {
 pub fn create(dir: &Path) -> Result<ToolName, CreateError> {
     let io_error = |path: &Path| {
         let path = path.to_owned();
-        move |cause| CreateError::Io { path, cause }
+        move |source| CreateError::Io { path, source }
     };
     let name = dir.file_name().unwrap_or_default().to_string_lossy();
-    let tool = ToolName::new(&name).map_err(|cause| CreateError::Name { dir: dir.to_owned(), cause })?;
+    let tool = ToolName::new(&name).map_err(|source| CreateError::Name { dir: dir.to_owned(), source })?;
     if let Some(parent) = dir.parent() {
         fs::create_dir_all(parent).map_err(io_error(parent))?;
     }
-    DirBuilder::new().create(dir).map_err(|cause| match cause.kind() {
+    DirBuilder::new().create(dir).map_err(|source| match source.kind() {
         io::ErrorKind::AlreadyExists => CreateError::Exists { dir: dir.to_owned() },
-        _ => CreateError::Io { path: dir.to_owned(), cause },
+        _ => CreateError::Io { path: dir.to_owned(), source },
     })?;
     let script = dir.join(RUN_SCRIPT);
     OpenOptions::new()

@@ -10,33 +10,33 @@ use crate::types::ExitCode;
 /// sees.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
-    /// There is no archive of that name.
+    /// The tools folder has no archive of that name.
     #[error("there is no {}", .archive.display())]
     Missing {
-        /// Where it was looked for.
+        /// The path that was looked up.
         archive: PathBuf,
     },
     /// The archive is a symbolic link to a place outside the tools folder.
     #[error("{} is a link that leaves the tools folder", .archive.display())]
     Outside {
-        /// The link.
+        /// Path of the link.
         archive: PathBuf,
     },
     /// The archive is damaged, hostile or beyond a limit.
-    #[error("cannot unpack {}: {cause}", .archive.display())]
+    #[error("cannot unpack {}: {source}", .archive.display())]
     Unpack {
         /// The archive.
         archive: PathBuf,
-        /// What is wrong with it.
-        cause: ArchiveError,
+        /// The error in it.
+        source: ArchiveError,
     },
-    /// The archive is sound, but it holds no run.sh that could be started.
-    #[error("{}: {cause}", .archive.display())]
+    /// The archive is sound, but it contains no run.sh that can be started.
+    #[error("{}: {source}", .archive.display())]
     NoScript {
         /// The archive.
         archive: PathBuf,
         /// [`ArchiveError::NoScript`] or [`ArchiveError::ScriptNotFile`].
-        cause: ArchiveError,
+        source: ArchiveError,
     },
     /// The archive was rewritten during each of several attempts to read it.
     #[error("{} changes while it is read; replace it with a rename", .archive.display())]
@@ -45,14 +45,14 @@ pub enum ToolError {
         archive: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot {what} {}: {cause}", .path.display())]
+    #[error("cannot {what} {}: {source}", .path.display())]
     Io {
-        /// What was being done, as a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// To which file.
+        /// The file on which it failed.
         path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        /// The system's error.
+        source: io::Error,
     },
     /// The run was stopped while the tool was being placed.
     #[error("stopped while the tool was being placed")]
@@ -60,7 +60,7 @@ pub enum ToolError {
 }
 
 impl ToolError {
-    /// The exit code of a run that ends because of this (document, section 2.7).
+    /// The exit code of a run that ends with this error (document, section 2.7).
     #[must_use]
     pub const fn exit_code(&self) -> ExitCode {
         match self {
@@ -71,20 +71,20 @@ impl ToolError {
         }
     }
 
-    pub(super) fn io(what: &'static str, path: &Path, cause: impl Into<io::Error>) -> Self {
-        Self::Io { what, path: path.to_owned(), cause: cause.into() }
+    pub(super) fn io(what: &'static str, path: &Path, source: impl Into<io::Error>) -> Self {
+        Self::Io { what, path: path.to_owned(), source: source.into() }
     }
 
-    pub(super) fn from_archive(archive: &Path, cause: ArchiveError) -> Self {
+    pub(super) fn from_archive(archive: &Path, source: ArchiveError) -> Self {
         let archive = archive.to_owned();
-        match cause.fault() {
-            Fault::Archive => Self::Unpack { archive, cause },
-            Fault::Script => Self::NoScript { archive, cause },
+        match source.fault() {
+            Fault::Archive => Self::Unpack { archive, source },
+            Fault::Script => Self::NoScript { archive, source },
             Fault::Stop => Self::Stopped,
-            Fault::System => match cause {
-                ArchiveError::Write { path, cause } => Self::Io { what: "write", path: path.into(), cause },
-                ArchiveError::Read { cause } => Self::Io { what: "read", path: archive, cause },
-                cause => Self::Unpack { archive, cause },
+            Fault::System => match source {
+                ArchiveError::Write { path, source } => Self::Io { what: "write", path: path.into(), source },
+                ArchiveError::Read { source } => Self::Io { what: "read", path: archive, source },
+                source => Self::Unpack { archive, source },
             },
         }
     }

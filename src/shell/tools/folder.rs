@@ -1,12 +1,12 @@
-//! The tools folder as an agent sees it: which tools are there, looked at when something has changed.
+//! The tools folder as an agent sees it: the list of its tools, read again when something has changed.
 //!
-//! | the folder is looked at | why |
+//! | the folder is read | reason |
 //! |---|---|
-//! | at the start | the agent tells what it has before it asks for a task |
-//! | when a name has come or gone | the kernel says so ([`super::notice`]), but at most once in [`PAUSE`] |
-//! | with each heartbeat | one `stat`: a network file system, or a folder that was renamed away, gives no notice |
-//! | when the controller asks | no agent has told of the tool of a task |
-//! | when a run has not found a tool that the list has | the list must be wrong |
+//! | at the start | the agent reports its tools before it asks for a task |
+//! | when a name was added or removed | the kernel sends a signal ([`super::notice`]); at most one read per [`PAUSE`] |
+//! | with each heartbeat | one `stat`: a network file system, or a folder that was renamed, sends no notice |
+//! | when the controller asks | no agent has reported the tool of a task |
+//! | when a run did not find a tool of the list | the list must be wrong |
 
 use std::fs::{self, File};
 use std::io;
@@ -22,35 +22,36 @@ use crate::shell::clock;
 use crate::shell::file_stamp::FileStamp;
 use crate::types::{Mono, Now, ToolName, ToolSet};
 
-/// Between two looks that notices ask for: many tools may come at once, and each look reads all names.
+/// The minimum time between two reads that notices request: many tools may be added at once, and each read lists all names.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// Tools that are remembered as absent. An agent that lacks more than so many of those that tasks name has the wrong folder.
+/// The maximum number of tools remembered as absent. An agent that lacks more of the requested tools has the wrong folder.
 const ABSENT_MAX: usize = 1000;
 
 const SUFFIX: &str = ".tar.gz";
 
-/// A tools folder, and what was there at the last look.
+/// A tools folder, and its list at the last read.
 pub struct ToolsFolder {
     dir: PathBuf,
-    /// Bytes of the list: an agent with more has too many tools to tell, and is taken to have every one.
+    /// The maximum size of the list in bytes: an agent with a longer one does not report its tools and is taken to have
+    /// every tool.
     list_bytes_max: usize,
     interval: Duration,
-    /// With whether a later change is sure to show.
+    /// The state at the last read; the flag says whether a later change is sure to alter the stamp.
     seen: Result<(FileStamp, bool), io::ErrorKind>,
-    /// Whether this process takes [`notice::SIGNAL`].
+    /// Whether this process handles [`notice::SIGNAL`].
     is_noticed: bool,
-    /// The folder that gives notice, as long as it is that of the path, or the nearest one above it that is there.
+    /// The folder that sends notices, while it is the folder of the path, or the nearest existing one above it.
     watched: Option<File>,
     set: ToolSet,
-    /// The tools that runs have not found, where those that are there are too many to tell.
+    /// The tools that runs did not find, where the present ones are too many to report.
     absent: Vec<ToolName>,
     looked: Mono,
     noticed: bool,
 }
 
 impl ToolsFolder {
-    /// Looks at the folder for the first time. It need not be there. `interval` is that between the looks without a notice.
+    /// Reads the folder for the first time. It may be missing. `interval` is the time between reads without a notice.
     #[must_use]
     pub fn open(dir: PathBuf, list_bytes_max: usize, interval: Duration) -> Self {
         let (seen, set, looked) = (Err(io::ErrorKind::Other), ToolSet::Only(Vec::new()), clock::now().mono);
@@ -61,28 +62,28 @@ impl ToolsFolder {
         folder
     }
 
-    /// Has the kernel send [`notice::SIGNAL`] with each change, which [`Self::notice`] is then to be told. The process must have
-    /// a handler for it: by default, it ends the process.
+    /// Makes the kernel send [`notice::SIGNAL`] with each change, after which the caller must call [`Self::notice`]. The
+    /// process must have a handler for the signal, which otherwise ends the process.
     #[must_use]
     pub fn with_notices(mut self) -> Self {
         self.is_noticed = true;
-        // Once more, because names may have come since the first look.
+        // The folder is read again, because names may have been added since the first read.
         self.look(clock::now(), true);
         self
     }
 
-    /// What was there at the last look.
+    /// The list at the last read.
     #[must_use]
     pub const fn tools(&self) -> &ToolSet {
         &self.set
     }
 
-    /// Something has changed, says the kernel.
+    /// Records that the kernel has reported a change.
     pub const fn notice(&mut self) {
         self.noticed = true;
     }
 
-    /// A run has not found this tool. True when the list has changed.
+    /// Records that a run did not find this tool. True when the list has changed.
     pub fn missed(&mut self, now: Now, tool: &ToolName) -> bool {
         let forced = self.set.has(tool);
         if let (ToolSet::AllBut(_), true) = (&self.set, self.absent.len() < ABSENT_MAX) {
@@ -91,21 +92,21 @@ impl ToolsFolder {
         self.look(now, forced)
     }
 
-    /// Looks at the folder whatever is due. The names are read even if nothing seems to have changed, because a link may lead to
-    /// something by now; but, as often as somebody may ask, not more than once in [`PAUSE`].
+    /// Reads the folder even if no read is due. The names are read even if the folder seems unchanged, because a link may
+    /// lead to an existing file by now. Requests can come at any rate, so there is at most one read per [`PAUSE`].
     pub fn look_anew(&mut self, now: Now) {
         let forced = self.noticed || now.mono >= self.looked + PAUSE;
         self.look(now, forced);
     }
 
-    /// When the next look is due, if a notice has asked for one.
+    /// The time of the next read, if a notice has requested one.
     #[must_use]
     pub fn deadline(&self) -> Option<Mono> {
         self.noticed.then(|| self.looked + PAUSE)
     }
 
-    /// Looks at the folder if that is due. True when the list has changed.
-    pub fn tend(&mut self, now: Now) -> bool {
+    /// Reads the folder if a read is due. True when the list has changed.
+    pub fn check_if_due(&mut self, now: Now) -> bool {
         let noticed = self.deadline().is_some_and(|at| at <= now.mono);
         (noticed || now.mono >= self.looked + self.interval) && self.look(now, noticed)
     }
@@ -117,7 +118,8 @@ impl ToolsFolder {
         if is_known && !forced {
             return false;
         }
-        // Before the names are read, so that none can come unnoticed in between; nor can the folder itself.
+        // Notices start before the names are read, so that no change in between is missed; nor is a replacement of the
+        // folder itself.
         self.watch();
         if stamp.is_err() {
             stamp = self.stamp().inspect(|_| self.watch());
@@ -126,7 +128,7 @@ impl ToolsFolder {
         let (seen, set) = match read {
             Ok((stamp, set)) => {
                 if self.seen.is_err() {
-                    log::info!("tools are taken from {}", self.dir.display());
+                    log::info!("tools are read from {}", self.dir.display());
                 }
                 self.absent.retain(|tool| !set.has(tool) && matches!(set, ToolSet::AllBut(_)));
                 (Ok((stamp, stamp.is_settled(now.wall))), set)
@@ -150,7 +152,8 @@ impl ToolsFolder {
         fs::metadata(&self.dir).map(|metadata| FileStamp::from(&metadata))
     }
 
-    /// Has notice given of the names in the folder; of one that is not there, by the folder in which it, or its parent, has to come.
+    /// Requests notices for the names in the folder; for a folder that is missing, from the folder in which it, or its
+    /// parent, will appear.
     fn watch(&mut self) {
         let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
         let dir =
@@ -168,7 +171,7 @@ impl ToolsFolder {
             Ok::<_, io::Error>(folder)
         };
         let opened = open();
-        self.watched = opened.inspect_err(|error| log::debug!("{} gives no notice: {error}", dir.display())).ok();
+        self.watched = opened.inspect_err(|error| log::debug!("{} sends no notices: {error}", dir.display())).ok();
     }
 
     fn read(&self) -> io::Result<ToolSet> {
@@ -192,7 +195,8 @@ impl ToolsFolder {
         Ok(ToolSet::only(names))
     }
 
-    /// Whether a run would find a tool, also where its archive is a symbolic link: as [`super::ToolCache`] opens it.
+    /// Whether a run would find a tool, also where its archive is a symbolic link, which [`super::ToolCache`] opens in the
+    /// same way.
     fn is_there(&self, tool: &ToolName) -> bool {
         let open = || {
             let folder = File::open(&self.dir)?;

@@ -1,7 +1,8 @@
-//! A signal when a name appears in a folder or disappears from it (`F_NOTIFY`). The only unsafe code of the tools.
+//! Sends a signal when a name appears in a folder or disappears from it (`F_NOTIFY`). The only unsafe code of the tools.
 //!
-//! Not inotify: a user may have 128 instances of that, for all programs together, and an agent runs per core. This one needs a
-//! descriptor and nothing else. Where the kernel or the file system has none of it, a look now and then has to do.
+//! inotify is not used: a user may have 128 instances of it, for all programs together, and one agent runs per core.
+//! `F_NOTIFY` needs one descriptor and nothing else. Where the kernel or the file system does not support it, the periodic
+//! reads have to suffice.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -10,23 +11,24 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 
 use nix::sys::signal::Signal;
 
-/// What is sent. It must be blocked or handled: by default it ends the process.
+/// The signal that is sent. It must be blocked or handled: by default it ends the process.
 pub const SIGNAL: Signal = Signal::SIGUSR1;
 
-// `linux/fcntl.h`; the crate libc has only F_NOTIFY.
+// From `linux/fcntl.h`; the crate libc has only F_NOTIFY.
 const F_SETSIG: libc::c_int = 10;
 const DN_CREATE: u32 = 0x4;
 const DN_DELETE: u32 = 0x8;
 const DN_RENAME: u32 = 0x10;
 const DN_MULTISHOT: u32 = 0x8000_0000;
 
-/// Asks for [`SIGNAL`] to this process with each change of the names in this folder, as long as the descriptor is open.
+/// Requests that [`SIGNAL`] is sent to this process with each change of the names in this folder, as long as the descriptor
+/// is open.
 ///
 /// # Errors
-/// When the kernel or the file system cannot do it.
+/// When the kernel or the file system does not support it.
 pub(super) fn request(folder: BorrowedFd<'_>) -> io::Result<()> {
     let changes = (DN_CREATE | DN_DELETE | DN_RENAME | DN_MULTISHOT).cast_signed();
-    // The signal first: without it, the first change would send SIGIO.
+    // The signal number is set first: without it, the first change would send SIGIO.
     for (command, argument) in [(F_SETSIG, SIGNAL as libc::c_int), (libc::F_NOTIFY, changes)] {
         // SAFETY: both commands take an integer.
         if unsafe { libc::fcntl(folder.as_raw_fd(), command, argument) } < 0 {

@@ -1,8 +1,8 @@
-//! Packs a tool's folder into an archive that is the same, byte for byte, whoever packs the same content when.
+//! Packs a tool's folder into an archive that is the same, byte for byte, for the same content.
 //!
-//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755.
-//! Everything is in one folder named as the tool. Hard links become files. The archive is unpacked once before it gets
-//! its name, so that what an agent would refuse is refused here.
+//! Entries are sorted; times and owners are zero; modes are 755 or 644 by the owner's x bit, and run.sh is 755. All entries
+//! are in one folder named after the tool. Hard links become files. The archive is unpacked once before it gets its name,
+//! so that an archive that an agent would refuse is refused here.
 
 use std::ffi::OsString;
 use std::fs::{self, DirBuilder, File, OpenOptions};
@@ -20,76 +20,76 @@ use super::scratch::{self, Scratch};
 use super::{ArchiveError, Limits, RUN_SCRIPT};
 use crate::types::{InvalidToolName, ToolName};
 
-/// Folders of this name in the tools folder are unfinished archives.
+/// Folders with this prefix in the tools folder are unfinished archives.
 const SCRATCH_PREFIX: &str = ".pack-";
 
-/// What was packed.
+/// The result of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packed {
-    /// Bytes of the archive.
+    /// The size of the archive in bytes.
     pub bytes: u64,
-    /// Files, folders and links in it, the tool's own folder included.
+    /// The number of files, folders and links in it, including the tool's own folder.
     pub entries: u64,
-    /// False when the archive was there with the same content; it is left untouched then.
+    /// False when an archive with the same content existed; it is left untouched then.
     pub changed: bool,
 }
 
 /// Why a folder was not packed.
 #[derive(Debug, thiserror::Error)]
 pub enum PackError {
-    /// The folder's name cannot name a tool.
-    #[error("cannot pack {}: {cause}", .dir.display())]
+    /// The folder's name is not a valid tool name.
+    #[error("cannot pack {}: {source}", .dir.display())]
     Name {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
-        /// What is wrong with its name.
-        cause: InvalidToolName,
+        /// The error in its name.
+        source: InvalidToolName,
     },
     /// The archive's name is not that of the tool.
     #[error("the archive of {tool} must be named {}, not {}", .tool.archive_name(), .out.display())]
     OutName {
         /// The archive.
         out: PathBuf,
-        /// The tool.
+        /// Name of the tool.
         tool: ToolName,
     },
     /// An agent would refuse the archive.
-    #[error("cannot pack {}: {cause}", .dir.display())]
+    #[error("cannot pack {}: {source}", .dir.display())]
     Refused {
-        /// The folder.
+        /// Path of the folder.
         dir: PathBuf,
-        /// Why. Paths in it begin with the tool's name.
-        cause: ArchiveError,
+        /// The reason. Paths in it begin with the tool's name.
+        source: ArchiveError,
     },
     /// A socket, a FIFO or a device.
     #[error("cannot pack {}: it is neither a file nor a folder nor a link", .path.display())]
     Special {
-        /// It.
+        /// Its path.
         path: PathBuf,
     },
     /// A file grew or shrank while it was read.
     #[error("cannot pack {}: it changed while it was read", .path.display())]
     Changed {
-        /// The file.
+        /// Path of the file.
         path: PathBuf,
     },
     /// The file system refused.
-    #[error("cannot {what} {}: {cause}", .path.display())]
+    #[error("cannot {what} {}: {source}", .path.display())]
     Io {
-        /// What was being done, as a verb.
+        /// The operation that failed, as a verb.
         what: &'static str,
-        /// To which file.
+        /// The file on which it failed.
         path: PathBuf,
-        /// What the system said.
-        cause: io::Error,
+        /// The system's error.
+        source: io::Error,
     },
 }
 
-/// Packs the folder `dir` into `out`, which must be named `<dir>.tar.gz`. The archive appears with one rename. When the
-/// one that is there has the same content it is not touched, so that no agent unpacks it again.
+/// Packs the folder `dir` into `out`, which must be named `<dir>.tar.gz`. The archive appears with one rename. An existing
+/// archive with the same content is left untouched, so that no agent unpacks it again.
 ///
 /// # Errors
-/// See [`PackError`]; `out` is then as it was.
+/// See [`PackError`]; `out` is unchanged then.
 pub fn pack(dir: &Path, out: &Path, limits: &Limits) -> Result<Packed, PackError> {
     let tool = tool_name(dir)?;
     if out.file_name() != Some(tool.archive_name().as_ref()) {
@@ -106,32 +106,32 @@ pub fn pack(dir: &Path, out: &Path, limits: &Limits) -> Result<Packed, PackError
     }
     let file = File::open(&archive).map_err(io_error("open", &archive))?;
     unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
-        .map_err(|cause| PackError::Refused { dir: dir.to_owned(), cause })?;
+        .map_err(|source| PackError::Refused { dir: dir.to_owned(), source })?;
     // Synced, because a name that survives a crash without its content would be a broken tool.
     file.sync_all().map_err(io_error("write", &archive))?;
     fs::rename(&archive, out).map_err(io_error("write", out))?;
     Ok(Packed { bytes, entries, changed: true })
 }
 
-/// The tool that a folder holds, by the folder's name.
+/// The tool that a folder contains, by the folder's name.
 pub(super) fn tool_name(dir: &Path) -> Result<ToolName, PackError> {
     // "." and ".." have no name of their own.
     let named = if dir.file_name().is_some() { dir.to_owned() } else { fs::canonicalize(dir).unwrap_or_default() };
     let name = named.file_name().unwrap_or_default().to_string_lossy();
-    ToolName::new(&name).map_err(|cause| PackError::Name { dir: dir.to_owned(), cause })
+    ToolName::new(&name).map_err(|source| PackError::Name { dir: dir.to_owned(), source })
 }
 
-/// Makes a folder for archives, and those that it lies in. Whatever the umask is, only its owner may write it.
+/// Makes a folder for archives, and its missing parents. Whatever the umask is, only its owner may write to it.
 ///
 /// # Errors
-/// What the system says.
+/// The system's error.
 pub fn make_tools_dir(dir: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o755).create(dir)
 }
 
-/// Writes the archive of `dir` and returns how many entries it has.
+/// Writes the archive of `dir` and returns the number of its entries.
 pub(super) fn write_archive(dir: &Path, tool: &ToolName, archive: &Path, limits: &Limits) -> Result<u64, PackError> {
-    // Whatever the umask is, nobody else may write what agents run.
+    // Whatever the umask is, only the owner may write what agents run.
     let created = OpenOptions::new().write(true).create_new(true).mode(0o644).open(archive);
     let file = created.map_err(io_error("write", archive))?;
     let gzip = GzBuilder::new().mtime(0).write(BufWriter::new(file), Compression::new(6));
@@ -154,7 +154,7 @@ struct Writer<'a, W: Write> {
 }
 
 impl<W: Write> Writer<'_, W> {
-    /// Adds a folder and all below it. `inner` is its path in the archive, of `depth` names.
+    /// Adds a folder and everything below it. `inner` is its path in the archive, which has `depth` names.
     fn add_folder(&mut self, folder: &Path, inner: &Path, depth: u64) -> Result<(), PackError> {
         if depth > self.limits.depth {
             let path = inner.display().to_string();
@@ -187,7 +187,7 @@ impl<W: Write> Writer<'_, W> {
     }
 
     fn add_file(&mut self, path: &Path, inner: &Path, is_run_script: bool) -> Result<(), PackError> {
-        // It may have become something else since it was looked at; neither a link nor a FIFO is wanted here.
+        // The entry may have been replaced since it was inspected; a link or a FIFO must not be opened here.
         let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
         let file = OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error("open", path))?;
         let metadata = file.metadata().map_err(io_error("stat", path))?;
@@ -197,7 +197,7 @@ impl<W: Write> Writer<'_, W> {
         let bytes = metadata.size();
         self.count(bytes)?;
         let mode = if is_run_script || metadata.mode() & 0o100 != 0 { 0o755 } else { 0o644 };
-        // One byte more than there should be, so that growing shows as well as shrinking.
+        // One byte more than expected, so that growth is detected as well as shrinkage.
         let mut content = file.take(bytes + 1);
         self.tar
             .append_data(&mut header(EntryType::Regular, mode, bytes), inner, &mut content)
@@ -208,7 +208,7 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    /// Counts before anything is compressed: a sparse file of a terabyte would take hours to be refused afterwards.
+    /// Counts before any compression: otherwise a sparse file of a terabyte would be refused only after hours.
     fn count(&mut self, bytes: u64) -> Result<(), PackError> {
         self.entries += 1;
         self.bytes = self.bytes.saturating_add(bytes);
@@ -222,8 +222,8 @@ impl<W: Write> Writer<'_, W> {
         Ok(())
     }
 
-    fn refused(&self, cause: ArchiveError) -> PackError {
-        PackError::Refused { dir: self.dir.to_owned(), cause }
+    fn refused(&self, source: ArchiveError) -> PackError {
+        PackError::Refused { dir: self.dir.to_owned(), source }
     }
 }
 
@@ -232,7 +232,7 @@ fn header(kind: EntryType, mode: u32, bytes: u64) -> Header {
     header.set_entry_type(kind);
     header.set_mode(mode);
     header.set_size(bytes);
-    // Time and owner are zero from the start, and their names empty.
+    // Time and owner are zero by default, and their names empty.
     header.set_mtime(0);
     header.set_uid(0);
     header.set_gid(0);
@@ -246,7 +246,7 @@ fn sorted_names(folder: &Path) -> io::Result<Vec<OsString>> {
     Ok(names)
 }
 
-/// Whether `old` is there and holds what `new` holds.
+/// Whether `old` exists and has the same content as `new`.
 fn same_content(new: &Path, old: &Path) -> io::Result<bool> {
     let Ok(metadata) = fs::metadata(old) else { return Ok(false) };
     if !metadata.is_file() || metadata.len() != fs::metadata(new)?.len() {
@@ -269,7 +269,7 @@ fn same_content(new: &Path, old: &Path) -> io::Result<bool> {
 }
 
 fn io_error(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> PackError {
-    move |cause| PackError::Io { what, path: path.to_owned(), cause }
+    move |source| PackError::Io { what, path: path.to_owned(), source }
 }
 
 #[cfg(test)]

@@ -39,7 +39,7 @@ pub struct Unpacked {
 /// # Errors
 /// When a folder or a file cannot be made. Nothing of that sample is left then.
 pub fn unpack_samples(into: &Path, only: Option<&str>) -> Result<Vec<Unpacked>, CreateError> {
-    fs::create_dir_all(into).map_err(|cause| CreateError::Io { path: into.to_owned(), cause })?;
+    fs::create_dir_all(into).map_err(|source| CreateError::Io { path: into.to_owned(), source })?;
     let chosen = SAMPLES.iter().filter(|(name, _)| only.is_none_or(|only| only == *name));
     chosen.map(|(name, files)| unpack(into.join(name), files)).collect()
 }
@@ -48,15 +48,15 @@ fn unpack(folder: PathBuf, files: &[(&str, &str)]) -> Result<Unpacked, CreateErr
     match fs::create_dir(&folder) {
         Ok(()) => {}
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(Unpacked { folder, is_new: false }),
-        Err(cause) => return Err(CreateError::Io { path: folder, cause }),
+        Err(source) => return Err(CreateError::Io { path: folder, source }),
     }
     for (name, text) in files {
         let path = folder.join(name);
         let mode = if *name == RUN_SCRIPT { 0o755 } else { 0o644 };
         let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(&path);
-        if let Err(cause) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
+        if let Err(source) = file.and_then(|mut file| file.write_all(text.as_bytes())) {
             let _ = removal::remove(&folder);
-            return Err(CreateError::Io { path, cause });
+            return Err(CreateError::Io { path, source });
         }
     }
     Ok(Unpacked { folder, is_new: true })

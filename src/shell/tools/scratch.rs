@@ -1,7 +1,8 @@
-//! A private folder with a unique name that goes when it is dropped, and the removal of those whose makers died.
+//! A private folder with a unique name that is removed when it is dropped, and the removal of the folders of dead
+//! processes.
 //!
-//! Its maker holds a lock on it. A lock says who is alive where a process id cannot: ids are used again, and agents in
-//! different containers may share a folder without seeing one another's.
+//! Its maker holds a lock on it. A lock shows who is alive where a process id cannot: ids are reused, and agents in
+//! different containers may share a folder without seeing each other's processes.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -13,18 +14,18 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, fstat, openat};
 
 use crate::shell::removal;
 
-/// How often another name is tried when a cleaner takes the folder before it is locked.
+/// How often another name is tried when a cleanup removes the folder before it is locked.
 const ATTEMPTS: usize = 16;
 
-/// The folder. Dropping it removes it with all that it holds.
-pub(super) struct Scratch {
+/// The folder. Dropping it removes it with its contents.
+pub(in crate::shell) struct Scratch {
     path: PathBuf,
     lock: Option<OwnedFd>,
 }
 
 impl Scratch {
     /// Makes `<parent>/<prefix><pid>-<random>`, with mode 0700.
-    pub(super) fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
+    pub(in crate::shell) fn create(parent: &Path, prefix: &str) -> io::Result<Self> {
         for _ in 0..ATTEMPTS {
             let path = unique(parent, prefix);
             DirBuilder::new().mode(0o700).create(&path)?;
@@ -32,15 +33,15 @@ impl Scratch {
                 return Ok(Self { path, lock: Some(lock) });
             }
         }
-        Err(io::Error::other("a folder that was just made disappears again and again"))
+        Err(io::Error::other("newly made folders keep disappearing"))
     }
 
-    pub(super) fn path(&self) -> &Path {
+    pub(in crate::shell) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives the folder another name, under which it stays. The lock on it is returned.
-    pub(super) fn rename(mut self, to: &Path) -> io::Result<Option<OwnedFd>> {
+    /// Gives the folder another name, under which it stays. Returns the lock on it.
+    pub(in crate::shell) fn rename(mut self, to: &Path) -> io::Result<Option<OwnedFd>> {
         fs::rename(&self.path, to)?;
         self.path = PathBuf::new();
         Ok(self.lock.take())
@@ -56,12 +57,12 @@ impl Drop for Scratch {
 }
 
 /// A name that nobody else uses.
-pub(super) fn unique(parent: &Path, prefix: &str) -> PathBuf {
+pub(in crate::shell) fn unique(parent: &Path, prefix: &str) -> PathBuf {
     parent.join(format!("{prefix}{}-{:016x}", std::process::id(), rand::random::<u64>()))
 }
 
 /// Takes the lock on a folder; `None` when it is held or the folder is gone.
-pub(super) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
+pub(in crate::shell) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let folder = match openat(rustix::fs::CWD, path, flags, Mode::empty()) {
         Ok(folder) => folder,
@@ -76,8 +77,8 @@ pub(super) fn lock(path: &Path) -> io::Result<Option<OwnedFd>> {
     Ok(here.then_some(folder))
 }
 
-/// Removes what makers that are no more left in `parent` under `prefix`.
-pub(super) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
+/// Removes the folders with `prefix` in `parent` whose makers have ended.
+pub(in crate::shell) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
     for item in fs::read_dir(parent)? {
         let item = item?;
         if item.file_name().as_encoded_bytes().starts_with(prefix.as_bytes())
@@ -89,8 +90,8 @@ pub(super) fn remove_abandoned(parent: &Path, prefix: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a folder, whoever else may be doing the same.
-pub(super) fn remove(path: &Path) {
+/// Removes a folder, even if another process is removing it at the same time.
+pub(in crate::shell) fn remove(path: &Path) {
     if let Err(error) = removal::remove_and_unmount(path) {
         log::warn!("{error}");
     }

@@ -1,4 +1,4 @@
-//! The limits of archives as the configuration says them.
+//! The limits of archives as configured.
 
 use super::Limits;
 use crate::config::ArchiveSection;

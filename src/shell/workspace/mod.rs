@@ -1,21 +1,21 @@
-//! The work folder of an agent: one fresh folder per task, what the tool left in it, and its removal.
+//! The work folder of an agent: one fresh folder per task, the files that the tool left in it, and its removal.
 //!
 //! Layout of `AGENT_WORK_DIR`, which several agents of one host may share:
 //!
 //! ```text
 //! <TASK_ID>/            one run; 0700; task.info, stdout, stderr, and the tool's folder
-//! .trash/<TASK_ID>-*/   what is being removed
-//! .spare/*/             what the next task of the same tool may get: see [`spares`]
+//! .trash/<TASK_ID>-*/   a folder that is being removed
+//! .spare/*/             a folder that the next task of the same tool may get: see [`dir_pool`]
 //! ```
 //!
-//! A tool owns its folder and may have turned any name in it into anything. So everything is reached by the descriptor of the
-//! folder, no link is followed, and nothing is opened that could block.
+//! A tool can write to its folder and may have replaced any name in it with anything. So all access goes through the
+//! descriptor of the folder, no link is followed, and nothing is opened that could block.
 
-mod held;
-mod nest;
+mod dir_pool;
 mod own;
+mod pinned_file;
 mod remover;
-mod spares;
+mod reusable_dir;
 mod sys;
 mod tail;
 
@@ -29,30 +29,30 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+pub use dir_pool::DirPool;
 pub use remover::{Remover, TrashRemainder};
-pub use spares::Spares;
 use tail::tail_of;
 pub use tail::{Tail, TailLimit};
 
-use held::{Held, Soiled};
-use nest::{Nest, OwnFile};
 use own::{move_to_trash, restore_mode};
+use pinned_file::{NotReusable, PinnedFile};
+use reusable_dir::{OwnFile, ReusableDir};
 
 use crate::shell::removal::{self, Progress};
-use crate::shell::tools::Pristine;
+use crate::shell::tools::ToolSnapshot;
 use crate::types::{TaskId, ToolName, Wall};
 
 const TRASH: &str = ".trash";
 
 const OWNER_ONLY: Mode = Mode::RWXU;
 
-/// Something that could not be done in the work folder.
+/// A failed operation in the work folder.
 #[derive(Debug, thiserror::Error)]
-#[error("cannot {action} {path:?}: {error}")]
+#[error("cannot {action} {path:?}: {source}")]
 pub struct WorkspaceError {
     action: &'static str,
     path: PathBuf,
-    error: io::Error,
+    source: io::Error,
 }
 
 /// The work folder.
@@ -60,7 +60,7 @@ pub struct WorkspaceError {
 pub struct Workspace {
     path: PathBuf,
     folder: OwnedFd,
-    /// Of the folder when it was opened.
+    /// The mode of the folder when it was opened.
     mode: Mode,
     trash: OwnedFd,
 }
@@ -71,18 +71,18 @@ pub struct TaskDir {
     name: String,
     path: PathBuf,
     folder: OwnedFd,
-    /// Those that we made.
+    /// The files made by llts.
     files: Vec<OwnFile>,
-    /// The copy of the tool, if the folder can become a spare one.
-    nest: Option<Nest>,
+    /// The copy of the tool, if the folder can be reused.
+    reusable: Option<ReusableDir>,
 }
 
 /// The folder of a tool, open.
 #[derive(Debug)]
 pub enum ToolFolder<'a> {
-    /// Since its copy was made.
+    /// Open since its copy was made.
     Kept(BorrowedFd<'a>),
-    /// For one start.
+    /// Opened for one start.
     Opened(OwnedFd),
 }
 
@@ -95,26 +95,26 @@ impl AsFd for ToolFolder<'_> {
     }
 }
 
-/// What became of a removal within its budget.
+/// The result of a removal within its budget.
 #[derive(Debug)]
 #[must_use]
 pub enum Removed {
-    /// Nothing is left.
+    /// No process is left.
     Done,
-    /// The folder is out of the way, in the trash, but not empty yet: hand this to a [`Remover`].
+    /// The folder is in the trash, but not empty yet: hand this to a [`Remover`].
     Rest(TrashRemainder),
-    /// It could not even be moved to the trash; what could be removed in place is.
+    /// It could not even be moved to the trash; the removable part was removed in place.
     Left(WorkspaceError),
 }
 
 impl Workspace {
-    /// Opens the work folder and its trash, and makes both if they are not there. The path is made absolute.
+    /// Opens the work folder and its trash, and makes both if they do not exist. The path is made absolute.
     ///
     /// # Errors
-    /// When one of them can neither be found nor made.
+    /// When one of them can neither be opened nor made.
     pub fn open(path: &Path) -> Result<Self, WorkspaceError> {
-        let failed_at = |path: &Path, error| WorkspaceError { action: "open", path: path.to_owned(), error };
-        let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), error };
+        let failed_at = |path: &Path, error| WorkspaceError { action: "open", path: path.to_owned(), source: error };
+        let failed = |error| WorkspaceError { action: "open the work folder", path: path.to_owned(), source: error };
         std::fs::create_dir_all(path).map_err(failed)?;
         let path = path.canonicalize().map_err(failed)?;
         let open = || {
@@ -127,22 +127,22 @@ impl Workspace {
             Ok((folder, mode))
         };
         let (folder, mode) = open().map_err(|error| failed(error.into()))?;
-        // Else everything in what a tool has mounted there would be taken for trash.
+        // Otherwise the content of a mount that a tool has made there would be taken for trash.
         let place = path.join(TRASH);
         let trash =
             open_own(folder.as_fd(), TRASH).map_err(|error| failed_at(&place, removal::explained(error, &place)))?;
         Ok(Self { path, folder, mode, trash })
     }
 
-    /// Makes the folder of a run, empty and for the owner only. If one of this name is there, left by an agent that died,
-    /// it goes to the trash; hand that remainder to a [`Remover`].
+    /// Makes the folder of a run, empty and for the owner only. A folder of the same name, left by an agent that died, is
+    /// moved to the trash; hand that remainder to a [`Remover`].
     ///
     /// # Errors
     /// When it cannot be made, or when a leftover cannot be moved.
     pub fn create(&self, task: TaskId) -> Result<(TaskDir, Option<TrashRemainder>), WorkspaceError> {
         let name = task.to_string();
         let path = self.path.join(&name);
-        let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), error: error.into() };
+        let failed = |error: Errno| WorkspaceError { action: "make", path: path.clone(), source: error.into() };
         let mut leftover = None;
         match self.accessible(|| rustix::fs::mkdirat(&self.folder, &name, OWNER_ONLY)) {
             Ok(()) => {}
@@ -153,23 +153,23 @@ impl Workspace {
             Err(error) => return Err(failed(error)),
         }
         let folder = removal::open_folder(self.folder.as_fd(), Path::new(&name)).map_err(failed)?;
-        Ok((TaskDir { name, path, folder, files: Vec::new(), nest: None }, leftover))
+        Ok((TaskDir { name, path, folder, files: Vec::new(), reusable: None }, leftover))
     }
 
-    /// Moves to the trash what a dead agent left of a run; `None` if there is nothing. Not for a task whose next round runs
-    /// on this host: its folder has the same name.
+    /// Moves the folder that a dead agent has left of a run to the trash; `None` if there is none. Not for a task whose
+    /// next round runs on this host: its folder has the same name.
     ///
     /// # Errors
-    /// When it is there and cannot be moved.
+    /// When it exists and cannot be moved.
     pub fn discard(&self, task: TaskId) -> Result<Option<TrashRemainder>, WorkspaceError> {
         let name = task.to_string();
         self.to_trash(&name).map_err(|error| self.left(&name, error))
     }
 
-    /// Removes the folder of a run: at once out of sight, then up to `budget` entries. Nothing of its name is left after
-    /// this, so that FINISHED may follow; only [`Removed::Left`] is another matter.
+    /// Removes the folder of a run: it is out of sight at once, then up to `budget` entries are removed. Its name no longer
+    /// exists after this, so FINISHED may follow; [`Removed::Left`] is the only exception.
     ///
-    /// A folder of the same name that is not this run's own, because another agent runs the next round, is left alone.
+    /// A folder of the same name that belongs to another run, because another agent runs the next round, is left alone.
     pub fn remove(&self, task: TaskDir, budget: u32) -> Removed {
         if !self.is_in_place(&task) {
             return Removed::Done;
@@ -181,8 +181,8 @@ impl Workspace {
         self.remove_from(self.folder.as_fd(), &name, budget)
     }
 
-    /// Tries again with the modes that our folders had, if a call fails for want of rights: a tool is the same user, and can
-    /// take them away from all of its agents.
+    /// Repeats a call that fails for want of permission, after restoring the modes of the agent's folders: a tool runs as
+    /// the same user, and can change the modes for all of its agents.
     fn accessible<T>(&self, call: impl Fn() -> rustix::io::Result<T>) -> rustix::io::Result<T> {
         match call() {
             Err(Errno::ACCESS) => {
@@ -211,7 +211,7 @@ impl Workspace {
                 Progress::Gone => Removed::Done,
                 Progress::OutOfBudget | Progress::Stuck(_) => Removed::Rest(rest),
             },
-            // A full disk can refuse the move: removing in place makes room.
+            // A full disk can make the move fail: removing in place frees space.
             Err(_) if removal::remove_tree(parent, name, &mut budget).is_gone() => Removed::Done,
             Err(error) => Removed::Left(self.left(&name.to_string_lossy(), error)),
         }
@@ -235,7 +235,7 @@ impl Workspace {
     }
 
     fn left(&self, name: &str, error: Errno) -> WorkspaceError {
-        WorkspaceError { action: "remove", path: self.path.join(name), error: error.into() }
+        WorkspaceError { action: "remove", path: self.path.join(name), source: error.into() }
     }
 }
 
@@ -254,24 +254,24 @@ impl TaskDir {
     /// Writes a new file, for the owner only.
     ///
     /// # Errors
-    /// When there is one of this name, or when it cannot be written whole.
+    /// When the name exists, or when the file cannot be written completely.
     pub fn write_file(&mut self, name: &str, bytes: &[u8]) -> Result<(), WorkspaceError> {
         let written = self.own_file(name, OFlags::RDWR)?.rewrite(bytes);
         written.map_err(|error| self.failed("write", name, error.into()))
     }
 
-    /// Makes a new file, for the owner only, that takes the standard output or error of a run.
+    /// Makes a new file, for the owner only, for the standard output or error of a run.
     ///
     /// # Errors
-    /// When there is one of this name, or when it cannot be made.
+    /// When the name exists, or when the file cannot be made.
     pub fn create_output(&mut self, name: &str) -> Result<(), WorkspaceError> {
-        // Appending, so that a run that truncates the file does not leave a hole of zeros before what it writes next.
+        // In append mode, so that a run that truncates the file does not leave a hole of zeros before its next output.
         let written = self.own_file(name, OFlags::RDWR | OFlags::APPEND)?.rewrite(b"");
         written.map_err(|error| self.failed("make", name, error.into()))
     }
 
-    /// Opens an output for the run that is about to start, and for nobody else: whoever has this open when the run has ended
-    /// is a stranger to whom the run has handed it.
+    /// Opens an output only for the run that is about to start: any process that has it open after the end of the run has
+    /// received it from the run.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -286,7 +286,7 @@ impl TaskDir {
     /// # Errors
     /// When it cannot be opened.
     pub fn tool_folder(&self, tool: &ToolName) -> Result<ToolFolder<'_>, WorkspaceError> {
-        if let Some(folder) = self.nest.as_ref().and_then(Nest::tool_folder) {
+        if let Some(folder) = self.reusable.as_ref().and_then(ReusableDir::tool_folder) {
             return Ok(ToolFolder::Kept(folder));
         }
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -294,58 +294,58 @@ impl TaskDir {
         opened.map(ToolFolder::Opened).map_err(|error| self.failed("open", tool.as_str(), error.into()))
     }
 
-    /// The end of what was written into an output, whatever the tool has done to its name.
+    /// The end of an output, whatever the tool has done to its name.
     #[must_use]
     pub fn output_tail(&self, name: &str, limit: TailLimit) -> Tail {
         self.files.iter().find(|file| file.is_called(name)).map(|file| tail_of(file, limit)).unwrap_or_default()
     }
 
-    /// Notes that the folder has a copy of this tool, so that it can be given to another task later. Call it when nothing
-    /// more is made in it. That it cannot be noted only costs the next task a fresh folder.
-    pub fn keep_for(&mut self, tool: &Arc<Pristine>) {
-        match Nest::new(self.folder.as_fd(), &mut self.files, tool) {
-            Ok(nest) => self.nest = Some(nest),
+    /// Records that the folder contains a copy of this tool, so that another task can reuse it. Call it when no more files
+    /// are made in it. A failure only costs the next task a fresh folder.
+    pub fn keep_for(&mut self, tool: &Arc<ToolSnapshot>) {
+        match ReusableDir::new(self.folder.as_fd(), &mut self.files, tool) {
+            Ok(reusable) => self.reusable = Some(reusable),
             Err(why) => log::debug!("{} is for one run only: {why}", self.path.display()),
         }
     }
 
-    fn holds(&self, tool: &Pristine) -> bool {
-        self.nest.as_ref().is_some_and(|nest| nest.content() == tool.content())
+    fn holds(&self, tool: &ToolSnapshot) -> bool {
+        self.reusable.as_ref().is_some_and(|reusable| reusable.content() == tool.content())
     }
 
     #[cfg(test)]
     fn is_settled(&self) -> bool {
-        self.nest.as_ref().is_some_and(Nest::is_settled)
+        self.reusable.as_ref().is_some_and(ReusableDir::is_settled)
     }
 
     const fn can_be_spare(&self) -> bool {
-        self.nest.is_some()
+        self.reusable.is_some()
     }
 
-    /// Whether it is as it was after [`Self::restore`].
+    /// Whether it is unchanged since [`Self::restore`].
     fn is_as_left(&self, parent: BorrowedFd<'_>) -> bool {
         let name = CString::new(self.name.as_str());
-        let nest = self.nest.as_ref().zip(name.ok());
-        nest.is_some_and(|(nest, name)| nest.is_as_left(parent, &name, &self.files))
+        let reusable = self.reusable.as_ref().zip(name.ok());
+        reusable.is_some_and(|(reusable, name)| reusable.is_as_left(parent, &name, &self.files))
     }
 
-    /// Makes it what it was before the run, as a folder in `parent`.
-    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), Soiled> {
+    /// Restores the state before the run, as a folder in `parent`.
+    fn restore(&mut self, parent: BorrowedFd<'_>, settled_before: Wall) -> Result<(), NotReusable> {
         let name = CString::new(self.name.as_str()).map_err(|_| Errno::INVAL)?;
-        match &mut self.nest {
-            Some(nest) => nest.restore(parent, &name, &mut self.files, settled_before),
+        match &mut self.reusable {
+            Some(reusable) => reusable.restore(parent, &name, &mut self.files, settled_before),
             None => Err(Errno::INVAL.into()),
         }
     }
 
-    /// The end of a file that the tool wrote, `folders` down from here: nothing if it is not there, or is not a regular file of
-    /// its own (a link, a named pipe, a device, a folder).
+    /// The end of a file that the tool wrote, in the subfolder `folders`: empty if the file does not exist, or is not a
+    /// regular file with one name (a link, a named pipe, a device, a folder).
     #[must_use]
     pub fn tail(&self, folders: &[&str], name: &str, limit: TailLimit) -> Tail {
         tail::open_regular(self.folder.as_fd(), folders, name).map(|file| tail_of(&file, limit)).unwrap_or_default()
     }
 
-    /// A file that is new to this run: just made, or left by the run that had this folder before.
+    /// A file that is new to this run: just made, or left by the previous run in this folder.
     fn own_file(&mut self, name: &str, access: OFlags) -> Result<&mut OwnFile, WorkspaceError> {
         let index = match self.files.iter().position(|file| file.is_called(name) && !file.in_use) {
             Some(index) => index,
@@ -365,10 +365,10 @@ impl TaskDir {
         let flags = access | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let descriptor = rustix::fs::openat(&self.folder, name, flags, Mode::RUSR | Mode::WUSR)?;
         let is_output = access.contains(OFlags::APPEND);
-        Ok(OwnFile::new(CString::new(name).map_err(|_| Errno::INVAL)?, Held::new(descriptor), is_output))
+        Ok(OwnFile::new(CString::new(name).map_err(|_| Errno::INVAL)?, PinnedFile::new(descriptor), is_output))
     }
 
     fn failed(&self, action: &'static str, name: &str, error: io::Error) -> WorkspaceError {
-        WorkspaceError { action, path: self.path.join(name), error }
+        WorkspaceError { action, path: self.path.join(name), source: error }
     }
 }

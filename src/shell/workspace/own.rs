@@ -1,4 +1,4 @@
-//! The folders of an agent itself: the trash, and what a tool may have done to any of them.
+//! The agent's own folders: the trash, and the repair of changes that a tool may have made to any of them.
 
 use std::ffi::{CStr, CString};
 use std::os::fd::BorrowedFd;
@@ -11,13 +11,13 @@ use rustix::io::Errno;
 use super::{OWNER_ONLY, TrashRemainder};
 use crate::shell::removal;
 
-/// Moves something to the trash under a name of its own there; `None` if it is not there.
+/// Moves an entry to the trash under a unique name; `None` if it does not exist.
 pub(super) fn move_to_trash(
     parent: BorrowedFd<'_>,
     name: &CStr,
     trash: BorrowedFd<'_>,
 ) -> rustix::io::Result<Option<TrashRemainder>> {
-    /// Tells apart what one process puts into the trash; its pid does it for several.
+    /// Distinguishes the entries that one process moves to the trash; its pid distinguishes processes.
     static NEXT: AtomicU64 = AtomicU64::new(0);
     loop {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
@@ -26,7 +26,7 @@ pub(super) fn move_to_trash(
         match rustix::fs::renameat(parent, name, trash, &target) {
             Ok(()) => return Ok(Some(TrashRemainder::new(target))),
             Err(Errno::NOENT) => return Ok(None),
-            // Of an earlier process with our pid.
+            // The name is left from an earlier process with the same pid.
             Err(Errno::EXIST | Errno::NOTEMPTY | Errno::NOTDIR | Errno::ISDIR) => {}
             // The folder itself is a mount point.
             Err(Errno::BUSY) if removal::detach_at_or_below(parent, name) => {}
@@ -35,7 +35,7 @@ pub(super) fn move_to_trash(
     }
 }
 
-/// Gives a folder of our own its mode back, if its owner has lost a right; true if there was something to do.
+/// Restores the mode of an agent's own folder, if its owner has lost a permission; true if the mode was changed.
 pub(super) fn restore_mode(folder: BorrowedFd<'_>, mode: Mode, path: &Path) -> rustix::io::Result<bool> {
     let found = Mode::from_raw_mode(rustix::fs::fstat(folder)?.st_mode);
     if found.contains(OWNER_ONLY) {

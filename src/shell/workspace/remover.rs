@@ -14,13 +14,13 @@ use nix::sys::signal::SigSet;
 use rustix::fs::Dir;
 
 use super::Workspace;
-use super::spares;
+use super::dir_pool;
 use crate::shell::removal::{Budget, Progress, is_mount_at_or_below, remove_tree_and_unmount};
 
-/// Remainders that wait. One more is not lost: it makes the thread look through the whole trash.
+/// The maximum number of queued remainders. One more is not lost: it makes the thread go through the whole trash.
 const QUEUE_MAX: usize = 64;
 
-/// Between two looks whether something was unmounted that we could not unmount.
+/// The interval between checks whether a mount was removed that the thread could not unmount.
 const UNMOUNT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// A folder in the trash that is not empty yet.
@@ -38,8 +38,8 @@ impl TrashRemainder {
     }
 }
 
-/// The thread that empties the trash. Start it before the limit of processes matters. Dropping it stops it soon, also in the
-/// middle of a folder; the next start goes on there.
+/// The thread that empties the trash. Start it before the limit of processes applies. Dropping it stops it soon, also in
+/// the middle of a folder; the next start continues there.
 #[derive(Debug)]
 pub struct Remover {
     queue: Option<SyncSender<TrashRemainder>>,
@@ -50,12 +50,12 @@ pub struct Remover {
 #[derive(Debug)]
 struct Shared {
     stop: AtomicBool,
-    /// Something may be in the trash that is not in the queue.
+    /// Whether the trash may contain entries that are not in the queue.
     look_through: AtomicBool,
 }
 
 impl Remover {
-    /// Starts the thread. It begins with what dead runs have left in the trash.
+    /// Starts the thread. It begins with the trash that earlier runs have left.
     ///
     /// # Errors
     /// When the thread cannot be started.
@@ -75,17 +75,17 @@ impl Remover {
         Ok((Self { queue: Some(queue), shared, thread: None }, worker, waiting))
     }
 
-    /// Takes over what a removal left. Never blocks.
+    /// Queues the remainder of a removal. Never blocks.
     pub fn take(&self, rest: TrashRemainder) {
         let Some(queue) = &self.queue else { return };
         if let Err(TrySendError::Full(rest)) = queue.try_send(rest) {
             self.shared.look_through.store(true, Ordering::SeqCst);
-            // Once more: if the thread emptied the queue before it could see the flag, this wakes it.
+            // Queued again: if the thread emptied the queue before it could see the flag, this wakes it.
             let _ = queue.try_send(rest);
         }
     }
 
-    /// Waits until everything that was handed over is dealt with, then ends the thread.
+    /// Waits until all queued remainders are removed, then ends the thread.
     pub fn finish(mut self) {
         self.end();
     }
@@ -111,15 +111,15 @@ struct Worker {
     work: OwnedFd,
     trash: OwnedFd,
     shared: Arc<Shared>,
-    /// What cannot be removed, so that it is tried and logged once in the life of the process.
+    /// The entries that cannot be removed, so that each is tried and logged once in the life of the process.
     stuck: BTreeSet<CString>,
-    /// What holds a mount that we cannot unmount. It is removed when somebody has.
+    /// The entries with a mount that this process cannot unmount. They are removed after it was unmounted.
     mounted: BTreeSet<CString>,
 }
 
 impl Worker {
     fn run(mut self, waiting: &Receiver<TrashRemainder>) {
-        // Signals are the business of the agent's loop, which reads them from a descriptor.
+        // Signals belong to the agent's loop, which reads them from a descriptor.
         if let Err(error) = SigSet::all().thread_block() {
             log::error!("cannot block signals in the thread that empties the trash: {error}");
         }
@@ -143,7 +143,7 @@ impl Worker {
         waiting.recv_timeout(UNMOUNT_INTERVAL)
     }
 
-    /// Removes what is no longer mounted.
+    /// Removes the entries that are no longer mounted.
     fn look_at_mounted(&mut self) {
         for name in std::mem::take(&mut self.mounted) {
             if is_mount_at_or_below(self.trash.as_fd(), &name) {
@@ -154,9 +154,9 @@ impl Worker {
         }
     }
 
-    /// Removes all that is in the trash, also what other agents of this host are removing: both get along.
+    /// Removes everything in the trash, including entries that other agents of this host are removing at the same time.
     fn look_through(&mut self) {
-        if let Err(error) = spares::discard_abandoned(self.work.as_fd(), self.trash.as_fd()) {
+        if let Err(error) = dir_pool::discard_abandoned(self.work.as_fd(), self.trash.as_fd()) {
             log::error!("cannot discard the spare folders of dead agents: {error}");
         }
         let listed = Dir::read_from(self.trash.as_fd()).and_then(|entries| {
@@ -214,7 +214,7 @@ mod tests {
         assert_eq!(std::fs::read_dir(folder.path().join(".trash")).unwrap().count(), 0);
     }
 
-    /// As for an agent without the right to unmount.
+    /// The case of an agent without the right to unmount.
     #[test]
     fn what_we_cannot_unmount_stays_until_somebody_does() {
         in_own_mount_namespace(|| {
@@ -225,7 +225,7 @@ mod tests {
             std::fs::create_dir_all(&place).unwrap();
             std::fs::write(folder.path().join(".trash/TASK/file"), "").unwrap();
             bind(precious.path(), &place);
-            // Keeps the rights of its maker.
+            // This thread keeps the permissions of its creator, so it can unmount later.
             let (unmount, told) = sync_channel::<()>(0);
             let (done, unmounted) = sync_channel(0);
             let somebody = std::thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! The system calls for which there is no safe wrapper: leases. The only unsafe code of the work folder.
+//! The system calls without a safe wrapper: leases. The only unsafe code of the work folder.
 
 #![expect(unsafe_code, reason = "libc is called directly; every block says why it is sound")]
 
@@ -6,12 +6,13 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use rustix::io::{Errno, Result};
 
-/// Whether nobody but us has this file open or mapped: neither under its name nor by a descriptor that was handed on.
+/// Whether no other process has this file open or mapped, neither by its name nor by a descriptor that was passed on.
 ///
-/// The kernel grants a write lease on those terms. It is given back at once; call [`ignore_lease_breaks`] before.
+/// The kernel grants a write lease only under that condition. The lease is returned at once; call [`ignore_lease_breaks`]
+/// before.
 ///
 /// # Errors
-/// When the file system knows no leases, or the file is not ours.
+/// When the file system does not support leases, or the file belongs to another user.
 pub(super) fn is_open_here_only(file: BorrowedFd<'_>) -> Result<bool> {
     match set_lease(file, libc::F_WRLCK) {
         Ok(()) => set_lease(file, libc::F_UNLCK).map(|()| true),
@@ -20,7 +21,7 @@ pub(super) fn is_open_here_only(file: BorrowedFd<'_>) -> Result<bool> {
     }
 }
 
-/// Whoever opens a file that is leased makes the kernel send SIGIO, which ends a process that does not expect it.
+/// When another process opens a leased file, the kernel sends SIGIO, which by default ends the process.
 pub(super) fn ignore_lease_breaks() {
     // SAFETY: SIG_IGN installs no handler.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };

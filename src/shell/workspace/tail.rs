@@ -1,4 +1,5 @@
-//! The end of a file that a stranger wrote: bounded, never blocking, always valid UTF-8, never another file's content.
+//! The end of a file that an untrusted program wrote: bounded, never blocking, always valid UTF-8, never another file's
+//! content.
 
 use std::fs::File;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -6,12 +7,13 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FileType, Mode, OFlags, ResolveFlags, openat, openat2};
 use rustix::io::{Errno, Result};
 
-/// How much of the end of a file comes back.
+/// How much of the end of a file is returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TailLimit {
-    /// Bytes of the text at the most.
+    /// The maximum number of bytes of the text.
     pub bytes_max: usize,
-    /// Whether a first line that was cut goes as a whole. Not if nothing would be left: half of a long line says more.
+    /// Whether a partial first line is dropped. It is retained if nothing else would be left: half of a long line is better
+    /// than nothing.
     pub drop_partial_line: bool,
 }
 
@@ -20,20 +22,20 @@ pub struct TailLimit {
 pub struct Tail {
     /// As text.
     pub text: String,
-    /// Bytes of the whole file.
+    /// The size of the whole file in bytes.
     pub bytes: u64,
 }
 
-/// Opens a regular file, without following any link on the way.
+/// Opens a regular file, without following any link in its path.
 ///
-/// A file that has a second name is refused too. Another file's content can come in by a hard link as well as by a symbolic
-/// one: the kernel's own protection against that is a setting, and does not hold for root.
+/// A file with a second name is refused as well. A hard link, like a symbolic one, can lead to another file's content: the
+/// kernel's own protection against that is a setting, and does not apply to root.
 pub(super) fn open_regular(folder: BorrowedFd<'_>, folders: &[&str], name: &str) -> Result<File> {
-    // NONBLOCK: the open of a named pipe would wait for a writer.
+    // NONBLOCK: opening a named pipe would wait for a writer.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let path = [folders, &[name]].concat().join("/");
     let file = match openat2(folder, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS) {
-        // No openat2: an old kernel, or a container that forbids what it does not know.
+        // Without openat2: an old kernel, or a container whose filter rejects unknown calls.
         Err(Errno::NOSYS | Errno::PERM) => open_stepwise(folder, folders, name, flags)?,
         opened => opened?,
     };
@@ -54,13 +56,13 @@ fn open_stepwise(folder: BorrowedFd<'_>, folders: &[&str], name: &str, flags: OF
     openat(below.as_ref().map_or(folder, AsFd::as_fd), name, flags, Mode::empty())
 }
 
-/// The end of an open file as text. Reads `bytes_max` bytes and one more, however long the file is. Bytes that are not UTF-8
-/// become U+FFFD. What cannot be read is "".
+/// The end of an open file as text. Reads `bytes_max` bytes and one more, however long the file is. Bytes that are not
+/// UTF-8 become U+FFFD. The result is "" for a file that cannot be read.
 #[must_use]
 pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> Tail {
     let Ok(stat) = rustix::fs::fstat(&file) else { return Tail::default() };
     let size = u64::try_from(stat.st_size).unwrap_or_default();
-    // One byte before the tail tells whether the tail begins with a whole line.
+    // One byte before the tail shows whether the tail begins with a whole line.
     let wanted = limit.bytes_max.saturating_add(1);
     let start = size.saturating_sub(wanted as u64);
     let mut bytes = vec![0; usize::try_from(size - start).unwrap_or(wanted)];
@@ -69,7 +71,7 @@ pub(super) fn tail_of(file: impl AsFd, limit: TailLimit) -> Tail {
     Tail { text: text_of(&bytes, limit), bytes: size }
 }
 
-/// Reads until the buffer is full or the file ends; it may have been cut since its length was asked.
+/// Reads until the buffer is full or the file ends; the file may have been truncated since its length was read.
 fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], start: u64) -> usize {
     let mut length = 0;
     while let Some(rest) = buffer.get_mut(length..).filter(|rest| !rest.is_empty()) {
@@ -83,7 +85,7 @@ fn read_at(file: BorrowedFd<'_>, buffer: &mut [u8], start: u64) -> usize {
     length
 }
 
-/// The text of the last bytes of a file. More than `bytes_max` of them say that the file is longer.
+/// The text of the last bytes of a file. More than `bytes_max` of them mean that the file is longer.
 fn text_of(bytes: &[u8], limit: TailLimit) -> String {
     let Some(cut) = bytes.len().checked_sub(limit.bytes_max).filter(|&cut| cut > 0) else {
         return shortened(String::from_utf8_lossy(bytes).into_owned(), limit.bytes_max);
@@ -97,7 +99,7 @@ fn text_of(bytes: &[u8], limit: TailLimit) -> String {
     shortened(String::from_utf8_lossy(tail).into_owned(), limit.bytes_max)
 }
 
-/// Without the rest of a character whose beginning was cut off: at the most three bytes.
+/// Removes the rest of a character whose beginning was cut off: at most three bytes.
 fn without_broken_char(bytes: &[u8]) -> &[u8] {
     let is_continuation = |byte: &&u8| **byte & 0b1100_0000 == 0b1000_0000;
     let broken = bytes.iter().take(3).take_while(is_continuation).count();
@@ -109,7 +111,8 @@ fn without_first_line(bytes: &[u8]) -> &[u8] {
     rest.filter(|rest| !rest.is_empty()).unwrap_or(bytes)
 }
 
-/// U+FFFD is longer than the byte that it stands for: a binary file would come back three times as long as allowed.
+/// U+FFFD is longer than the byte that it replaces: without this limit a binary file would be returned at three times the
+/// permitted length.
 fn shortened(mut text: String, bytes_max: usize) -> String {
     let mut cut = text.len().saturating_sub(bytes_max);
     while !text.is_char_boundary(cut) {
@@ -136,7 +139,7 @@ mod tests {
         tail.text
     }
 
-    /// Refused at the open, not only because there is nothing to read in it.
+    /// The file is refused when it is opened, not only because it has no content.
     #[test]
     fn what_is_no_file_is_not_opened() {
         let folder = tempfile::tempdir().unwrap();
@@ -170,7 +173,7 @@ mod tests {
 
     #[test]
     fn no_character_is_cut() {
-        // 8 bytes before the end lies the second byte of an e with an acute accent.
+        // Byte 8 from the end is the second byte of an e with an acute accent.
         assert_eq!(tail("aaaa\u{e9}bbbbbbb".as_bytes(), BYTES), "bbbbbbb");
         assert_eq!(tail("aaaa\u{1f600}bbbbb".as_bytes(), BYTES), "bbbbb");
         assert_eq!(tail("\u{e9}\u{e9}\u{e9}\u{e9}\u{e9}".as_bytes(), BYTES), "\u{e9}\u{e9}\u{e9}\u{e9}");
@@ -196,7 +199,7 @@ mod tests {
             let cut = content.len().saturating_sub(bytes_max + 1);
             let text = text_of(&content.as_bytes()[cut..], TailLimit { bytes_max, drop_partial_line });
             prop_assert!(content.ends_with(&text));
-            // Nothing but a broken character is missing when lines do not matter.
+            // With whole lines not required, only a broken character is missing.
             prop_assert!(drop_partial_line || text.len() + 3 >= bytes_max.min(content.len()));
         }
     }

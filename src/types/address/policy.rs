@@ -1,7 +1,7 @@
-//! Which addresses a submitter may make the controller connect to.
+//! The addresses that a submitter may make the controller connect to.
 //!
-//! The check is made on numbers: on the IP that stands in the text of an address, and again on each IP that a host name
-//! resolves to. How the text is read is [`super::PushAddress`]'s concern.
+//! The check works on numbers: on the IP in the text of an address, and again on each IP that a host name resolves to.
+//! Parsing the text is [`super::PushAddress`]'s concern.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
@@ -16,16 +16,16 @@ pub struct Cidr {
     prefix_bits: u8,
 }
 
-/// Why a text is no network.
+/// Why a text is not a network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CidrError {
-    /// What stands before the slash is not an address.
+    /// The part before the slash is not an address.
     #[error("network {text} does not begin with an IP address; write it like 10.0.0.0/8")]
     Address {
         /// The text, quoted and shortened.
         text: String,
     },
-    /// What stands after the slash is not a length that the family has.
+    /// The part after the slash is not a prefix length of the family.
     #[error("network {text} has a bad prefix length; use /0 to /{bits_max}")]
     Prefix {
         /// The text, quoted and shortened.
@@ -33,7 +33,7 @@ pub enum CidrError {
         /// Bits of an address of this family.
         bits_max: u8,
     },
-    /// The address has bits outside the prefix, so it is not clear which of the two is meant.
+    /// The address has bits outside the prefix, so it is unclear which of the two is meant.
     #[error("network {text} has bits beyond its prefix; did you mean {network}?")]
     HostBits {
         /// The text, quoted and shortened.
@@ -88,18 +88,18 @@ fn masked(ip: IpAddr, prefix_bits: u8) -> IpAddr {
     }
 }
 
-/// What a push address may be. Link-local addresses, multicast and our own ports are refused whatever stands here.
+/// The addresses that pushes may go to. Link-local addresses, multicast and our own ports are refused in any case.
 #[derive(Clone, Debug, Default)]
 pub struct AddressPolicy {
     /// Networks that may be reached; an empty list refuses all.
     pub allow: Vec<Cidr>,
-    /// Where this controller listens. A wildcard stands for every loopback address with its port; a caller that binds to
-    /// a wildcard adds the addresses of its interfaces too.
+    /// Addresses that this controller listens on. A wildcard stands for every loopback address with its port. A caller that
+    /// binds to a wildcard also adds the addresses of its interfaces.
     pub own: Vec<SocketAddr>,
 }
 
 impl AddressPolicy {
-    /// Every network, and no port of ours.
+    /// Every network, and no port of our own.
     #[must_use]
     pub fn everything() -> Self {
         let all = |network| Cidr { network, prefix_bits: 0 };
@@ -109,14 +109,14 @@ impl AddressPolicy {
         }
     }
 
-    /// Checks one address and gives it back in the form to connect to: a v4 address that hides in a v6 one as v4.
+    /// Checks one address and returns it in the form to connect to: an IPv4 address embedded in an IPv6 address as IPv4.
     ///
     /// # Errors
     ///
     /// The rule that refuses it.
     pub fn check(&self, ip: IpAddr, port: u16) -> Result<IpAddr, Refusal> {
         let ip = ip.to_canonical();
-        // A translator on the way would turn the second form into the first one.
+        // A translator (NAT64, 6to4) would turn the second form into the first.
         for form in [Some(ip), embedded_v4(ip).map(IpAddr::V4)].into_iter().flatten() {
             check_kind(form)?;
             if self.own.iter().any(|own| is_own(*own, form, port)) {
@@ -128,7 +128,7 @@ impl AddressPolicy {
 }
 
 fn check_kind(ip: IpAddr) -> Result<(), Refusal> {
-    /// The metadata service of AWS, which is not link-local in IPv6, and that of Alibaba, which is not in IPv4.
+    /// The metadata services of AWS (not link-local in IPv6) and of Alibaba (not link-local in IPv4).
     const METADATA_V6: Ipv6Addr = Ipv6Addr::new(0xfd00, 0xec2, 0, 0, 0, 0, 0, 0x254);
     const METADATA_V4: Ipv4Addr = Ipv4Addr::new(100, 100, 100, 200);
     match ip {
@@ -143,7 +143,8 @@ fn check_kind(ip: IpAddr) -> Result<(), Refusal> {
     }
 }
 
-/// The v4 address inside `::a.b.c.d` (deprecated), `64:ff9b::a.b.c.d` (NAT64) and `2002:a.b.c.d::` (6to4). The mapped form is v4 by now.
+/// The IPv4 address inside `::a.b.c.d` (deprecated), `64:ff9b::a.b.c.d` (NAT64) and `2002:a.b.c.d::` (6to4). The caller has
+/// already turned the mapped form into IPv4.
 fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
     let IpAddr::V6(ip) = ip else { return None };
     let [a, b, c, d, e, f, high, low] = ip.segments();
@@ -156,7 +157,7 @@ fn embedded_v4(ip: IpAddr) -> Option<Ipv4Addr> {
 }
 
 fn is_own(own: SocketAddr, ip: IpAddr, port: u16) -> bool {
-    // One loopback address is as good as another: a receiver on our port number, beside us, is more likely a mistake.
+    // All loopback addresses count as equal: a receiver on our port number on this machine is most likely a mistake.
     let beside = ip.is_loopback() && (own.ip().is_unspecified() || own.ip().to_canonical().is_loopback());
     own.port() == port && (own.ip().to_canonical() == ip || beside)
 }

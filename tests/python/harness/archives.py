@@ -28,7 +28,7 @@ class ToolShelf:
 
     def add_members(self, name, members):
         packed = io.BytesIO()
-        # Level 1: some archives hold thousands of files, and nobody keeps them.
+        # Level 1: some archives hold thousands of files, and they are not kept.
         with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=1) as archive:
             for info, data in members:
                 archive.addfile(info, io.BytesIO(data))

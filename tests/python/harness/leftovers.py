@@ -21,7 +21,7 @@ def find(folder=None, task_ids=(), marker=None):
         try:
             command, environment, cwd = _facts(pid)
         except OSError:
-            # It ended while we looked, or it belongs to somebody else.
+            # It ended while we looked, or it belongs to another user.
             continue
         facts = (command, environment, cwd)
         if (

@@ -16,7 +16,7 @@ FOLDERS = ("pending", "working", "done", "failed")
 _RESULT = re.compile(r"(.*)\.(out|err|json|reason)")
 _DOCUMENT_WORKER = os.path.join(os.path.dirname(__file__), "document_worker.py")
 
-# Short, so that nothing waits for the document's ten seconds; and nobody is cut who is held up on a busy machine.
+# Short, so that nothing waits for the document's ten seconds; and no worker is disconnected that is delayed on a busy machine.
 QUICK = {"LLTS_PROMPT_TIMER_INTERVAL": "200", "LLTS_PROMPT_REQUEST_TIMEOUT": "30000", "LLTS_PROMPT_JOIN_TIMEOUT": "30000"}
 
 

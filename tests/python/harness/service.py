@@ -174,7 +174,7 @@ class Service:
         return path
 
     def check_alive(self):
-        """Fails with what a process said last if one has ended that nobody ended."""
+        """Fails with the last output of a process if one has ended without a signal of the test."""
         for program in [*self.agents, self.controller]:
             assert program.process.poll() is None, f"{program.arguments} has ended: {program.errors()}"
 

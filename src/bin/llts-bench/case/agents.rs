@@ -1,15 +1,15 @@
-//! Thousands of idle agents with real connections: what their signs of life cost the controller.
+//! Thousands of idle agents with real connections: the controller's cost of their heartbeats.
 
 use std::time::Duration;
 
-use crate::crowd::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::row::{Measured, Unit};
+use crate::simulated_agents::{self, CONNECTIONS_PER_AGENT, HEARTBEAT_INTERVAL};
 use crate::{Bench, BenchError, meter};
 use llts::shell::limits::raise_descriptor_limit;
 
 const CORES_MAX: f64 = 0.15;
 
-/// As many as there should be, and as many as there are where descriptors forbid it.
+/// The intended number of agents, or the possible number where descriptors limit it.
 const MANY: usize = 10_000;
 const FEWER: usize = 2_000;
 
@@ -24,9 +24,9 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     ];
     let mut rows = Vec::new();
     for service in bench.host_each_with(0, &keys)? {
-        let crowd = crowd::start(&service, agents, bench.signals)?;
+        let agents_at_work = simulated_agents::start(&service, agents, bench.signals)?;
         let controller = service.controller()?;
-        // They have all come at once, and their first questions are still being answered.
+        // All agents have connected at once, and their first requests are still being answered.
         bench.pause(watched / 3)?;
         let mut shares = Vec::new();
         for _ in 0..bench.plan.rounds {
@@ -37,15 +37,15 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
         }
         let what = format!("controller of {agents} idle agents");
         rows.push(Measured::new(what, Unit::Cores, &shares).over(service.transport).goal_below(CORES_MAX));
-        drop(crowd);
+        drop(agents_at_work);
         service.end(bench.signals);
     }
     Ok(rows)
 }
 
-/// As many agents as this machine has descriptors for.
+/// The number of agents for which this machine has descriptors.
 fn count() -> Result<usize, BenchError> {
-    /// For everything that is no connection of an agent.
+    /// Descriptors for everything other than connections of agents.
     const RESERVED: usize = 2_000;
     let descriptors = raise_descriptor_limit().map_err(BenchError::io("raise the limit of descriptors"))?;
     let descriptors = usize::try_from(descriptors).unwrap_or(usize::MAX);

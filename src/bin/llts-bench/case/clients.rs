@@ -1,5 +1,5 @@
-//! Eight REQ clients that ask all the time: how many requests the controller answers in a second of its own processor time, over
-//! its own transport against libzmq.
+//! Eight REQ clients that send requests without a pause: the number of requests that the controller answers per second of
+//! its processor time, over its own transport against libzmq.
 
 use crate::requester::Requesters;
 use crate::row::{Measured, Unit};

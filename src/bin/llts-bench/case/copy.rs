@@ -1,5 +1,5 @@
-//! A large tool: each task gets a copy of its own. From the submit to RUNNING of the second and later tasks, against `cp -r` of
-//! the unpacked folder.
+//! A large tool: each task gets a copy of its own. The time from the submit to RUNNING of the second and later tasks,
+//! against `cp -r` of the unpacked folder.
 
 use std::io;
 
@@ -9,7 +9,8 @@ use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError, floor};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::protocol::words;
 use llts::shell::removal;
 use llts::shell::signals::Signals;
@@ -34,7 +35,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     for _ in 0..bench.plan.rounds {
         let mut times = vec![Vec::new(); services.len()];
         let mut rival = Vec::new();
-        // Each is the first as often as the others: a disk may be slower the more was written to it just before.
+        // Each goes first equally often: a disk may be slower after many writes.
         for turn in (0..tasks).flat_map(|task| (0..all).map(move |turn| (task + turn) % all)) {
             if let Some(which) = turn.checked_sub(1) {
                 times[which].push(run_one(&mut loads[which], bench.signals)?);
@@ -62,7 +63,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 /// Seconds from the submit to RUNNING; returns when the task has finished.
 fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(TOOL.0) };
-    let before = load.send_now(&client::encode(&submission.request()))?;
+    let before = load.send_now(&submission.request().encode())?;
     let mut running = None;
     loop {
         let (now, heard) = load.next(signals)?;

@@ -1,5 +1,5 @@
-//! A long queue: submit and dispatch with 1,000,000 waiting tasks against 1,000, by two services side by side. A dispatch is
-//! an agent's question and its answer.
+//! A long queue: submit and dispatch with 1,000,000 waiting tasks against 1,000, by two services side by side. A dispatch
+//! is an agent's request and its answer.
 
 use std::time::Duration;
 
@@ -10,8 +10,11 @@ use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError, stock};
 use llts::protocol::agent::{self, ToAgent};
-use llts::protocol::client::{self, Submission};
-use llts::protocol::request::{FromAgent, Heartbeat, Report, Sender};
+use llts::protocol::client;
+use llts::protocol::requests::heartbeat::Heartbeat;
+use llts::protocol::requests::report::Report;
+use llts::protocol::requests::submit::Submission;
+use llts::protocol::requests::{FromAgent, Sender};
 use llts::shell::signals::Signals;
 use llts::types::{AgentId, ExitCode, Phase, PhaseTimes, RunResult, Session};
 
@@ -44,13 +47,13 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     Ok(rows)
 }
 
-/// A service without agents, and so many waiting tasks.
+/// A service without agents, and its number of waiting tasks.
 pub(crate) fn stocked(bench: &mut Bench<'_>, tasks: u64) -> Result<Service, BenchError> {
     let transport = bench.plan.transports[0];
     let state_dir = bench.place.folder().join(format!("stock-{:08x}", rand::random::<u32>()));
     stock::fill(&state_dir, NOTHING.0, tasks)?;
     let key = |name, value: String| (name, value);
-    // Room for those that the case adds.
+    // Space for the tasks that the case adds.
     let room = (tasks + 100_000).to_string();
     let state_dir = state_dir.to_string_lossy().into_owned();
     bench.host_with(transport, 0, &[key("LLTS_STATE_DIR", state_dir), key("LLTS_WAITING_TASKS_MAX", room)])
@@ -58,12 +61,12 @@ pub(crate) fn stocked(bench: &mut Bench<'_>, tasks: u64) -> Result<Service, Benc
 
 fn submit(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { parameters: stock::parameters(), ..Submission::new(NOTHING.0) };
-    let (time, answer) = load.ask(&client::encode(&submission.request()), signals)?;
+    let (time, answer) = load.ask(&submission.request().encode(), signals)?;
     client::decode(&answer)?;
     Ok(time.as_secs_f64())
 }
 
-/// An agent that takes a task and says at once that it has finished.
+/// An agent that takes a task and reports at once that it has finished.
 struct Dispatcher {
     load: Load,
     sender: Sender,
@@ -78,13 +81,15 @@ impl Dispatcher {
 
     fn say(&mut self, message: &FromAgent, signals: &mut Signals) -> Result<(Duration, ToAgent), BenchError> {
         let (time, answer) = self.load.ask(&agent::encode(&self.sender, message), signals)?;
-        let unknown = || BenchError::Unexpected(format!("no agent is answered {:?}", String::from_utf8_lossy(&answer)));
+        let unknown = || {
+            BenchError::Unexpected(format!("this is not an answer to an agent: {:?}", String::from_utf8_lossy(&answer)))
+        };
         Ok((time, agent::decode(&answer).ok_or_else(unknown)?))
     }
 
-    /// Seconds from the question to the task.
+    /// Seconds from the request to the task.
     fn dispatch(&mut self, signals: &mut Signals) -> Result<f64, BenchError> {
-        // Alive at each time: the rounds of the other service may have taken long.
+        // The agent sends a heartbeat before each round, because the rounds of the other service may have taken long.
         let heartbeat = Heartbeat::default();
         self.say(&FromAgent::Heartbeat(heartbeat), signals)?;
         let (time, ToAgent::Job(job)) = self.say(&FromAgent::Apply(None), signals)? else {
@@ -101,7 +106,7 @@ impl Dispatcher {
         };
         match self.say(&FromAgent::Report(Box::new(report)), signals)? {
             (_, ToAgent::Reported { accepted: true, .. }) => Ok(time.as_secs_f64()),
-            (_, other) => Err(BenchError::Unexpected(format!("a report is answered by {other:?}"))),
+            (_, other) => Err(BenchError::Unexpected(format!("unexpected answer to a report: {other:?}"))),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The transports by themselves: messages of the size of a submit, pipelined, and echoed by a ROUTER of each.
+//! The transports alone: messages of the size of a submit, pipelined, and echoed by a ROUTER of each.
 
 use crate::load::Load;
 use crate::place::NOTHING;
@@ -7,15 +7,15 @@ use crate::samples::rate;
 use crate::stock::parameters;
 use crate::{Bench, BenchError, echo};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 
-/// About as long as the answer to a submit.
+/// The approximate length of the answer to a submit.
 const ANSWER_BYTES: usize = 90;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let messages = bench.pick(50_000, 100);
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     let (_own, own) = echo::start(Transport::Own, ANSWER_BYTES, bench.signals)?;
     let (_zmq, zmq) = echo::start(Transport::Zmq, ANSWER_BYTES, bench.signals)?;
     let mut loads = [Load::connect(&own, bench.signals)?, Load::connect(&zmq, bench.signals)?];

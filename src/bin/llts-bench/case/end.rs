@@ -1,5 +1,5 @@
-//! End latency: run.sh exits, and its submitter holds ENDED, then FINISHED. The floor is the wait for the same process without a
-//! service, because run.sh takes its time from the last instruction to its exit.
+//! End latency: the time from the exit of run.sh to ENDED, then FINISHED, at its submitter. The lower bound is the wait for
+//! the same process without a service, because run.sh itself takes time from its last instruction to its exit.
 
 use crate::latency::{self, Times};
 use crate::row::{Measured, Unit};
@@ -8,7 +8,7 @@ use crate::{Bench, BenchError, floor};
 
 const ENDED_BEYOND: f64 = 0.5e-3;
 
-/// Beside one write that reaches the disk: FINISHED is a promise.
+/// Compared with one write that reaches the disk, because FINISHED is sent only after it is stored.
 const FINISHED_BEYOND: f64 = 0.6e-3;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {

@@ -15,7 +15,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
         let service = bench.host(transport, agents)?;
         let mut processes = service.agents()?;
         processes.push(service.controller()?);
-        // All agents have come at once; what follows is the even course.
+        // All agents have connected at once; the steady state starts after this wait.
         bench.pause(watched / 3)?;
         let mut shares = Vec::new();
         for _ in 0..bench.plan.rounds {

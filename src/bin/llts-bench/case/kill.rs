@@ -14,7 +14,8 @@ use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::service::Service;
 use crate::{Bench, BenchError};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
+use llts::protocol::{client, requests};
 
 const FINISHED_WITHIN: f64 = 20e-3;
 
@@ -39,25 +40,25 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     Ok(rows)
 }
 
-/// Seconds from the kill to FINISHED, of a task whose processes are all there.
+/// Seconds from the kill to FINISHED, of a task whose processes have all started.
 fn kill(bench: &mut Bench<'_>, load: &mut Load) -> Result<f64, BenchError> {
     let pipe = bench.place.folder().join("ready");
     if !pipe.exists() {
         nix::unistd::mkfifo(&pipe, Mode::S_IRWXU).map_err(BenchError::io("make a named pipe"))?;
     }
-    // Open for writing too, so that it has no end when run.sh closes it.
+    // Open for writing too, so that it has no end of file when run.sh closes it.
     let nonblocking = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
     let opened = OpenOptions::new().read(true).write(true).custom_flags(nonblocking).open(&pipe);
     let mut ready = opened.map_err(BenchError::io("open a named pipe"))?;
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(FAMILY.0) };
     let submission = submission.with("ready", pipe.to_string_lossy().as_ref());
-    let (_, answer) = load.ask(&client::encode(&submission.request()), bench.signals)?;
+    let (_, answer) = load.ask(&submission.request().encode(), bench.signals)?;
     let submitted = client::TaskView::from(client::decode(&answer)?);
     load.wait_for(ready.as_fd(), bench.signals)?;
-    // Nothing is left in it for the next task.
+    // The pipe must be empty for the next task.
     let _ = ready.read(&mut [0; 64]).map_err(BenchError::io("read a named pipe"))?;
-    let before = load.send_now(&client::encode(&client::kill(submitted.id(), "llts-bench")))?;
-    // The end may be here before the answer, which must not be taken for that of the next request.
+    let before = load.send_now(&requests::kill::kill(submitted.id(), "llts-bench").encode())?;
+    // The push of the end may arrive before the answer, which must not be taken for the answer to the next request.
     let (mut is_answered, mut ended) = (false, None);
     loop {
         let (now, heard) = load.next(bench.signals)?;

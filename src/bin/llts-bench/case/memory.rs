@@ -1,24 +1,24 @@
-//! Memory of a waiting task with five short parameters: what the controller has grown by, by the number of tasks.
+//! Memory of a waiting task with five short parameters: the growth of the controller, divided by the number of tasks.
 
 use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::stock::parameters;
 use crate::{Bench, BenchError, meter};
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 
 const BYTES_MAX: f64 = 700.0;
 
-/// As fast as it goes: what is in flight is gone when it is measured.
+/// The largest possible window: no request is in flight any more when the memory is measured.
 const IN_FLIGHT: usize = 512;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
-    // Enough that the pages of buffers and of the store's cache, which come first, do not matter.
+    // Enough tasks that the pages of buffers and of the store's cache, which are allocated first, do not matter.
     let (first, tasks) = bench.pick((20_000, 200_000), (100, 1_000));
     let service = bench.host(bench.plan.transports[0], 0)?;
     let controller = service.controller()?;
     let mut load = service.load(bench.signals)?;
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     load.pipeline_checked(&request, (first, IN_FLIGHT), bench.signals)?;
     let before = meter::resident(controller)?;
     load.pipeline_checked(&request, (tasks, IN_FLIGHT), bench.signals)?;

@@ -1,4 +1,4 @@
-//! The cases: what is measured, one file each.
+//! The cases of the benchmark, one file each.
 
 mod agents;
 mod clients;
@@ -18,18 +18,18 @@ mod throughput;
 
 use super::{Bench, BenchError, Row};
 
-/// Something to measure.
+/// A case of the benchmark.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Case {
-    /// Short tasks in a second, against xargs.
+    /// Short tasks per second, against xargs.
     Throughput,
     /// From the submit to the first instruction of run.sh.
     Start,
     /// From the end of run.sh to the pushes.
     End,
-    /// A question of a REQ client, against an echo.
+    /// A request of a REQ client, against an echo.
     Query,
-    /// Durable submits in a second, against an echo and SQLite.
+    /// Durable submits per second, against an echo and SQLite.
     Submit,
     /// From the kill to FINISHED.
     Kill,
@@ -39,7 +39,7 @@ pub(crate) enum Case {
     Memory,
     /// A controller that was killed, with a million tasks.
     Restart,
-    /// Thousands of agents that only say that they live.
+    /// Thousands of agents that only send heartbeats.
     Agents,
     /// A large tool, against a copy of its files.
     Copy,
@@ -49,12 +49,12 @@ pub(crate) enum Case {
     Path,
     /// Pipelined messages of both transports.
     Echo,
-    /// Eight REQ clients: what a request costs the controller.
+    /// Eight REQ clients: the controller's cost of a request.
     Clients,
 }
 
 impl Case {
-    /// All of them, in the order of the table.
+    /// All cases, in the order of the table.
     pub(crate) const ALL: [Self; 15] = [
         Self::Throughput,
         Self::Start,
@@ -95,7 +95,7 @@ impl Case {
         }
     }
 
-    /// What it measures, in a few words.
+    /// A short description of the measurement.
     #[must_use]
     pub(crate) const fn about(self) -> &'static str {
         match self {
@@ -117,7 +117,8 @@ impl Case {
         }
     }
 
-    /// Measures it. What this machine lacks, and what goes wrong, is a row that says so: the other cases are measured still.
+    /// Runs the case. If this machine lacks something, or an error occurs, the result is a row that reports it: the other
+    /// cases are still measured.
     ///
     /// # Errors
     /// [`BenchError::Interrupted`] after a signal.

@@ -1,5 +1,5 @@
-//! All messages of a task and nothing else: submit, the answer to a parked agent, its report, the push of FINISHED. The agent is
-//! simulated; the store does not wait for the disk, which would hide the messages.
+//! All messages of a task and nothing else: submit, the answer to a parked agent, its report, the push of FINISHED. The
+//! agent is simulated; the store does not wait for the disk, which would dominate the times.
 
 use crate::load::{Heard, Load, task};
 use crate::part::Part;
@@ -7,12 +7,13 @@ use crate::place::NOTHING;
 use crate::row::{Measured, Unit};
 use crate::samples::{each, percentile};
 use crate::service::Service;
-use crate::{Bench, BenchError, crowd, meter};
+use crate::{Bench, BenchError, meter, simulated_agents};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::shell::signals::Signals;
 
-/// One service with its agent, and what each round has shown of it.
+/// One service with its agent, and the samples of each round.
 struct Subject {
     service: Service,
     agent: Part,
@@ -27,14 +28,14 @@ const NAMES: [&str; 4] = [
     "processor time of the agent for it",
 ];
 
-/// Which of the numbers is the one that must not be worse than that of libzmq.
+/// The index of the number that must not be worse than that of libzmq.
 const TAIL: usize = 1;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let tasks = bench.pick(1000, 5);
     let mut subjects = Vec::new();
     for service in bench.host_each_with(0, &[("LLTS_DURABILITY", "process".to_owned())])? {
-        let agent = crowd::start(&service, 1, bench.signals)?;
+        let agent = simulated_agents::start(&service, 1, bench.signals)?;
         let mut load = service.load(bench.signals)?;
         // The first push opens its connection.
         run_one(&mut load, bench.signals)?;
@@ -75,7 +76,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 
 fn run_one(load: &mut Load, signals: &mut Signals) -> Result<f64, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
-    let before = load.send_now(&client::encode(&submission.request()))?;
+    let before = load.send_now(&submission.request().encode())?;
     let (mut is_answered, mut finished) = (false, None);
     loop {
         match load.next(signals)? {

@@ -1,5 +1,5 @@
-//! The round trip of a request: a REQ client asks for a known task. The rival is a ROUTER of libzmq that echoes messages of the
-//! same sizes.
+//! The round trip of a request: a REQ client queries a known task. The rival is a ROUTER of libzmq that echoes messages of
+//! the same sizes.
 
 use crate::place::NOTHING;
 use crate::requester::Requesters;
@@ -9,7 +9,9 @@ use crate::service::Service;
 use crate::stock::parameters;
 use crate::{Bench, BenchError, echo};
 use llts::config::Transport;
-use llts::protocol::client::{self, Selector, Submission, TaskView};
+use llts::protocol::client::{self, Selector, TaskView};
+use llts::protocol::requests::query::query;
+use llts::protocol::requests::submit::Submission;
 use llts::shell::clock;
 use llts::shell::signals::Signals;
 
@@ -56,9 +58,9 @@ impl Question {
     pub(crate) fn of(service: &Service, signals: &mut Signals) -> Result<Self, BenchError> {
         let mut load = service.load(signals)?;
         let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-        let (_, answer) = load.ask(&client::encode(&submission.request()), signals)?;
+        let (_, answer) = load.ask(&submission.request().encode(), signals)?;
         let task = TaskView::from(client::decode(&answer)?);
-        let request = client::encode(&client::query(&Selector::task(task.id()), None));
+        let request = query(&Selector::task(task.id()), None).encode();
         let (_, answer) = load.ask(&request, signals)?;
         client::decode(&answer)?;
         Ok(Self { request, answer_bytes: answer.len() })

@@ -1,5 +1,5 @@
-//! A controller with 1,000,000 stored tasks is killed with SIGKILL; its supervisor starts another one. From the kill to the first
-//! answer.
+//! A controller with 1,000,000 stored tasks is killed with SIGKILL; its supervisor starts another one. The time from the
+//! kill to the first answer.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use crate::requester::Requesters;
 use crate::row::{Measured, Unit};
 use crate::service::Service;
 use crate::{Bench, BenchError};
-use llts::protocol::client;
+use llts::protocol::{client, requests};
 use llts::shell::clock;
 use llts::shell::signals::Signals;
 
 const ANSWERS_WITHIN: f64 = 5.0;
 
-/// Between two questions: the measurement is no finer.
+/// The time between two requests, which is the resolution of the measurement.
 const ASK_AGAIN: Duration = Duration::from_millis(20);
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
@@ -34,21 +34,21 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 }
 
 fn restart(service: &Service, signals: &mut Signals) -> Result<f64, BenchError> {
-    let request = client::encode(&client::statistic());
+    let request = requests::stats::tasks().encode();
     let controller = service.controller()?;
     let pid = i32::try_from(controller).ok().and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| BenchError::Unexpected(format!("{controller} is no process")))?;
+    let pid = pid.ok_or_else(|| BenchError::Unexpected(format!("{controller} is not a process id")))?;
     let before = clock::now().mono;
     kill_process(pid, Signal::KILL).map_err(BenchError::io("kill the controller"))?;
     loop {
-        // A new connection for each question: an old one may be to the controller that is being killed.
+        // A new connection for each request: an old one may lead to the controller that is being killed.
         let client = Requesters::connect(service.endpoint(), 1)?;
         if let Some(answer) = client.ask(&request, ASK_AGAIN, signals)? {
             client::decode(&answer)?;
             return Ok(clock::now().mono.since(before).as_secs_f64());
         }
         if clock::now().mono.since(before) > PATIENCE {
-            return Err(BenchError::Unexpected("no controller came back".to_owned()));
+            return Err(BenchError::Unexpected("the controller was not started again".to_owned()));
         }
     }
 }

@@ -1,12 +1,12 @@
-//! Start latency of an idle service: the client's submit to the first instruction of run.sh. The floor is the same run.sh,
-//! started by `posix_spawn`.
+//! Start latency of an idle service: the time from the client's submit to the first instruction of run.sh. The lower bound
+//! is the same run.sh, started by `posix_spawn`.
 
 use crate::latency::{self, Times};
 use crate::row::{Measured, Unit};
 use crate::samples::percentile;
 use crate::{Bench, BenchError};
 
-/// The median may be so much beyond the floor, and the 99th percentile so much.
+/// The permitted excess over the lower bound: of the median, and of the 99th percentile.
 const MEDIAN_BEYOND: f64 = 0.5e-3;
 const TAIL_BEYOND: f64 = 3e-3;
 

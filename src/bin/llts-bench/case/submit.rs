@@ -1,5 +1,5 @@
-//! Durable submits, 64 in flight: each answer leaves after its task is on disk. The rivals are an echo of the same sizes, and
-//! SQLite alone, which inserts the rows that the service has written, 64 in a transaction.
+//! Durable submits, 64 in flight: each answer is sent after its task is on disk. The rivals are an echo of the same sizes,
+//! and SQLite alone, which inserts the rows that the service has written, 64 per transaction.
 
 use std::path::Path;
 use std::time::Duration;
@@ -15,21 +15,21 @@ use crate::service::Service;
 use crate::stock::parameters;
 use crate::{Bench, BenchError, echo, floor};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::requests::submit::Submission;
 use llts::shell::clock;
 
 const IN_FLIGHT: usize = 64;
 
-/// Enough, wherever the disk would allow more.
+/// Sufficient, even where the disk would permit more.
 const PER_SECOND: f64 = 20_000.0;
 
-/// Else this part of what SQLite does alone.
+/// Otherwise this fraction of the rate of SQLite alone.
 const SHARE_OF_SQLITE: f64 = 0.7;
 
 pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
     let submits = bench.pick(10_000, 100);
     let submission = Submission { parameters: parameters(), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     let services = bench.host_each(0)?;
     let mut loads = Vec::new();
     let mut answer_bytes = 0;
@@ -82,7 +82,7 @@ impl Table {
         let read = |row: &rusqlite::Row<'_>| (0..columns).map(|column| row.get(column)).collect();
         let found = statement.query_map([i64::try_from(count).unwrap_or(i64::MAX)], read)?;
         let mut rows = found.collect::<rusqlite::Result<Vec<Vec<Value>>>>()?;
-        // As they were written: each behind the one before it.
+        // In the order in which they were written.
         rows.reverse();
         Ok(Self { definition, columns, rows })
     }

@@ -1,5 +1,5 @@
-//! Short tasks per second: one client that keeps 200 in flight, an agent for each core. The rival is xargs, which starts the same
-//! run.sh, unpacked already, on as many cores.
+//! Short tasks per second: one client that keeps 200 in flight, with one agent per core. The rival is xargs, which starts
+//! the same run.sh, already unpacked, on as many cores.
 
 use std::time::Duration;
 
@@ -9,7 +9,8 @@ use crate::row::{Measured, Unit};
 use crate::samples::rate;
 use crate::{Bench, BenchError, floor};
 use llts::config::Transport;
-use llts::protocol::client::{self, Submission};
+use llts::protocol::client;
+use llts::protocol::requests::submit::Submission;
 use llts::shell::clock;
 use llts::shell::signals::Signals;
 
@@ -52,7 +53,7 @@ pub(crate) fn run(bench: &mut Bench<'_>) -> Result<Vec<Measured>, BenchError> {
 
 fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Duration, BenchError> {
     let submission = Submission { address: Some(load.address().to_owned()), ..Submission::new(NOTHING.0) };
-    let request = client::encode(&submission.request());
+    let request = submission.request().encode();
     let before = clock::now().mono;
     let (mut sent, mut finished) = (0, 0);
     while finished < count {
@@ -61,7 +62,7 @@ fn run_tasks(load: &mut Load, count: usize, signals: &mut Signals) -> Result<Dur
             sent += 1;
         }
         match load.next(signals)? {
-            // A refused submit would be waited for in vain.
+            // After a refused submit, the wait for its end would be in vain.
             (_, Heard::Answer(body)) => drop(client::decode(&body)?),
             (_, Heard::Push(body)) => {
                 let task = task(&body)?;
@@ -79,6 +80,6 @@ fn check(task: &client::TaskView) -> Result<(), BenchError> {
     if task.exit_code().is_some_and(|code| code.0 == 0) {
         return Ok(());
     }
-    let reason = task.reason().unwrap_or("it has no exit code of 0");
+    let reason = task.reason().unwrap_or("its exit code is not 0");
     Err(BenchError::Unexpected(format!("task {} failed: {reason}", task.id())))
 }

@@ -1,15 +1,19 @@
-//! TASK/EXPLAIN: why a task stands where it does.
+//! TASK/EXPLAIN: why a task is in its present state.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::agent::{Agent, Slot};
-use crate::protocol::Refusal;
-use crate::protocol::reply::Reply;
-use crate::protocol::request;
-use crate::protocol::task::Filter;
-use crate::types::{AgentId, Holdup, Kept, Needs, Now, Phase, TaskId, ToolName};
+use super::{Answer, Controller, Filter, Goal, Refusal, Reply, Slot, Ticket};
+use crate::engine::controller::agent::Agent;
+use crate::types::{AgentId, BlockedAgent, Holdup, Now, Phase, Requirements, TaskId, ToolName};
 
 impl Controller {
-    /// Why a task stands where it does.
+    /// Searches the newest task with an id or a given id.
+    pub(super) fn search_to_explain(&mut self, now: Now, ticket: Ticket, filter: Filter) -> Answer {
+        if filter.task_id().is_none() && filter.given_id().is_none() {
+            return self.explain(now, &filter, None).unwrap_or_else(Reply::Refused).into();
+        }
+        self.search(now, ticket, filter, Goal::Explain { found: None })
+    }
+
+    /// Explains the present state of a task.
     pub(in crate::engine::controller) fn explain(
         &self,
         now: Now,
@@ -17,9 +21,9 @@ impl Controller {
         found: Option<TaskId>,
     ) -> Result<Reply, Refusal> {
         let found = found.and_then(|task| self.tasks.get(task));
-        let Some(record) = found else { return Err(request::no_such_task(&filter.shown_id())) };
+        let Some(record) = found else { return Err(Refusal::no_such_task(filter.shown_id())) };
         let sets = self.tasks.queue().sets();
-        let agents_with = |needs: &Needs, tool: Option<&ToolName>| {
+        let agents_with = |needs: &Requirements, tool: Option<&ToolName>| {
             self.agents.any_with(needs, |set| tool.is_none_or(|tool| sets.has(set, tool)))
         };
         let waits = record.phase() == Phase::Waiting;
@@ -31,18 +35,18 @@ impl Controller {
                     *found = Holdup::Look(agent.clone());
                 }
             }
-            Some(Holdup::Agents { is_one_idle, kept, .. }) => {
+            Some(Holdup::Agents { is_one_idle, blocked, .. }) => {
                 let servers = || self.agents.all_with(&record.policy.needs, |set| sets.has(set, &record.tool));
                 *is_one_idle = servers().any(|(_, agent)| agent.slot == Slot::Free);
-                *kept = servers().find_map(|(id, agent)| self.kept(id, agent)).map(Box::new);
+                *blocked = servers().find_map(|(id, agent)| self.blocked_agent(id, agent)).map(Box::new);
             }
             Some(_) | None => {}
         }
         Ok(Reply::Explained { record: Box::new(record.clone()), holdup })
     }
 
-    /// What keeps an agent busy whose run has ended, as far as it has said so.
-    fn kept(&self, id: &AgentId, agent: &Agent) -> Option<Kept> {
+    /// What keeps an agent busy after the end of its run, as far as it has reported that.
+    fn blocked_agent(&self, id: &AgentId, agent: &Agent) -> Option<BlockedAgent> {
         let (task, reason) = match (agent.slot, &agent.left) {
             (Slot::Busy(task), _) => {
                 let record = self.tasks.get(task).filter(|record| record.phase() == Phase::Ended)?;
@@ -51,6 +55,6 @@ impl Controller {
             (Slot::Stray, Some((task, reason))) => (*task, reason),
             (Slot::Free | Slot::Parked(..) | Slot::Stray | Slot::Lost, _) => return None,
         };
-        (!reason.is_empty()).then(|| Kept { agent: id.clone(), task, reason: reason.clone() })
+        (!reason.is_empty()).then(|| BlockedAgent { agent: id.clone(), task, reason: reason.clone() })
     }
 }

@@ -1,20 +1,12 @@
-//! GATE/SET and GATE/QUERY: how gates are set, and how they stand.
+//! GATE/SET and GATE/QUERY: settings and states of gates.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Effect, Record};
-use crate::protocol::reply::Reply;
-use crate::protocol::request::GateChange;
-use crate::protocol::{Code, Refusal};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Record, Refusal, Reply, Ticket};
+use crate::protocol::requests::gate::GateChange;
 use crate::types::{GateSettings, Label, Now, Wall};
 
 impl Controller {
-    /// Changes how a gate is set.
-    pub(in crate::engine::controller) fn set_gate(
-        &mut self,
-        now: Now,
-        name: &Label,
-        change: &GateChange,
-    ) -> Result<Reply, Refusal> {
+    /// Changes the settings of a gate.
+    pub(super) fn set_gate(&mut self, now: Now, name: &Label, change: &GateChange) -> Result<Reply, Refusal> {
         let gates = &self.tasks.queue().gates;
         if !gates.is_known(name) && gates.len() >= self.settings.gates_max {
             let message = format!("{} gates are known already (GATES_MAX)", self.settings.gates_max);
@@ -26,7 +18,7 @@ impl Controller {
         Ok(Reply::Done)
     }
 
-    /// A deferred run asks for its gates to be closed for a while.
+    /// A run has found that its gate cannot be passed for a while.
     pub(in crate::engine::controller) fn close_gate(&mut self, now: Now, name: &Label, until: Wall) {
         let mut settings = self.tasks.queue().gates.settings(name);
         if settings.closed_until.is_none_or(|at| at < until) {
@@ -45,12 +37,17 @@ impl Controller {
     }
 
     /// How one gate stands.
-    pub(in crate::engine::controller) fn query_gate(&self, now: Now, name: &Label) -> Reply {
+    pub(super) fn query_gate(&self, now: Now, name: &Label) -> Reply {
         let queue = self.tasks.queue();
         Reply::Gate(queue.gates.view(now, name, queue.waiting_at(name)))
     }
 
-    /// How all gates stand.
+    /// The states of all gates: a search, because there may be many.
+    pub(super) fn list_gates(&mut self, now: Now, ticket: Ticket) -> Answer {
+        self.search(now, ticket, Filter::default(), Goal::Gates)
+    }
+
+    /// The answer to GATE/QUERY.
     pub(in crate::engine::controller) fn query_gates(&self, now: Now) -> Reply {
         let queue = self.tasks.queue();
         let view = |name: &Label| queue.gates.view(now, name, queue.waiting_at(name));

@@ -1,12 +1,10 @@
-//! TASK/HOLD and TASK/RELEASE: a task is kept from starting, and let go.
+//! TASK/HOLD and TASK/RELEASE: keep a task from starting, or let it start.
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
-use crate::protocol::{Code, Refusal};
+use super::{Code, Controller, Refusal, Reply};
 use crate::types::{Now, Phase, TaskId};
 
 impl Controller {
-    /// Keeps a task from starting, or lets it. One that runs goes on; its next round is held.
+    /// Holds a task back, or releases it. A running task continues; its next round is held.
     pub(super) fn hold(&mut self, now: Now, task: TaskId, hold: bool) -> Result<Reply, Refusal> {
         let record = self.known(task)?;
         if record.phase() == Phase::Finished {

@@ -1,30 +1,44 @@
-//! What clients ask, a file for each request.
+//! The requests of clients and agents: a file for each, named as in `protocol/requests/`.
 
+mod agents;
+mod apply;
 mod drain;
+mod exit;
 mod explain;
 mod gate;
+mod heartbeat;
 mod hold;
 mod kill;
+mod list;
 mod query;
+mod report;
 mod retry;
+mod stats;
 mod submit;
 
 use super::Controller;
-use super::effect::{Answer, Ticket};
-use crate::protocol::Refusal;
+use super::agent::Slot;
+use super::effect::{Answer, Effect, Record, Ticket, Timer};
+use super::leases::Remains;
+use super::scan::Goal;
+use super::transition::TaskEvent;
+use crate::protocol::page::Page;
+use crate::protocol::publish::Published;
 use crate::protocol::reply::Reply;
-use crate::protocol::request::{self, Request};
+use crate::protocol::requests::{FromAgent, Request, Sender};
+use crate::protocol::task::Filter;
+use crate::protocol::{Code, Refusal, words};
 use crate::types::{Now, TaskId, TaskRecord};
 
 impl Controller {
-    /// Takes a request of a client.
+    /// Handles a request of a client.
     pub fn handle_request(&mut self, now: Now, ticket: Ticket, request: Request) -> Answer {
         let answer = match request {
             Request::Submit(submit) => answer(self.submit(now, *submit)),
             Request::Kill(task, said) => self.kill_request(now, task, said).into(),
             Request::Query(filter, wait) => self.query(now, ticket, filter, wait.map(|wait| now.mono + wait)),
-            Request::AgentQuery => Reply::AgentCounts(self.agents.counts()).into(),
-            Request::TaskStatistic => Reply::Statistic(self.tasks.counts()).into(),
+            Request::AgentQuery => self.count_agents().into(),
+            Request::TaskStatistic => self.count_tasks().into(),
             Request::TaskDetails(filter, page) => self.list(now, ticket, filter, page),
             Request::AgentDetails(page) => self.list_agents(now, ticket, page),
             Request::Explain(filter) => self.search_to_explain(now, ticket, filter),
@@ -39,8 +53,34 @@ impl Controller {
         answer
     }
 
+    /// Handles a message of an agent. Any message is a sign of life, and registers an unknown agent.
+    pub fn handle_agent(&mut self, now: Now, ticket: Ticket, sender: &Sender, mut message: FromAgent) -> Answer {
+        let replaces = if let FromAgent::Heartbeat(heartbeat) = &message { heartbeat.replaces } else { None };
+        let answer = match self.welcome(now, sender, replaces) {
+            Ok(()) => {
+                self.name_the_run(sender, &mut message);
+                self.hear_tools(now, &sender.agent, &message);
+                self.hear(now, ticket, sender, message)
+            }
+            Err(refusal) => Answer::Now(Reply::Refused(refusal)),
+        };
+        self.settle(now);
+        answer
+    }
+
+    fn hear(&mut self, now: Now, ticket: Ticket, sender: &Sender, message: FromAgent) -> Answer {
+        self.reunite(now, sender, &message);
+        self.readopt(now, &sender.agent, &message);
+        match message {
+            FromAgent::Heartbeat(heartbeat) => self.heartbeat(now, &sender.agent, heartbeat).into(),
+            FromAgent::Exit => self.exit(now, sender).into(),
+            FromAgent::Apply(wait) => self.apply(now, ticket, &sender.agent, wait),
+            FromAgent::Report(report) => self.report(now, ticket, sender, *report),
+        }
+    }
+
     fn known(&self, task: TaskId) -> Result<&TaskRecord, Refusal> {
-        self.tasks.get(task).ok_or_else(|| request::no_such_task(&task.to_string()))
+        self.tasks.get(task).ok_or_else(|| Refusal::no_such_task(task))
     }
 
     pub(in crate::engine::controller) fn page_limit(&self, limit: Option<usize>) -> usize {

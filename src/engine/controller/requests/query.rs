@@ -1,23 +1,18 @@
-//! TASK/QUERY: what is known of a task, at once or when it has finished.
+//! TASK/QUERY: the record of a task, at once or when it has finished.
 
-use crate::engine::controller::Controller;
-use crate::engine::controller::effect::{Answer, Effect, Ticket, Timer};
-use crate::protocol::reply::Reply;
-use crate::protocol::request;
-use crate::protocol::task::Filter;
-use crate::protocol::{Code, Refusal, words};
+use super::{Answer, Code, Controller, Effect, Filter, Goal, Refusal, Reply, Ticket, Timer, words};
 use crate::types::{Mono, Now, Phase, TaskId};
 
-/// Tasks of one given id that a query looks at without being a search.
+/// Tasks of one given id that a query looks at without becoming a search.
 const NAMESAKES_MAX: usize = 16;
 
 impl Controller {
-    /// An id leads there at once, and so does a given id that few tasks have; anything else is a search.
+    /// An id is found at once, and so is a given id that few tasks have; any other query is a search.
     pub(super) fn query(&mut self, now: Now, ticket: Ticket, filter: Filter, wait_until: Option<Mono>) -> Answer {
         let found = match (filter.task_id(), filter.given_id()) {
             (Some(id), _) => {
                 let Some(record) = id.and_then(|id| self.tasks.get(id)) else {
-                    return Reply::Refused(request::no_such_task(&filter.shown_id())).into();
+                    return Reply::Refused(Refusal::no_such_task(filter.shown_id())).into();
                 };
                 filter.matches(record).then_some((record.id, 1))
             }
@@ -25,7 +20,7 @@ impl Controller {
                 let mut matches = self.tasks.with_given_id(given_id, None).filter(|record| filter.matches(record));
                 matches.next().map(|newest| (newest.id, 1 + matches.count()))
             }
-            (None, _) => return self.scan_newest(now, ticket, filter, wait_until),
+            (None, _) => return self.search(now, ticket, filter, Goal::Newest { found: None, wait_until }),
         };
         self.found(ticket, found, wait_until)
     }
@@ -55,20 +50,20 @@ impl Controller {
         }
     }
 
-    /// Answers those who wait for the end of a task.
+    /// Answers the queries that wait for the end of a task.
     pub(in crate::engine::controller) fn answer_waiters(&mut self, task: TaskId) {
         for ticket in self.waits.for_task(task) {
             self.answer_waiter(ticket);
         }
     }
 
-    /// Answers one of them with what is known at present.
+    /// Answers one of them with the present state.
     pub(in crate::engine::controller) fn answer_waiter(&mut self, ticket: Ticket) {
         let Some((task, matches)) = self.waits.remove(ticket) else { return };
         self.timers.clear(&Timer::QueryWait(ticket));
         let reply = match self.tasks.get(task) {
             Some(record) => Reply::Task { record: Box::new(record.clone()), matches },
-            None => Reply::Refused(request::no_such_task(&task.to_string())),
+            None => Reply::Refused(Refusal::no_such_task(task)),
         };
         self.tasks.effects.push_back(Effect::Reply(ticket, reply));
     }

@@ -1,21 +1,21 @@
 //! TASK/RETRY: another round of a task that has finished.
 
-use crate::engine::controller::Controller;
+use super::{Code, Controller, Refusal, Reply};
 use crate::engine::controller::transition::Again;
-use crate::protocol::reply::Reply;
-use crate::protocol::{Code, Refusal};
 use crate::types::{Now, PhaseTimes, RoundEnd, TaskId, TaskState};
 
 impl Controller {
-    /// Another round of a task that has finished, with its budgets anew.
+    /// Starts another round of a finished task, with fresh budgets.
     pub(super) fn retry(&mut self, now: Now, task: TaskId) -> Result<Reply, Refusal> {
         let record = self.known(task)?;
         let not_allowed = |why: String| Err(Refusal::new(Code::NotAllowed, why));
         let TaskState::Finished { .. } = record.state else {
-            return not_allowed(format!("task {task} has not finished; only what has can be retried"));
+            return not_allowed(format!("task {task} has not finished; only a finished task can be retried"));
         };
         if let Some(at) = record.policy.end_before.filter(|at| *at <= now.wall) {
-            return not_allowed(format!("the time for task {task} was over at {at}; submit it anew with a later end"));
+            return not_allowed(format!(
+                "the end-before time of task {task} was {at}; submit it again with a later one"
+            ));
         }
         if let Some(parent) = record.parent.and_then(|parent| self.tasks.get(parent))
             && parent.gets_no_children()
@@ -32,10 +32,10 @@ impl Controller {
         Ok(Reply::Done)
     }
 
-    /// A finished task lives again: its family is open again, and not to be forgotten.
+    /// A finished task is reopened: its family is open again and must not be forgotten.
     fn unkeep(&mut self, task: TaskId) {
         let root = self.families.root(task);
-        self.kept.reopened(task, root);
+        self.retained.reopened(task, root);
         self.families.reopened(task);
     }
 }

@@ -1,12 +1,11 @@
-//! TASK/SUBMIT: a task is accepted.
+//! TASK/SUBMIT: accepts a task.
 
 use std::sync::Arc;
 
-use crate::engine::controller::Controller;
-use crate::protocol::reply::Reply;
-use crate::protocol::request::{Parent, Submit};
-use crate::protocol::{Code, Refusal, code, task, words};
-use crate::types::{Acknowledgement, Counts, Needs, Now, Phase, Round, TaskId, TaskRecord, TaskState, Wall};
+use super::{Code, Controller, Refusal, Reply, words};
+use crate::protocol::requests::submit::{Parent, Submit};
+use crate::protocol::{code, task};
+use crate::types::{Acknowledgement, Counts, Now, Phase, Requirements, Round, TaskId, TaskRecord, TaskState, Wall};
 
 impl Controller {
     pub(super) fn submit(&mut self, now: Now, mut submit: Submit) -> Result<Reply, Refusal> {
@@ -14,7 +13,7 @@ impl Controller {
             return Err(Refusal::new(Code::Stopping, "the controller is stopping; submit again when it is back"));
         }
         let mut warnings = Vec::new();
-        // First, so that the same submit again is compared with what was taken of it.
+        // This comes first, so that a repeated submit is compared with the accepted one in the same form.
         self.drop_unknown_parent(&mut submit, &mut warnings);
         if let Some(first) = self.duplicate_of(&submit)? {
             return Ok(Reply::Submitted { task: first, warning: None, duplicate: true });
@@ -26,7 +25,8 @@ impl Controller {
         }
         if !submit.unknown.is_empty() {
             let unknown = submit.unknown.join(", ");
-            warnings.push(format!("this controller knows no field {unknown}; a parameter of the task was made of it"));
+            warnings
+                .push(format!("this controller does not know the field {unknown}; it became a parameter of the task"));
         }
         let parent = self.parent(&submit)?;
         let id = self.new_id(now.wall);
@@ -58,7 +58,7 @@ impl Controller {
         Ok(Reply::Submitted { task: id, warning, duplicate: false })
     }
 
-    /// The task that this key belongs to already, if it was asked for in the same words (HAZARDS row F7).
+    /// The task that already belongs to this key, if it was submitted with the same fields (HAZARDS row F7).
     fn duplicate_of(&self, submit: &Submit) -> Result<Option<TaskId>, Refusal> {
         let Some(key) = submit.submit_key() else { return Ok(None) };
         let Some(first) = self.tasks.with_submit_key(&key) else { return Ok(None) };
@@ -73,7 +73,7 @@ impl Controller {
         Ok(Some(first.id))
     }
 
-    /// Whether one more task, of so many bytes, can be taken.
+    /// Whether there is room for one more task with this number of bytes.
     fn check_room(&self, now: Now, submit: &Submit, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         if let Some(trouble) = &self.store_trouble {
@@ -83,14 +83,14 @@ impl Controller {
         match submit.policy.end_before.filter(|at| *at <= now.wall) {
             None => Ok(()),
             Some(at) => {
-                let message = format!("{} is {at}, which is over; give a later moment", words::END_BEFORE);
+                let message = format!("{} is {at}, which has passed; use a later moment", words::END_BEFORE);
                 Err(Refusal::new(Code::BadField, message))
             }
         }
     }
 
-    /// Whether one more task, of so many bytes, can wait.
-    pub(in crate::engine::controller) fn check_queue(&self, needs: &Needs, bytes: usize) -> Result<(), Refusal> {
+    /// Whether there is room in the queue for one more task with this number of bytes.
+    pub(in crate::engine::controller) fn check_queue(&self, needs: &Requirements, bytes: usize) -> Result<(), Refusal> {
         let limit = |message: String| Err(Refusal::new(Code::LimitReached, message));
         let queue = self.tasks.queue();
         if queue.len() >= self.settings.waiting_max {
@@ -99,13 +99,13 @@ impl Controller {
         let bytes_max = self.settings.waiting_bytes_max;
         if queue.bytes().saturating_add(bytes) > bytes_max {
             return limit(format!(
-                "the tasks that wait hold {} bytes already, and this one needs {bytes}; WAITING_BYTES_MAX is {bytes_max}; try \
+                "the waiting tasks hold {} bytes already, and this one needs {bytes}; WAITING_BYTES_MAX is {bytes_max}; try \
                  again later, or send large values in files",
                 queue.bytes()
             ));
         }
         let other_needs = queue.other_needs(needs);
-        // Tasks without gates and tags always have a line: they are held up by nobody else's.
+        // Tasks without gates and tags always get a line, because lines of other tasks do not hold them up.
         let is_plain = needs.gates.is_empty() && needs.tags.is_empty();
         if !is_plain && other_needs >= self.settings.needs_max {
             let (gate, tags, exclusive) = (words::GATE, words::TAGS, words::EXCLUSIVE);
@@ -117,7 +117,7 @@ impl Controller {
         Ok(())
     }
 
-    /// Tells agents that do not park of a task that nobody has taken.
+    /// Tells agents that do not park of a task that no agent has taken.
     pub(in crate::engine::controller) fn inform_if_waiting(&mut self, task: TaskId) {
         if self.tasks.get(task).is_some_and(|record| record.phase() == Phase::Waiting) {
             self.inform();
@@ -148,7 +148,7 @@ impl Controller {
         Ok(Some(id))
     }
 
-    /// Never the same microsecond twice, so that the order of ids is the order of submission whatever the clock does.
+    /// Never uses the same microsecond twice, so that the order of ids is the order of submission, whatever the clock does.
     fn new_id(&mut self, wall: Wall) -> TaskId {
         use rand::RngExt as _;
         let micros = wall.micros().max(self.last_id.wall().micros() + 1);

@@ -1,4 +1,4 @@
-//! Stories of receivers that confirm the end of a task, and of those that do not.
+//! Scenarios of receivers that confirm the end of a task, and of receivers that do not.
 #![cfg(test)]
 
 use super::*;
@@ -42,7 +42,7 @@ fn the_end_is_pushed_until_it_is_confirmed() {
     assert_eq!(world.record(task).acknowledgement, Acknowledgement::Received(world.now.wall));
     world.pass(seconds(1000.0));
     assert_eq!(world.pushed_again.len(), count);
-    assert!(world.told(words::kind::TASK_QUERY, task).get("__ACK_TIME__").is_some());
+    assert!(world.told(TASK_QUERY, task).get("__ACK_TIME__").is_some());
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn only_the_push_of_the_end_is_confirmed_and_only_by_its_receiver() {
     world.pass(seconds(1.0));
     world.confirm(task, seq, ADDRESS);
     assert_eq!(world.record(task).acknowledgement, Acknowledgement::Received(at), "twice is harmless");
-    // An unknown task, one that runs, one that did not ask.
+    // An unknown task, a running task, and one that did not ask for a confirmation.
     let running = world.submitted(&acknowledged());
     world.runs("a", running, Round(0));
     world.confirm(running, world.pushes.last().unwrap().pushes, ADDRESS);
@@ -139,12 +139,12 @@ fn a_clock_that_jumps_gives_up_no_receiver() {
     }
 }
 
-/// What a retry comes to is another end, and is confirmed anew.
+/// A retry leads to another end, which is confirmed separately.
 #[test]
 fn a_retry_is_confirmed_anew() {
     let mut world = World::new();
     let (task, seq) = world.finished_with_acknowledgement();
-    world.do_to(words::kind::TASK_RETRY, task);
+    world.do_to(TASK_RETRY, task);
     world.pass(seconds(100.0));
     assert!(world.pushed_again.is_empty(), "there is no end to push");
     world.confirm(task, seq, ADDRESS);
@@ -167,7 +167,7 @@ fn a_task_that_is_killed_while_it_waits_is_confirmed_too() {
     assert_eq!(world.pushed_again.len(), 1);
 }
 
-/// A promise to push outlives the time for which finished tasks are kept.
+/// A promise to push outlives the retention of finished tasks.
 #[test]
 fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
     let mut world = World::with(|settings| settings.keep = Duration::ZERO);
@@ -182,7 +182,7 @@ fn a_task_is_not_forgotten_while_its_end_is_not_confirmed() {
     assert!(world.stored.is_empty());
 }
 
-/// The number that is confirmed late was that of PREPARING, in the life of another controller.
+/// The late confirmation carries the number of a PREPARING from another life of the controller.
 #[test]
 fn a_late_confirmation_of_an_earlier_push_confirms_no_end() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Stories of a task on its way: submit, dispatch, report.
+//! Scenarios of a task on its way: submit, dispatch, report.
 #![cfg(test)]
 
 use super::*;
@@ -44,28 +44,28 @@ fn one_report_may_carry_all_phases_and_the_next_apply() {
     assert!(matches!(&world.replies[..], [(t, Reply::Assigned(record))] if *t == ticket && record.id == second));
 }
 
-/// A service with free agents says everything at once; in a busy one, what is said may share its way.
+/// A service with free agents reports everything at once; a busy one may batch.
 #[test]
-fn only_a_task_that_had_to_queue_leaves_slack() {
+fn only_a_task_that_had_to_queue_has_a_batch_delay() {
     let mut world = World::new();
     let ticket = world.park("a");
     let at_once = world.task();
     assert!(matches!(&world.replies[..], [(t, Reply::Assigned(_))] if *t == ticket));
     let (short, long, later) = (world.task(), world.task(), world.task());
-    let slacks = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, slack)| {
+    let batch_delays = [(short, 32, 2), (long, 1_000, 8)].map(|(task, wait, batch_delay)| {
         world.pass(Duration::from_millis(wait));
         assert_eq!(world.apply("b"), Some((task, Round(0))));
         world.report("b", task, Round(0), Phase::Finished);
-        (world.record(task).slack(), Duration::from_millis(slack))
+        (world.record(task).batch_delay(), Duration::from_millis(batch_delay))
     });
-    assert_eq!(world.record(at_once).slack(), Duration::ZERO);
-    for (slack, expected) in slacks {
-        assert_eq!(slack, expected);
+    assert_eq!(world.record(at_once).batch_delay(), Duration::ZERO);
+    for (batch_delay, expected) in batch_delays {
+        assert_eq!(batch_delay, expected);
     }
-    assert_eq!(world.record(later).slack(), Duration::ZERO, "nothing runs");
+    assert_eq!(world.record(later).batch_delay(), Duration::ZERO, "nothing runs");
 }
 
-/// Promise 1: what is promised comes after the records that it rests on.
+/// Promise 1: a promise comes after the records that it depends on.
 #[test]
 fn a_promise_never_precedes_its_record() {
     let mut world = World::new();
@@ -96,7 +96,7 @@ fn parked_agents_get_tasks_in_the_order_in_which_they_came() {
         })
         .collect();
     assert_eq!(assigned, [(a, first), (b, second)]);
-    assert!(!world.published.contains(&Published::Inform), "nobody else needs to wake up");
+    assert!(!world.published.contains(&Published::Inform), "no other agent needs to wake up");
 }
 
 #[test]
@@ -109,7 +109,7 @@ fn a_parked_agent_is_told_when_its_time_is_over() {
     assert!(matches!(&world.replies[..], [(t, Reply::Refused(r))] if *t == ticket && r.code == Code::NoTask));
 }
 
-/// An agent that does not park learns from PUB that there is work, also when it missed the first word.
+/// An agent that does not park learns of work from PUB, even if it missed the first message.
 #[test]
 fn agents_that_do_not_park_are_informed() {
     let mut world = World::new();
@@ -120,7 +120,7 @@ fn agents_that_do_not_park_are_informed() {
     assert_eq!(world.published, [Published::Inform]);
 }
 
-/// HAZARDS row A5: whoever waits for a task of which nothing is known here is told to ask.
+/// HAZARDS row A5: an agent that waits for a task, without a request known here, is told to ask.
 #[test]
 fn an_agent_hears_whether_its_apply_is_here() {
     let mut world = World::new();
@@ -156,7 +156,7 @@ fn a_task_that_could_not_be_delivered_waits_again_in_the_same_round() {
     assert_eq!(world.apply("b"), Some((task, Round(0))));
 }
 
-/// Two questions may cross one answer; that the second answer meets nobody says nothing of the first.
+/// Two requests may cross one answer; if the second answer finds no peer, that proves nothing about the first.
 #[test]
 fn a_task_that_was_handed_out_twice_is_not_taken_back() {
     let mut world = World::new();

@@ -1,8 +1,8 @@
-//! What people are told: why a task waits, why it ended as it did, and its log.
+//! Explanations: why a task waits, why it ended as it did, and its log.
 #![cfg(test)]
 
 use super::*;
-use crate::protocol::request::Beat;
+use crate::protocol::requests::heartbeat::Beat;
 
 fn lines(log: &str) -> Vec<String> {
     let text = |line: &str| line.split_once(' ').map(|(_, text)| text.to_owned()).unwrap_or_default();
@@ -27,7 +27,7 @@ fn each_reason_to_wait_has_its_sentence() {
     world.apply("a");
     assert!(world.why(busy).contains("agent a has it"), "{}", world.why(busy));
     let next = world.task();
-    assert!(world.why(next).contains("it is the next one"), "{}", world.why(next));
+    assert!(world.why(next).contains("it is next in the queue"), "{}", world.why(next));
 }
 
 #[test]
@@ -57,11 +57,11 @@ fn each_end_has_its_reason() {
 fn a_task_is_explained_by_its_given_id() {
     let mut world = World::new();
     world.submitted(&Fields::new().with(words::GIVEN_ID, "mine"));
-    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "mine"));
+    let reply = world.send(TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "mine"));
     assert!(matches!(reply, Reply::Explained { .. }), "{reply:?}");
-    let reply = world.send(words::kind::TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "yours"));
+    let reply = world.send(TASK_EXPLAIN, &Fields::new().with(words::GIVEN_ID, "yours"));
     assert_eq!(refused(&reply), Code::InvalidTaskId);
-    assert_eq!(refused(&world.send(words::kind::TASK_EXPLAIN, &Fields::new())), Code::InvalidTaskId);
+    assert_eq!(refused(&world.send(TASK_EXPLAIN, &Fields::new())), Code::InvalidTaskId);
 }
 
 #[test]
@@ -93,7 +93,7 @@ fn the_log_has_a_line_for_each_transition() {
     assert!(times.is_sorted(), "{log}");
 }
 
-/// Priority is a reason to wait, whatever else those before it require.
+/// Priority is a reason to wait, whatever the tasks before it require.
 #[test]
 fn whoever_is_before_it_counts_whatever_it_requires() {
     let mut world = World::new();
@@ -106,7 +106,7 @@ fn whoever_is_before_it_counts_whatever_it_requires() {
     assert!(world.why(low).contains("4 tasks are before it"), "{}", world.why(low));
 }
 
-/// Who ended it counts, not how its agent put it.
+/// The requester of the kill counts, not the words of the agent.
 #[test]
 fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
     let mut world = World::new();
@@ -114,14 +114,14 @@ fn a_task_that_is_killed_while_it_is_prepared_names_who_killed_it() {
     world.apply("a");
     world.report("a", task, Round(0), Phase::Preparing);
     world.ask(Request::Kill(task, Some("by the operator".into())));
-    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed while it was being prepared".to_owned());
+    let killed = RunResult::of(ExitCode::KILLED_PREPARING, "killed during its preparation".to_owned());
     world.ends("a", task, Round(0), killed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert!(text(&told, words::REASON).contains("by the operator"), "{told:?}");
     assert!(world.why(task).contains("by the operator"), "{}", world.why(task));
 }
 
-/// Also where the run came to nothing: who had it, and how far it got.
+/// A run without a result is also listed with its agent and the phases that it reached.
 #[test]
 fn the_log_of_a_lost_task_names_its_agent() {
     let mut world = World::new();
@@ -130,17 +130,17 @@ fn the_log_of_a_lost_task_names_its_agent() {
     world.pass(INTERVAL * 2);
     let expected = ["WAITING: submitted", "DISPATCHED: to agent a", "PREPARING", "RUNNING", "FINISHED: LOST"];
     assert_eq!(lines(&world.log(task)), expected, "{}", world.log(task));
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!(text(&told, words::AGENT_ID), "a", "{told:?}");
     assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null));
     let before = world.record(task);
     world.restart();
     assert_eq!(world.record(task), before);
-    world.do_to(words::kind::TASK_RETRY, task);
-    assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), "0:__AGENT_ID__"), "a");
+    world.do_to(TASK_RETRY, task);
+    assert_eq!(text(&world.told(TASK_QUERY, task), "0:__AGENT_ID__"), "a");
 }
 
-/// A kill that comes after the end of a run ends nothing. The agent knows which was first.
+/// A kill that comes after the end of a run ends nothing. The agent knows the order.
 #[test]
 fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
     for (by_itself, exit_code, outcome) in
@@ -159,7 +159,7 @@ fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
         let report = Report { task, round, phase, times, ran: None, result, wait: None };
         let _ = world.say("a", FromAgent::Report(Box::new(report)));
         assert_eq!(world.outcome(task), outcome, "by itself: {by_itself}, exit code {exit_code}");
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert_eq!(told.get(words::KILLED).is_some(), outcome == Outcome::Killed, "{told:?}");
         let log = world.log(task);
         let times: Vec<f64> = log.lines().map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect();
@@ -168,7 +168,7 @@ fn a_run_that_had_succeeded_before_its_kill_has_succeeded() {
     }
 }
 
-/// An agent may learn only after the end of run.sh that it may not end what is left of the run.
+/// An agent may learn only after the end of run.sh that it may not end the remains of the run.
 #[test]
 fn what_an_agent_tells_of_an_end_later_counts() {
     for (kill, exclusive) in [(false, false), (true, false), (true, true)] {
@@ -189,14 +189,14 @@ fn what_an_agent_tells_of_an_end_later_counts() {
             let _ = world.say("a", FromAgent::Report(Box::new(report)));
             assert_eq!(world.why(task).contains("process 7 of user 0"), is_named, "{}", world.why(task));
         }
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert!(text(&told, words::REASON).contains("process 7 of user 0"), "{told:?}");
         world.restart();
-        assert_eq!(text(&world.told(words::kind::TASK_QUERY, task), words::REASON), text(&told, words::REASON));
+        assert_eq!(text(&world.told(TASK_QUERY, task), words::REASON), text(&told, words::REASON));
     }
 }
 
-/// From the end of the run on, and after its result: until the agent is free.
+/// It holds from the end of the run on, and after its result, until the agent is free.
 #[test]
 fn what_keeps_an_agent_from_the_next_task_is_named() {
     let mut world = World::new();
@@ -204,7 +204,7 @@ fn what_keeps_an_agent_from_the_next_task_is_named() {
     world.runs("a", task, Round(0));
     let next = world.task();
     let foreign = RunResult { error: "process 7 of user 0".to_owned(), ..result(0) };
-    let named = format!("agent a is kept busy by what is left of task {task}: process 7 of user 0");
+    let named = format!("agent a is kept busy by the remains of task {task}: process 7 of user 0");
     for phase in [Phase::Ended, Phase::Finished] {
         assert_eq!(world.why(next).contains(&named), phase == Phase::Finished, "{}", world.why(next));
         let times = PhaseTimes { run: Some(world.now.wall), ..PhaseTimes::default() };

@@ -1,4 +1,4 @@
-//! Stories of kills, and of fathers and children.
+//! Scenarios of kills, and of fathers and children.
 #![cfg(test)]
 
 use super::*;
@@ -20,7 +20,7 @@ fn a_kill_is_answered_at_once_in_every_phase() {
         assert_eq!(world.kill(task), Reply::Done);
     }
     assert_eq!(world.published, [Published::Inform, Published::Inform, Published::Kill(task, Round(0))]);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill), "PUB may lose");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill), "PUB may lose");
     world.report("a", task, Round(0), Phase::Finished);
     assert_eq!(world.outcome(task), Outcome::Killed);
     assert_eq!(world.kill(task), Reply::Done);
@@ -39,7 +39,7 @@ fn a_killed_task_whose_agent_is_lost_does_not_run_again() {
     assert_eq!(world.outcome(task), Outcome::Killed);
 }
 
-/// HAZARDS row A12: nothing outlives its father.
+/// HAZARDS row A12: no task outlives its father.
 #[test]
 fn the_end_of_a_father_ends_all_descendants() {
     let mut world = World::new();
@@ -51,7 +51,7 @@ fn the_end_of_a_father_ends_all_descendants() {
     let grandchild = world.child(child);
     world.report("a", father, Round(0), Phase::Ended);
     assert_eq!(world.outcome(grandchild), Outcome::Killed);
-    assert_eq!(world.beat("b", Some((child, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("b", Some((child, Round(0)))), Some(Directive::Kill));
     let late = world.submit(&Fields::new().with(words::FATHER_ID, father.to_string()));
     assert_eq!(refused(&late), Code::NotAllowed);
     let late = world.submit(&Fields::new().with(words::FATHER_ID, child.to_string()));
@@ -68,7 +68,7 @@ fn killing_a_waiting_father_ends_a_long_chain() {
     }
     world.kill(eldest);
     assert_eq!(world.outcome(youngest), Outcome::Killed);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 501]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 501])));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Stories of gates: how many at once, how many per interval, closed until a moment, and who is not concerned.
+//! Scenarios of gates: limits of running tasks, limits per interval, closing, and tasks that are not concerned.
 #![cfg(test)]
 
 use super::*;
@@ -24,7 +24,7 @@ fn closes(retry_after: f64, gate: &str) -> RunResult {
     RunResult { defer: Some(Box::new(Defer { retry_after: Some(seconds(retry_after)), gates })), ..result(75) }
 }
 
-/// The ids of the tasks that so many new agents get.
+/// The ids of the tasks that these new agents get.
 fn taken(world: &mut World, agents: &[&str]) -> Vec<Option<TaskId>> {
     agents.iter().map(|agent| world.apply(agent).map(|(task, _)| task)).collect()
 }
@@ -42,7 +42,7 @@ fn a_gate_lets_so_many_run_at_once() {
     assert!(matches!(&world.replies[..], [(t, Reply::Assigned(r))] if *t == ticket && r.id == tasks[2]));
 }
 
-/// A task whose gate is closed holds up nobody who does not name it, whatever its priority.
+/// A task whose gate is closed does not hold up a task that does not name it, whatever its priority.
 #[test]
 fn a_closed_gate_holds_up_nobody_else() {
     let mut world = World::new();
@@ -115,7 +115,7 @@ fn a_gate_lets_so_many_start_in_so_long() {
     assert_eq!(world.apply("a"), Some((tasks[3], Round(0))));
 }
 
-/// A rate limit that one run has met is met for all that stand at the same gate.
+/// A rate limit that one run has hit applies to all tasks at the same gate.
 #[test]
 fn a_run_that_defers_closes_its_gate_for_all() {
     let mut world = World::new();
@@ -131,7 +131,7 @@ fn a_run_that_defers_closes_its_gate_for_all() {
     assert_eq!(taken(&mut world, &["c", "d"]), [Some(first), Some(second)], "the first one has kept its place");
 }
 
-/// A tool closes what it stands at itself, and nothing else.
+/// A tool can close only a gate of its own task.
 #[test]
 fn a_run_closes_no_gate_that_its_task_does_not_name() {
     let mut world = World::new();
@@ -142,7 +142,7 @@ fn a_run_closes_no_gate_that_its_task_does_not_name() {
     assert_eq!(world.apply("a"), Some((other, Round(0))));
 }
 
-/// The second one that meets the limit may not open the gate earlier, nor may it open one that people closed.
+/// The second run that hits the limit must not open the gate earlier, nor open a gate that people closed.
 #[test]
 fn a_defer_never_opens_a_gate() {
     let mut world = World::new();
@@ -235,10 +235,10 @@ fn there_are_not_more_gates_and_needs_than_allowed() {
         world.set_gate(&format!("g{number}"), running_max(1));
     }
     let one_more = running_max(1).with(words::GATE, "one-more");
-    assert_eq!(refused(&world.send(words::kind::GATE_SET, &one_more)), Code::LimitReached);
+    assert_eq!(refused(&world.send(GATE_SET, &one_more)), Code::LimitReached);
     world.set_gate("g0", running_max(2));
     world.set_gate("g1", Fields::new().with(words::MAX_RUNNING, crate::types::Scalar::Null));
-    assert_eq!(world.send(words::kind::GATE_SET, &one_more), Reply::Done);
+    assert_eq!(world.send(GATE_SET, &one_more), Reply::Done);
     let accepted = (0..10).filter(|n| matches!(world.submit(&at(&format!("t{n}"))), Reply::Submitted { .. })).count();
     assert_eq!(accepted, 5, "different needs, of those that wait");
     assert!(matches!(world.submit(&Fields::new()), Reply::Submitted { .. }), "no gate of others holds up a plain task");
@@ -267,7 +267,7 @@ fn a_closed_gate_opens_when_the_clock_jumps() {
     assert_eq!(world.apply("a"), Some((task, Round(0))));
 }
 
-/// Nobody waits at the gate when it is closed; who comes later starts when it opens all the same.
+/// No task waits at the gate when it is closed; a task that comes later still starts when it opens.
 #[test]
 fn a_task_that_comes_to_a_closed_gate_starts_when_it_opens() {
     let mut world = World::new();
@@ -315,7 +315,7 @@ fn the_starts_of_runs_that_came_to_nothing_count_after_a_restart() {
     assert_eq!(world.apply("b").map(|(task, _)| task), Some(next));
 }
 
-/// Each task has a gate of its own and closes it: nothing of that may stay for ever.
+/// Each task has a gate of its own and closes it: none of these gates may stay forever.
 #[test]
 fn gates_that_were_closed_by_runs_are_forgotten_when_they_are_open() {
     let mut world = World::with(|settings| settings.gates_max = 3);
@@ -330,11 +330,11 @@ fn gates_that_were_closed_by_runs_are_forgotten_when_they_are_open() {
     world.set_gate("mine", running_max(1));
     assert_eq!(world.gates.values().filter(|settings| **settings != GateSettings::default()).count(), 1);
     world.restart();
-    let Reply::Gates(gates) = world.send(words::kind::GATE_QUERY, &Fields::new()) else { panic!() };
+    let Reply::Gates(gates) = world.send(GATE_QUERY, &Fields::new()) else { panic!() };
     assert_eq!(gates.len(), 1, "{gates:?}");
 }
 
-/// Somebody comes just when the gate opens, before anybody has looked at it.
+/// A task comes just when the gate opens, before its deadline has been handled.
 #[test]
 fn a_task_that_comes_when_its_gate_opens_holds_up_nobody() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Stories of submits that come twice (HAZARDS row F7).
+//! Scenarios of repeated submits (HAZARDS row F7).
 #![cfg(test)]
 
 use super::*;
@@ -20,16 +20,16 @@ fn the_same_submit_again_is_the_same_task() {
     let first = submitted(&world.submit(&keyed("k")));
     assert!(!first.1);
     assert_eq!(submitted(&world.submit(&keyed("k"))), (first.0, true));
-    let told = fields_of("TASK/SUBMIT", &world.submit(&keyed("k")));
+    let told = fields_of(TASK_SUBMIT, &world.submit(&keyed("k")));
     assert_eq!(told.get(words::DUPLICATE).and_then(crate::types::Scalar::as_bool), Some(true));
     let another_order =
         Fields::new().with("b", "x").with(words::SUBMIT_KEY, "k").with("a", 1u32).with(words::OPERATION, "t");
     assert_eq!(submitted(&world.submit(&another_order)), (first.0, true), "the order of fields means nothing");
     assert_ne!(submitted(&world.submit(&keyed("other"))).0, first.0);
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([2, 0, 0, 0, 0, 0]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([2, 0, 0, 0, 0, 0])));
 }
 
-/// A key holds as long as the task is known, whatever has become of it.
+/// A key is valid as long as the task is known, whatever its state.
 #[test]
 fn a_key_holds_over_the_end_of_its_task_and_a_restart() {
     let mut world = World::new();
@@ -46,7 +46,7 @@ fn a_key_holds_over_the_end_of_its_task_and_a_restart() {
     assert!(next != task && !duplicate, "within the retention");
 }
 
-/// What does not fit any more is no reason to refuse what was accepted before.
+/// A submit that would not be accepted any more is no reason to refuse a repetition of an accepted one.
 #[test]
 fn a_duplicate_is_found_before_anything_is_refused() {
     let mut world = World::with(|settings| settings.waiting_max = 1);
@@ -54,7 +54,7 @@ fn a_duplicate_is_found_before_anything_is_refused() {
     let (task, _) = submitted(&world.submit(&fields));
     assert_eq!(submitted(&world.submit(&fields)), (task, true), "no room is needed");
     world.pass(seconds(6.0));
-    assert_eq!(submitted(&world.submit(&fields)), (task, true), "its end is over, and it is told so by its state");
+    assert_eq!(submitted(&world.submit(&fields)), (task, true), "its deadline has passed, and its state says so");
     world.controller.handle_store(Some("full".to_owned()));
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
 }
@@ -76,7 +76,7 @@ fn a_child_that_is_submitted_twice_is_one_child() {
     assert_eq!(world.outcome(child), Outcome::Killed);
 }
 
-/// The first submit could not be stored: whoever asks again has a new chance.
+/// The first submit could not be stored, so a repetition is a new attempt.
 #[test]
 fn a_submit_that_was_not_stored_leaves_its_key_free() {
     let mut world = World::new();
@@ -121,10 +121,10 @@ fn the_same_key_for_another_task_is_refused() {
         assert_eq!(refused(&reply), Code::BadField, "{other:?}");
         assert!(format!("{reply:?}").contains(words::SUBMIT_KEY), "{reply:?}");
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([1, 0, 0, 0, 0, 0]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([1, 0, 0, 0, 0, 0])));
 }
 
-/// Fields that the service sets itself, and a father that nobody knows, are dropped; both times.
+/// Fields that the service sets itself and an unknown father are dropped, both times.
 #[test]
 fn what_was_dropped_from_the_first_submit_does_not_count() {
     let mut world = World::new();
@@ -135,7 +135,7 @@ fn what_was_dropped_from_the_first_submit_does_not_count() {
     assert_eq!(submitted(&world.submit(&fields)), (task, true));
 }
 
-/// Promise 1: what was accepted is kept, also when the store fails just as somebody asks for it again.
+/// Promise 1: an accepted task is kept, even if the store fails just when the submit is repeated.
 #[test]
 fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
     let mut world = World::new();
@@ -144,11 +144,11 @@ fn a_duplicate_that_could_not_be_answered_takes_nothing_away() {
     assert!(!world.controller.handle_unstored(world.now, task, true), "its answer waits for the store");
     world.settle();
     assert_eq!(world.phase(task), Phase::Waiting);
-    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to anybody");
+    assert!(world.controller.handle_unstored(world.now, task, false), "the first one was not promised to any client");
     assert!(world.controller.handle_unstored(world.now, task, true), "and then neither is the second one");
 }
 
-/// A controller that dies in between must not leave a run of a task that nobody knows: the same submit makes another one.
+/// A controller that dies in between must not leave a run of an unknown task: the same submit would make another one.
 #[test]
 fn a_submit_with_a_key_is_handed_out_after_its_commit() {
     let mut world = World::new();

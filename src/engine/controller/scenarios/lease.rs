@@ -1,9 +1,9 @@
-//! Stories of exclusive tasks, and of ends that no agent has confirmed.
+//! Scenarios of exclusive tasks, and of unconfirmed ends.
 #![cfg(test)]
 
 use super::*;
 use crate::protocol::publish;
-use crate::protocol::request::Beat;
+use crate::protocol::requests::heartbeat::Beat;
 
 const LOSS: Duration = Duration::from_secs(6);
 const MOMENT: Duration = Duration::from_millis(1);
@@ -18,7 +18,7 @@ fn heartbeat(run: Option<(TaskId, Round)>) -> Heartbeat {
 }
 
 impl World {
-    /// An exclusive task runs at agent a, which is not heard from here on.
+    /// An exclusive task runs at agent a, which is silent from here on.
     fn exclusive_at_a_silent_agent() -> (Self, TaskId) {
         let mut world = Self::new();
         let task = world.submitted(&exclusive());
@@ -37,13 +37,13 @@ impl World {
         self.apply(agent)
     }
 
-    /// Whether the end of a task is told as unconfirmed: in the answer to a query, and in the push.
+    /// Whether the end of a task is reported as unconfirmed: in the answer to a query, and in the push.
     fn unconfirmed(&mut self, task: TaskId) -> [bool; 2] {
         let is_true = |fields: &Fields| match fields.get(words::UNCONFIRMED) {
             None => false,
             Some(value) => value.as_bool().expect("true or false"),
         };
-        let answer = self.told(words::kind::TASK_QUERY, task);
+        let answer = self.told(TASK_QUERY, task);
         let pushed = self.pushes.iter().rfind(|record| record.id == task).expect("its end is pushed");
         let pushed = json::parse(&publish::encode_status(pushed), &json::FieldLimits::TRUSTED).unwrap();
         [is_true(&answer), is_true(&pushed)]
@@ -62,7 +62,7 @@ fn the_next_round_waits_for_the_lease() {
     world.pass(LOSS);
     assert_eq!((world.counts().lost, world.phase(task)), (1, Phase::Running));
     let why = world.why(task);
-    assert!(why.contains("lease") && why.contains("agent a is not heard"), "{why}");
+    assert!(why.contains("lease") && why.contains("agent a is silent"), "{why}");
     world.pass(BUDGET - MOMENT);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
@@ -86,7 +86,7 @@ fn an_agent_says_how_long_it_needs() {
     let task = world.submitted(&exclusive());
     let beat = Some(Beat { number: 7, kill_budget: Some(Duration::from_secs(60)) });
     let (_, answer) = world.say("a", FromAgent::Heartbeat(Heartbeat { beat, ..heartbeat(None) }));
-    assert!(matches!(answer, Answer::Now(Reply::Heartbeat { beat: Some(7), .. })), "{answer:?}");
+    assert!(matches!(answer, Answer::Now(Reply::Heartbeat(Heard { beat: Some(7), .. }))), "{answer:?}");
     world.runs("a", task, Round(0));
     world.pass(LOSS + Duration::from_secs(60) - MOMENT);
     assert_eq!(world.asks("b"), None);
@@ -98,7 +98,7 @@ fn an_agent_says_how_long_it_needs() {
 fn an_agent_that_has_ended_its_run_is_not_waited_for() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.pass(LOSS);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop), "its lease is over");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop), "its lease has expired");
     assert_eq!(world.asks("b"), None);
     assert_eq!(world.ends("a", task, Round(0), result(ExitCode::LEASE_OVER.0)), None);
     assert_eq!(world.asks("b"), Some((task, Round(1))));
@@ -106,7 +106,7 @@ fn an_agent_that_has_ended_its_run_is_not_waited_for() {
     assert_eq!((record.counts.losses, record.counts.fails), (1, 0), "it was no failure of the tool");
 }
 
-/// The controller may be heard again before it has noticed anything.
+/// The controller may be in contact again before it has noticed anything.
 #[test]
 fn a_run_that_was_given_up_before_its_agent_was_lost_is_a_loss() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
@@ -130,7 +130,7 @@ fn a_result_that_comes_before_the_lease_is_over_counts() {
 fn to_ask_for_a_task_proves_nothing() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     assert_eq!(world.apply("a"), None);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     world.pass(LOSS + BUDGET - MOMENT);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
@@ -217,7 +217,7 @@ fn an_end_that_an_agent_has_confirmed_is_not() {
     world.kill(waiting);
     assert_eq!(world.unconfirmed(killed), [false, false]);
     assert_eq!(world.unconfirmed(waiting), [false, false]);
-    // What was lost, and has run again.
+    // A task that was lost and has run again.
     let task = world.task();
     world.runs("a", task, Round(0));
     world.pass(LOSS);
@@ -241,12 +241,12 @@ fn a_loss_stays_unconfirmed_until_the_next_run() {
     assert_eq!((world.outcome(task), world.unconfirmed(task)), (Outcome::Killed, [true, true]));
 }
 
-/// It cannot know when the agent was heard last.
+/// It cannot know the time of the agent's last message.
 #[test]
 fn a_new_controller_waits_for_a_whole_lease() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.pass(LOSS + BUDGET - MOMENT);
-    // Even if its intervals are shorter: the agent holds to what it was told.
+    // Even if its intervals are shorter: the agent uses the term that it was given.
     world.settings.heartbeat_interval = INTERVAL / 3;
     world.settings.kill_budget = Duration::ZERO;
     world.restart();
@@ -260,11 +260,11 @@ fn a_new_controller_waits_for_a_whole_lease() {
 fn a_new_controller_goes_on_with_the_session_that_holds_the_lease() {
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.restart();
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Run));
     assert_eq!(world.ends("a", task, Round(0), result(0)), None);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 
-    // Its answer may have died with the controller, or it has forgotten the run: nobody can tell.
+    // Its answer may have been lost with the controller, or the agent has forgotten the run: there is no way to tell.
     let (mut world, task) = World::exclusive_at_a_silent_agent();
     world.restart();
     assert_eq!(world.apply("a"), None);
@@ -279,7 +279,7 @@ fn a_new_controller_goes_on_with_the_session_that_holds_the_lease() {
     assert_eq!(world.asks("a2"), Some((task, Round(1))), "the process is known to be gone");
 }
 
-/// A controller that dies must not leave a run that its successor does not know of.
+/// A controller that dies must not leave a run unknown to its successor.
 #[test]
 fn an_exclusive_task_is_handed_out_after_its_commit() {
     let mut world = World::new();
@@ -289,7 +289,7 @@ fn an_exclusive_task_is_handed_out_after_its_commit() {
         let (_, answer) = world.say("a", FromAgent::Apply(None));
         let Answer::Now(reply @ Reply::Assigned(_)) = answer else { panic!("{answer:?}") };
         assert_eq!(claim_of_reply(&reply), claim);
-        let lease = fields_of(words::kind::TASK_APPLY, &reply);
+        let lease = fields_of(TASK_APPLY, &reply);
         assert_eq!(lease.get(words::LEASE).is_some(), claim == Claim::Promise, "{lease:?}");
         world.report("a", task, Round(0), Phase::Finished);
     }
@@ -303,7 +303,7 @@ fn a_new_controller_waits_for_a_run_that_was_given_up_before() {
     let other = world.submitted(&exclusive());
     world.runs("a", other, Round(0));
     world.restart();
-    assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((other, Round(0)))), Some(Directive::Run));
     world.pass_with(LOSS + BUDGET - MOMENT, &[("a", Some((other, Round(0))))]);
     assert_eq!(world.asks("b"), None);
     world.pass(MOMENT);
@@ -333,7 +333,7 @@ fn an_agent_that_cannot_hold_a_lease_gets_no_exclusive_task() {
     assert_eq!(world.asks("new"), Some((task, Round(0))));
     let second = world.submitted(&exclusive());
     let why = world.why(second);
-    assert!(why.contains("it is the next one; all agents that could run it are busy"), "{why}");
+    assert!(why.contains("it is next in the queue; all agents that could run it are busy"), "{why}");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn an_agent_that_is_upgraded_while_it_waits_gets_the_task_at_once() {
     assert_eq!(world.apply("a"), None, "what it says last counts");
 }
 
-/// Which agents can is no reason to leave the others idle.
+/// The ability to hold a lease is no reason to leave other agents idle.
 #[test]
 fn a_task_that_needs_no_lease_goes_to_an_agent_that_cannot_hold_one_if_there_is_a_choice() {
     let mut world = World::new();

@@ -1,4 +1,4 @@
-//! Stories of limits: floods, retention, the end of the service.
+//! Scenarios of limits: floods, retention, the end of the service.
 #![cfg(test)]
 
 use super::*;
@@ -52,7 +52,7 @@ fn results_are_kept_within_a_bound() {
         world.report("a", task, Round(0), Phase::Finished);
         world.pass(Duration::from_millis(1));
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 3]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 3])));
 }
 
 #[test]
@@ -69,7 +69,7 @@ fn a_stopping_controller_answers_everyone() {
     assert_eq!(refused(&world.submit(&Fields::new())), Code::Stopping);
 }
 
-/// HAZARDS row D5: while nothing can be stored, submits are refused and the rest goes on.
+/// HAZARDS row D5: while the store fails, submits are refused and everything else continues.
 #[test]
 fn a_store_in_trouble_stops_submits_only() {
     let mut world = World::new();
@@ -83,14 +83,14 @@ fn a_store_in_trouble_stops_submits_only() {
     world.task();
 }
 
-/// What could not be stored, and was promised to nobody, is taken back; unless somebody has it already.
+/// A submit that could not be stored, and was not confirmed, is withdrawn, unless an agent has the task already.
 #[test]
 fn a_submit_that_could_not_be_stored_is_taken_back() {
     let mut world = World::new();
     let waiting = world.task();
     assert!(world.controller.handle_unstored(world.now, waiting, false));
     world.settle();
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
     world.park("a");
     let dispatched = world.task();
     assert!(!world.controller.handle_unstored(world.now, dispatched, false));
@@ -100,7 +100,7 @@ fn a_submit_that_could_not_be_stored_is_taken_back() {
     world.settle();
 }
 
-/// What a task was submitted with is kept as long as the task is, and costs as much as a result.
+/// The fields of a submit are kept as long as the task is, and cost as much as a result.
 #[test]
 fn the_parameters_of_finished_tasks_count_too() {
     let mut world = World::with(|settings| settings.keep_bytes_max = 250_000);
@@ -109,7 +109,7 @@ fn the_parameters_of_finished_tasks_count_too() {
         world.kill(task);
         world.pass(Duration::from_millis(1));
     }
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0, 0, 0, 0, 0, 2]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0, 0, 0, 0, 0, 2])));
 }
 
 #[test]
@@ -129,9 +129,9 @@ fn the_bytes_of_tasks_that_wait_have_a_limit() {
     assert_eq!(world.apply("a"), Some((first, Round(1))));
     let third = world.submitted(&large);
     world.ends("a", first, Round(1), result(0));
-    assert_eq!(refused(&world.do_to(words::kind::TASK_RETRY, first)), Code::LimitReached, "a retry waits, too");
+    assert_eq!(refused(&world.do_to(TASK_RETRY, first)), Code::LimitReached, "a retry waits, too");
     world.kill(third);
-    assert_eq!(world.do_to(words::kind::TASK_RETRY, first), Reply::Done);
+    assert_eq!(world.do_to(TASK_RETRY, first), Reply::Done);
 }
 
 /// TASK_KEEP_HOURS = 0.
@@ -143,11 +143,11 @@ fn what_is_not_to_be_kept_is_forgotten_within_a_second() {
         world.kill(task);
         assert_eq!(world.phase(task), Phase::Finished, "it can still be seen");
         world.pass(seconds(1.0));
-        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+        assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
     }
 }
 
-/// Names cost nothing: whoever has many must not keep others out.
+/// Names cost nothing: a client with many names must not keep other agents out.
 #[test]
 fn a_lost_agent_makes_room_for_a_new_one() {
     let mut world = World::with(|settings| settings.agents_max = 3);
@@ -163,7 +163,7 @@ fn a_lost_agent_makes_room_for_a_new_one() {
     assert_eq!(world.counts(), AgentCounts { total: 3, free: 1, busy: 1, lost: 1 });
     world.beat("d", None);
     assert_eq!(world.counts(), AgentCounts { total: 3, free: 2, busy: 1, lost: 0 }, "b is forgotten");
-    // Nothing but a name.
+    // An agent that has never had a task.
     world.beat("e", None);
     world.park("e");
     world.beat("f", None);
@@ -178,5 +178,5 @@ fn a_lost_agent_makes_room_for_a_new_one() {
     world.pass(INTERVAL * 2);
     world.beat("g", None);
     assert_eq!(world.counts().lost, 2, "the one that was lost first is forgotten first");
-    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Wanted::Drop), "who comes back is known again");
+    assert_eq!(world.beat("f", Some((task, Round(0)))), Some(Directive::Drop), "who comes back is known again");
 }

@@ -1,4 +1,4 @@
-//! Stories of agents that come, go, fall silent and come back.
+//! Scenarios of agents that come, go, fall silent and come back.
 #![cfg(test)]
 
 use super::*;
@@ -28,7 +28,7 @@ fn what_an_old_round_says_is_refused() {
     world.pass(INTERVAL * 2);
     assert_eq!(world.apply("b"), Some((task, Round(1))));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     assert_eq!(world.phase(task), Phase::Dispatched);
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     assert_eq!(world.beat("a", None), None);
@@ -49,7 +49,7 @@ fn a_task_that_loses_every_agent_ends_as_lost() {
     assert_eq!(world.apply("c"), None);
 }
 
-/// A result that is known is not thrown away because its agent dies while it cleans up.
+/// A known result is not discarded because its agent dies while it cleans up.
 #[test]
 fn an_agent_lost_after_the_end_does_not_void_the_result() {
     let mut world = World::new();
@@ -74,7 +74,7 @@ fn heartbeats_keep_an_agent_and_a_lost_one_comes_back() {
     assert_eq!(world.counts(), AgentCounts { total: 1, free: 1, busy: 0, lost: 0 });
 }
 
-/// HAZARDS row D7: a jump of the wall clock makes nobody lost, and ids stay unique and in order.
+/// HAZARDS row D7: a jump of the wall clock makes no agent lost, and ids stay unique and in order.
 #[test]
 fn a_jump_of_the_wall_clock_changes_nothing() {
     let mut world = World::new();
@@ -138,7 +138,7 @@ fn a_task_that_kills_every_agent_ends_as_lost() {
     assert_eq!((world.outcome(task), world.record(task).counts.losses), (Outcome::Lost, 3));
 }
 
-/// What its agent says when it comes back is still that of a run which is over.
+/// The messages of its returning agent still concern a run that has ended.
 #[test]
 fn a_lost_task_is_not_taken_back_from_its_agent() {
     let mut world = World::new();
@@ -146,7 +146,7 @@ fn a_lost_task_is_not_taken_back_from_its_agent() {
     world.runs("a", task, Round(0));
     world.pass(INTERVAL * 2);
     assert_eq!(world.outcome(task), Outcome::Lost);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), Some(Code::NotAllowed));
     assert_eq!(world.outcome(task), Outcome::Lost);
 }

@@ -1,21 +1,22 @@
-//! Stories of the controller, each on virtual time and with every invariant checked after every step.
+//! Scenarios of the controller, on virtual time, with every invariant checked after every step.
 #![cfg(test)]
 
 mod acknowledge;
-mod calendar;
+mod deadlines;
 mod dispatch;
 mod explain;
 mod family;
 mod gates;
+mod hold;
 mod keys;
 mod lease;
 mod limits;
 mod loss;
-mod operators;
 mod peers;
 mod query;
 mod restart;
 mod retries;
+mod retry;
 mod tags;
 mod timeouts;
 mod tools;
@@ -27,9 +28,23 @@ use std::time::Duration;
 use super::effect::claim_of_reply;
 use super::*;
 use crate::protocol::json;
+use crate::protocol::page::{Page, PageBytes};
 use crate::protocol::publish::Published;
-use crate::protocol::reply::{self, AgentCounts, PageBytes, Reply, Wanted};
-use crate::protocol::request::{self, FromAgent, Heartbeat, Message, Page, Report, Request, Rules, Sender};
+use crate::protocol::reply::{self, Reply};
+use crate::protocol::requests::apply::TASK_APPLY;
+use crate::protocol::requests::drain::AGENT_DRAIN;
+use crate::protocol::requests::explain::TASK_EXPLAIN;
+use crate::protocol::requests::gate::{GATE_QUERY, GATE_SET};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
+use crate::protocol::requests::hold::{TASK_HOLD, TASK_RELEASE};
+use crate::protocol::requests::list::TASK_DETAILS;
+use crate::protocol::requests::query::TASK_QUERY;
+use crate::protocol::requests::report::Report;
+use crate::protocol::requests::retry::TASK_RETRY;
+use crate::protocol::requests::stats::{AgentCounts, TaskCounts};
+use crate::protocol::requests::submit::TASK_SUBMIT;
+use crate::protocol::requests::{self, FromAgent, Kind, Message, Request, Sender};
+use crate::protocol::rules::Rules;
 use crate::protocol::task::Filter;
 use crate::protocol::{Code, words};
 use crate::types::{
@@ -38,7 +53,7 @@ use crate::types::{
 };
 
 const INTERVAL: Duration = Duration::from_secs(3);
-/// What an agent needs to end a run.
+/// Time that an agent needs to end a run.
 const BUDGET: Duration = Duration::from_millis(4500);
 const START: u64 = 1_480_000_000_000_000;
 
@@ -51,14 +66,14 @@ struct World {
     /// The ends of tasks that were pushed again.
     pushed_again: Vec<TaskRecord>,
     published: Vec<Published>,
-    /// What a disk would hold.
+    /// The contents of the disk.
     stored: BTreeMap<TaskId, TaskRecord>,
     gates: BTreeMap<Label, GateSettings>,
     drained: BTreeSet<AgentId>,
     settings: Settings,
-    /// Records, promises, views and what claims nothing, in the order in which they came.
+    /// Records, promises, views and messages without a claim, in their order.
     order: Vec<&'static str>,
-    /// Whether the controller always dies before it has stored that a run is prepared or has begun.
+    /// Whether the controller always dies before it has stored that a run is being prepared or has begun.
     loses_progress: bool,
 }
 
@@ -141,7 +156,7 @@ impl World {
         self.controller.sanity_check();
     }
 
-    /// The controller dies and starts again from what was stored.
+    /// The controller dies and starts again from the stored records.
     fn restart(&mut self) {
         let stored = Stored {
             tasks: self.stored.values().cloned().collect(),
@@ -167,7 +182,7 @@ impl World {
         self.ticket_of(0)
     }
 
-    /// Of another connection than the one by which everybody else speaks.
+    /// A ticket of another connection than the default one.
     fn ticket_of(&mut self, connection: u64) -> Ticket {
         self.tickets += 1;
         Ticket { connection: ConnectionId { door: 0, number: connection }, number: self.tickets }
@@ -192,9 +207,9 @@ impl World {
     }
 
     /// Asks through the bytes of the wire.
-    fn send(&mut self, kind: &str, fields: &Fields) -> Reply {
-        let fields = fields.clone().with(words::TYPE, kind);
-        match request::parse(&json::to_vec(&fields), &rules()) {
+    fn send(&mut self, kind: Kind, fields: &Fields) -> Reply {
+        let fields = fields.clone().with(words::TYPE, kind.word);
+        match requests::parse(&json::to_vec(&fields), &rules()) {
             Ok((_, Message::Client(request))) => self.ask(request),
             Ok(other) => panic!("{other:?}"),
             Err(refused) => Reply::Refused(refused.refusal),
@@ -202,30 +217,30 @@ impl World {
     }
 
     /// The fields of the answer to a request about one task.
-    fn told(&mut self, kind: &str, task: TaskId) -> Fields {
+    fn told(&mut self, kind: Kind, task: TaskId) -> Fields {
         let reply = self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()));
         fields_of(kind, &reply)
     }
 
-    fn do_to(&mut self, kind: &str, task: TaskId) -> Reply {
+    fn do_to(&mut self, kind: Kind, task: TaskId) -> Reply {
         self.send(kind, &Fields::new().with(words::TASK_ID, task.to_string()))
     }
 
     fn why(&mut self, task: TaskId) -> String {
-        text(&self.told(words::kind::TASK_EXPLAIN, task), words::WHY)
+        text(&self.told(TASK_EXPLAIN, task), words::WHY)
     }
 
     fn log(&mut self, task: TaskId) -> String {
-        text(&self.told(words::kind::TASK_EXPLAIN, task), words::LOG)
+        text(&self.told(TASK_EXPLAIN, task), words::LOG)
     }
 
     fn set_gate(&mut self, name: &str, fields: Fields) {
-        let reply = self.send(words::kind::GATE_SET, &fields.with(words::GATE, name));
+        let reply = self.send(GATE_SET, &fields.with(words::GATE, name));
         assert_eq!(reply, Reply::Done);
     }
 
     fn gate(&mut self, name: &str) -> GateView {
-        match self.send(words::kind::GATE_QUERY, &Fields::new().with(words::GATE, name)) {
+        match self.send(GATE_QUERY, &Fields::new().with(words::GATE, name)) {
             Reply::Gate(view) => view,
             other => panic!("{other:?}"),
         }
@@ -238,7 +253,7 @@ impl World {
         self.pass(Duration::ZERO);
     }
 
-    /// A moment so many seconds from here, as it is written on the wire.
+    /// The moment so many seconds from here, as on the wire.
     fn moment(&self, seconds: f64) -> f64 {
         self.now.wall.unix_seconds() + seconds
     }
@@ -246,7 +261,7 @@ impl World {
     fn submit(&mut self, fields: &Fields) -> Reply {
         let fields = fields.clone();
         let fields = if fields.get(words::OPERATION).is_some() { fields } else { fields.with(words::OPERATION, "t") };
-        self.send(words::kind::TASK_SUBMIT, &fields)
+        self.send(TASK_SUBMIT, &fields)
     }
 
     fn submitted(&mut self, fields: &Fields) -> TaskId {
@@ -326,14 +341,14 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result(exit_code)), None);
     }
 
-    /// An agent says what it has.
+    /// An agent reports its tags.
     fn tagged(&mut self, agent: &str, tags: &str) {
         let tags = Labels::parse(tags).unwrap();
         let heartbeat = Heartbeat { tags, ..Heartbeat::default() };
         let _ = self.say(agent, FromAgent::Heartbeat(heartbeat));
     }
 
-    /// Lets time pass while these agents are heard, each with what it runs.
+    /// Lets time pass while these agents stay in contact, each with its run.
     fn pass_with(&mut self, duration: Duration, agents: &[(&str, Option<(TaskId, Round)>)]) {
         let mut left = duration;
         while !left.is_zero() {
@@ -346,28 +361,28 @@ impl World {
         }
     }
 
-    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Wanted> {
+    fn beat(&mut self, agent: &str, run: Option<(TaskId, Round)>) -> Option<Directive> {
         let heartbeat = Heartbeat { busy: run.is_some(), run, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted.map(|(.., wanted)| wanted),
+            Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted.map(|(.., wanted)| wanted),
             other => panic!("{other:?}"),
         }
     }
 
-    /// What a simple agent is told, which says that it is busy and not with what.
-    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Wanted)> {
+    /// The answer to a simple agent that reports being busy without naming its task.
+    fn busy(&mut self, agent: &str) -> Option<(TaskId, Round, Directive)> {
         let heartbeat = Heartbeat { busy: true, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { wanted, .. }) => wanted,
+            Answer::Now(Reply::Heartbeat(Heard { wanted, .. })) => wanted,
             other => panic!("{other:?}"),
         }
     }
 
-    /// Whether an agent with a free slot that sends a heartbeat is told that it need not ask for a task.
+    /// Whether an agent with a free slot is told in answer to a heartbeat that it need not ask for a task.
     fn is_parked(&mut self, agent: &str) -> bool {
         let heartbeat = Heartbeat::default();
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { parked, .. }) => parked,
+            Answer::Now(Reply::Heartbeat(Heard { parked, .. })) => parked,
             other => panic!("{other:?}"),
         }
     }
@@ -416,9 +431,9 @@ fn result(exit_code: i32) -> RunResult {
     RunResult { report_tail: "report".to_owned(), ..RunResult::of(ExitCode(exit_code), String::new()) }
 }
 
-/// What the wire shows of a reply.
-fn fields_of(kind: &str, reply: &Reply) -> Fields {
-    let bytes = reply::encode(kind, reply, PageBytes(1 << 20));
+/// The fields of a reply on the wire.
+fn fields_of(kind: Kind, reply: &Reply) -> Fields {
+    let bytes = reply::encode(kind.word, reply, PageBytes(1 << 20));
     json::parse(&bytes, &json::FieldLimits::TRUSTED).unwrap()
 }
 

@@ -1,4 +1,4 @@
-//! Stories of connections: what one of them may take from the others, and what is left of it when it is gone.
+//! Scenarios of connections: what one may take from the others, and what remains of it when it is gone.
 #![cfg(test)]
 
 use super::*;
@@ -19,14 +19,14 @@ fn is_limit(answer: &Answer) -> bool {
     matches!(answer, Answer::Now(Reply::Refused(refusal)) if refusal.code == Code::LimitReached)
 }
 
-/// A world with so many tasks that no turn looks at all of them. Without the checks of `settle` after each submit.
+/// A world with more tasks than one turn looks at. Without the checks of `settle` after each submit.
 fn crowded(tasks: usize) -> World {
     let mut world = World::with(|settings| settings.waiting_max = 100_000);
     for _ in 0..tasks {
         let ticket = world.ticket();
         let fields = Fields::new().with(words::OPERATION, "t").with(words::GIVEN_ID, "namesake");
-        let body = json::to_vec(&fields.with(words::TYPE, words::kind::TASK_SUBMIT));
-        let Ok((_, Message::Client(submit))) = request::parse(&body, &rules()) else { panic!() };
+        let body = json::to_vec(&fields.with(words::TYPE, TASK_SUBMIT.word));
+        let Ok((_, Message::Client(submit))) = requests::parse(&body, &rules()) else { panic!() };
         let _ = world.controller.handle_request(world.now, ticket, submit);
         while world.controller.poll_effect().is_some() {}
     }
@@ -64,7 +64,7 @@ fn all_places_may_be_taken_by_many_connections() {
     assert!(is_limit(&world.ask_by(4, wait_for(task)).1));
 }
 
-/// Security: a client that parked all it may and has gone must not keep the others from waiting.
+/// Security: a client that parked as much as it may and has gone must not keep others from waiting.
 #[test]
 fn what_a_connection_has_parked_goes_with_it() {
     let mut world = World::with(|settings| settings.parked_max = 20);
@@ -82,7 +82,7 @@ fn what_a_connection_has_parked_goes_with_it() {
     assert_eq!(world.replies.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [other]);
 }
 
-/// Its answer would meet nobody, and the task would wait for the next word of another agent in vain.
+/// The answer would find no peer, and the task would wait in vain for the next message of another agent.
 #[test]
 fn an_agent_whose_connection_is_gone_is_not_parked() {
     let mut world = World::new();
@@ -96,7 +96,7 @@ fn an_agent_whose_connection_is_gone_is_not_parked() {
     let task = world.task();
     let assigned = |(ticket, reply): &(Ticket, Reply)| matches!(reply, Reply::Assigned(_)).then_some(*ticket);
     assert_eq!(world.replies.iter().filter_map(assigned).collect::<Vec<_>>(), [second]);
-    // It is as good as before when it asks by another connection; that the old one is gone does not matter any more.
+    // The agent is equal to others again when it asks by another connection; the closed one does not matter any more.
     let again = world.ticket_of(OTHER);
     assert_eq!(world.controller.handle_agent(world.now, again, &sender, apply()), Answer::Later);
     world.settle();
@@ -115,8 +115,8 @@ fn the_searches_of_a_connection_go_with_it() {
     assert_eq!(world.replies.iter().map(|(ticket, _)| *ticket).collect::<Vec<_>>(), [stays]);
 }
 
-/// HAZARDS row W11: one connection asks as much as it may, another one once. The turns alternate, so the other one's answer takes
-/// twice as many of them as it would alone.
+/// HAZARDS row W11: one connection asks as much as it may, another one once. The turns alternate, so the answer to the
+/// other one takes twice as many turns as it would alone.
 #[test]
 fn the_searches_of_one_connection_do_not_hold_up_another_one() {
     let mut world = crowded(10_000);
@@ -136,7 +136,7 @@ fn the_searches_of_one_connection_do_not_hold_up_another_one() {
     assert!(!turn(&mut world).contains(&first), "it has been answered long ago, first come");
 }
 
-/// A request that names its task, or a name that few tasks have, is no search.
+/// A request that names its task, or a name that few tasks have, is not a search.
 #[test]
 fn light_requests_are_answered_at_once_among_heavy_ones() {
     let mut world = crowded(10_000);
@@ -154,7 +154,7 @@ fn light_requests_are_answered_at_once_among_heavy_ones() {
     assert!(matches!(world.ask_by(OTHER, Request::AgentQuery).1, Answer::Now(_)));
 }
 
-/// What costs more than a turn may: a name that all tasks have, pages of tasks and agents, explanations.
+/// Requests that cost more than a turn: a name that all tasks have, pages of tasks and agents, explanations.
 #[test]
 fn no_request_gets_more_than_its_turn() {
     let mut world = crowded(10_000);
@@ -171,7 +171,7 @@ fn no_request_gets_more_than_its_turn() {
         assert_eq!(answer, Answer::Later, "{heavy:?}");
         assert!((1..).find(|_| turn(&mut world).contains(&ticket)).unwrap() >= 4, "{heavy:?}");
     }
-    // Those that fit into a turn one by one do not fit in all together.
+    // Requests that each fit into a turn do not fit all together.
     let mut later = 0;
     let ticket = world.ticket_of(CLIENT);
     for number in 0..20 {

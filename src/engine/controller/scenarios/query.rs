@@ -1,4 +1,4 @@
-//! Stories of questions: what is found, and how it is shown.
+//! Scenarios of queries: what they find, and how it is shown.
 #![cfg(test)]
 
 use super::*;
@@ -13,7 +13,7 @@ fn what_the_service_sets_itself_is_not_believed() {
     assert_eq!(*world.record(task).submitted, format!("\"{}\":\"t\"", words::OPERATION));
 }
 
-/// A client that is newer than its controller, or mistypes, hears of what is not obeyed.
+/// A client that is newer than its controller, or that mistypes, is told about a field without an effect.
 #[test]
 fn a_field_that_the_controller_does_not_know_is_named_in_the_answer() {
     let mut world = World::new();
@@ -78,7 +78,7 @@ fn a_search_goes_slice_by_slice() {
     for _ in 0..5_000 {
         let ticket = world.ticket();
         let fields = Fields::new().with(words::OPERATION, "t");
-        let submit = crate::protocol::request::Submit {
+        let submit = crate::protocol::requests::submit::Submit {
             tool: crate::types::ToolName::new("t").unwrap(),
             fields,
             address: None,
@@ -125,7 +125,7 @@ fn details_come_by_pages_newest_first() {
     assert_eq!(page(0, Some(0)), (vec![], 15));
 }
 
-/// Whatever shows how tasks stand waits for the store, on whichever way it leaves.
+/// Every answer that shows the state of tasks waits for the store, on whichever way it leaves.
 #[test]
 fn an_answer_that_shows_tasks_is_a_view() {
     let mut world = World::new();
@@ -147,7 +147,7 @@ fn an_answer_that_shows_tasks_is_a_view() {
     assert!(Claim::View.waits(false) && !Claim::View.waits(true), "but not for a store that is in trouble");
     world.kill(task);
     let end = world.ask(Request::Query(id, None));
-    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "somebody has waited for the end");
+    assert_eq!(Effect::Reply(world.ticket(), end).claim(), Claim::Promise, "a client has waited for the end");
 }
 
 /// Document, section 2.6: a client that knows nothing of pages expects all tasks.
@@ -158,8 +158,8 @@ fn a_page_that_is_cut_says_so() {
         world.task();
     }
     let mut warning = |fields: Fields| {
-        let reply = world.send(words::kind::TASK_DETAILS, &fields);
-        let bytes = reply::encode(words::kind::TASK_DETAILS, &reply, PageBytes(500));
+        let reply = world.send(TASK_DETAILS, &fields);
+        let bytes = reply::encode(TASK_DETAILS.word, &reply, PageBytes(500));
         let told: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
         let shown = told.as_object().unwrap().values().filter(|value| value.is_object()).count();
         (shown, told[words::WARNING].as_str().map(str::to_owned))
@@ -173,7 +173,7 @@ fn a_page_that_is_cut_says_so() {
     assert!(warning(Fields::new().with(words::LIMIT, 14u32)).1.is_some());
 }
 
-/// Document, section 2.3: what has finished has an exit code and a log, also where nothing ran.
+/// Document, section 2.3: a finished task has an exit code and a log, even if nothing ran.
 #[test]
 fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
     let mut world = World::new();
@@ -185,7 +185,7 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
     world.runs("a", lost, Round(0));
     world.pass(INTERVAL * 2);
     for task in [killed, expired, lost] {
-        let told = world.told(words::kind::TASK_QUERY, task);
+        let told = world.told(TASK_QUERY, task);
         assert_eq!(told.get(words::EXIT_CODE), Some(&crate::types::Scalar::Null), "{told:?}");
         assert_eq!(told.get(words::REPORT_LOG).and_then(crate::types::Scalar::as_text), Some(""), "{told:?}");
         let pushed = world.pushes.iter().rfind(|record| record.id == task).unwrap();
@@ -193,7 +193,7 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
         assert!(frame.contains(r#""__EXIT_CODE__":null"#) && frame.contains(r#""__REPORT_LOG__":"""#), "{frame}");
     }
     let waiting = world.task();
-    let told = world.told(words::kind::TASK_QUERY, waiting);
+    let told = world.told(TASK_QUERY, waiting);
     assert_eq!((told.get(words::EXIT_CODE), told.get(words::REPORT_LOG)), (None, None));
 }
 
@@ -201,9 +201,9 @@ fn what_never_ran_has_an_exit_code_of_null_and_an_empty_log() {
 fn a_task_that_is_not_there_is_named_as_it_was_asked_for() {
     let mut world = World::new();
     for (kind, name, value) in [
-        (words::kind::TASK_QUERY, words::TASK_ID, "my task"),
-        (words::kind::TASK_EXPLAIN, words::TASK_ID, "my task"),
-        (words::kind::TASK_EXPLAIN, words::GIVEN_ID, "my given id"),
+        (TASK_QUERY, words::TASK_ID, "my task"),
+        (TASK_EXPLAIN, words::TASK_ID, "my task"),
+        (TASK_EXPLAIN, words::GIVEN_ID, "my given id"),
     ] {
         let reply = world.send(kind, &Fields::new().with(name, value));
         assert!(matches!(&reply, Reply::Refused(refusal) if refusal.message.contains(value)), "{reply:?}");

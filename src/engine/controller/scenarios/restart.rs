@@ -1,4 +1,4 @@
-//! Stories of a controller that starts again.
+//! Scenarios of a controller that starts again.
 #![cfg(test)]
 
 use super::*;
@@ -7,12 +7,12 @@ use super::*;
 fn waiting_tasks_keep_their_order_and_ids_go_on() {
     let mut world = World::new();
     let tasks = [world.task(), world.task(), world.task()];
-    // The clock may stand anywhere when the controller is back.
+    // The clock may be anywhere when the controller is back.
     world.now.wall = Wall::from_micros(START - 1);
     world.restart();
     let later = world.task();
     assert!(tasks.iter().all(|task| *task < later));
-    // Those from before the restart may have been handed out by a controller that died before it could store that.
+    // Tasks from before the restart may have been handed out by a controller that died before it could store that.
     let rounds = tasks.into_iter().map(|task| (task, Round(1))).chain([(later, Round(0))]);
     for (task, round) in rounds {
         let agent = format!("agent-{task}");
@@ -29,12 +29,12 @@ fn a_running_task_is_adopted_when_its_agent_comes_back() {
     world.report("a", task, Round(0), Phase::Running);
     world.restart();
     assert_eq!(world.phase(task), Phase::Running);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Run));
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// What an agent reports first may be the result that it has kept meanwhile.
+/// The first report of an agent may be the result that it has kept meanwhile.
 #[test]
 fn a_result_from_before_the_restart_is_taken() {
     let mut world = World::new();
@@ -56,7 +56,7 @@ fn an_agent_that_does_not_come_back_is_lost() {
     assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 1));
 }
 
-/// The answer to its APPLY may have died with the controller: that is no loss.
+/// The answer to its APPLY may have been lost with the controller: that does not count as a loss.
 #[test]
 fn an_agent_that_comes_back_without_its_task_frees_it() {
     let mut world = World::new();
@@ -71,7 +71,7 @@ fn an_agent_that_comes_back_without_its_task_frees_it() {
     assert_eq!((record.phase(), record.round, record.counts.losses), (Phase::Waiting, Round(1), 0));
 }
 
-/// An agent that asks for a task has said what it had to say of the one before.
+/// An agent that asks for a task has finished reporting on the previous one.
 #[test]
 fn an_agent_that_comes_back_and_asks_for_a_task_has_none() {
     let mut world = World::new();
@@ -111,7 +111,7 @@ fn families_labels_kills_and_retention_survive() {
     world.report("a", father, Round(0), Phase::Finished);
     assert_eq!(world.outcome(child), Outcome::Killed);
     world.pass(Duration::from_secs(3700));
-    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic([0; 6]));
+    assert_eq!(world.ask(Request::TaskStatistic), Reply::Statistic(TaskCounts([0; 6])));
     assert!(world.stored.is_empty(), "what is forgotten is forgotten on disk too");
 }
 
@@ -121,14 +121,14 @@ fn a_run_whose_dispatch_was_not_stored_goes_on() {
     let mut world = World::new();
     let (first, second) = (world.task(), world.task());
     world.restart();
-    assert_eq!(world.beat("a", Some((first, Round(0)))), Some(Wanted::Run));
+    assert_eq!(world.beat("a", Some((first, Round(0)))), Some(Directive::Run));
     assert_eq!(world.report("b", second, Round(0), Phase::Finished), None, "its report says the same");
     assert_eq!(world.apply("c"), None, "both are taken");
     assert_eq!(world.report("a", first, Round(0), Phase::Finished), None);
     assert_eq!((world.outcome(first), world.outcome(second)), (Outcome::Succeeded, Outcome::Succeeded));
 }
 
-/// Whatever the former controller had pushed and not stored: no number stands for two states, and no phase goes back.
+/// Pushes that the earlier controller did not store: no number stands for two states, and no phase goes back.
 #[test]
 fn pushes_go_on_where_they_were() {
     for told in [Phase::Preparing, Phase::Running, Phase::Ended, Phase::Finished] {
@@ -145,7 +145,7 @@ fn pushes_go_on_where_they_were() {
             let new = world.pushes[known..].iter().map(|record| Effect::Push(Box::new(record.clone())));
             let promised = new.map(|push| push.claim()).filter(|claim| *claim == Claim::Promise).count();
             assert_eq!(promised, if life > 0 { world.pushes.len() - known } else { 0 }, "numbers are stored before");
-            // So that the next controller knows of it.
+            // The next controller then knows of it.
             let record = world.record(task);
             if life > 0 {
                 world.stored.insert(task, record);
@@ -174,12 +174,12 @@ fn pushes_of_a_run_whose_dispatch_was_not_stored_go_on() {
     assert_eq!(world.report("a", task, Round(0), Phase::Running), None);
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
     let pushed: Vec<_> = world.pushes.iter().map(|record| (record.pushes, record.phase())).collect();
-    // The former controller may have pushed ENDED as 3.
+    // The earlier controller may have pushed ENDED as 3.
     let expected = [Phase::Preparing, Phase::Running, Phase::Running, Phase::Ended, Phase::Finished];
     assert_eq!(pushed, [1, 2, 4, 5, 6].into_iter().zip(expected).collect::<Vec<_>>());
 }
 
-/// ENDED is pushed before it is stored, so what comes after a restart begins no earlier.
+/// ENDED is pushed before it is stored, so a push after a restart must not show an earlier phase.
 #[test]
 fn a_run_that_has_ended_meanwhile_does_not_run_again_for_its_receiver() {
     let mut world = World::new();
@@ -197,7 +197,7 @@ fn a_run_that_has_ended_meanwhile_does_not_run_again_for_its_receiver() {
     assert!(world.pushes.is_sorted_by_key(|record| record.pushes), "and no number is used again");
 }
 
-/// A simple agent says that it is busy, and not with what (facts, 1.2).
+/// A simple agent reports that it is busy, without naming its task (facts, 1.2).
 #[test]
 fn a_busy_agent_still_has_the_run_that_it_was_given() {
     let mut world = World::new();
@@ -207,17 +207,17 @@ fn a_busy_agent_still_has_the_run_that_it_was_given() {
     world.report("a", task, Round(0), Phase::Running);
     world.restart();
     for _ in 0..3 {
-        assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Run)));
+        assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Run)));
         world.pass(INTERVAL);
     }
     assert_eq!(world.apply("b"), None, "it is not taken away");
     world.kill(task);
-    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Kill)), "PUB may lose");
+    assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Kill)), "PUB may lose");
     assert_eq!(world.report("a", task, Round(0), Phase::Finished), None);
-    assert_eq!(world.busy("a"), None, "it has said that the run is over");
+    assert_eq!(world.busy("a"), None, "it has reported the end of the run");
 }
 
-/// What a simple agent was given is void when it was lost meanwhile, and it is told so.
+/// The run of a simple agent that was lost meanwhile is void, and the agent is told so.
 #[test]
 fn a_busy_agent_is_told_that_its_run_is_void() {
     let mut world = World::new();
@@ -225,7 +225,7 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     world.runs("a", task, Round(0));
     world.pass(INTERVAL * 2);
     assert_eq!(world.apply("b"), Some((task, Round(1))));
-    assert_eq!(world.busy("a"), Some((task, Round(0), Wanted::Drop)));
+    assert_eq!(world.busy("a"), Some((task, Round(0), Directive::Drop)));
     assert_eq!(world.counts(), AgentCounts { total: 2, free: 0, busy: 2, lost: 0 });
     let (phase, times, result) = (Phase::Finished, PhaseTimes::default(), Some(result(0)));
     let report = Report { task, round: None, phase, times, ran: None, result, wait: None };
@@ -237,7 +237,7 @@ fn a_busy_agent_is_told_that_its_run_is_void() {
     assert_eq!(world.phase(task), Phase::Dispatched);
 }
 
-/// A controller that died before it could store its first dispatch: the agent does not say which round it has.
+/// A controller that died before it could store its first dispatch; the agent does not name its round.
 #[test]
 fn the_report_of_a_simple_agent_finds_its_run() {
     let mut world = World::new();

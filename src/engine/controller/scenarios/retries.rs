@@ -1,4 +1,4 @@
-//! Stories of rounds: three budgets, the pause between two rounds, and runs that ask to be run again later.
+//! Scenarios of rounds: three budgets, the pause between two rounds, and runs that ask to be run again later.
 #![cfg(test)]
 
 use super::*;
@@ -28,7 +28,7 @@ fn a_task_may_fail_as_often_as_its_budget_says() {
     }
     world.exits("a", task, 2, 7);
     assert_eq!(world.outcome(task), Outcome::Failed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, words::FAILS), text(&told, words::EXIT_CODE)), ("3".to_owned(), "7".to_owned()));
     assert!(text(&told, words::REASON).contains("__MAX_FAILS__"), "{told:?}");
     assert_eq!(world.apply("a"), None);
@@ -41,7 +41,7 @@ fn a_failure_that_is_followed_by_a_success_is_a_success() {
     world.exits("a", task, 0, 3);
     world.exits("b", task, 1, 0);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     for (name, value) in
         [("0:__EXIT_CODE__", "3"), ("0:__AGENT_ID__", "a"), ("0:__ROUND_END__", "FAILED"), ("__EXIT_CODE__", "0")]
     {
@@ -50,7 +50,7 @@ fn a_failure_that_is_followed_by_a_success_is_a_success() {
     assert_eq!(text(&told, "0:__REPORT_LOG__"), "report");
 }
 
-/// What one budget has room for does not spend another one.
+/// An event that one budget covers does not draw on another one.
 #[test]
 fn the_three_budgets_are_separate() {
     let mut world = World::new();
@@ -80,10 +80,10 @@ fn output_on_stderr_is_a_failure_if_the_task_says_so() {
         world.ends("a", task, Round(0), noisy());
     }
     assert_eq!((world.outcome(strict), world.outcome(lenient)), (Outcome::Failed, Outcome::Succeeded));
-    assert!(text(&world.told(words::kind::TASK_QUERY, strict), words::REASON).contains("stderr"));
+    assert!(text(&world.told(TASK_QUERY, strict), words::REASON).contains("stderr"));
 }
 
-/// The pause doubles from the first one on, whatever ended the rounds; a quarter is added by chance at the most.
+/// The pause doubles from the first one on, whatever ended the rounds; at most a quarter is added at random.
 #[test]
 fn the_pause_before_the_next_round_doubles_up_to_a_cap() {
     let mut world = World::new();
@@ -102,7 +102,7 @@ fn the_pause_before_the_next_round_doubles_up_to_a_cap() {
     }
 }
 
-/// Tasks that failed together do not come back together.
+/// Tasks that failed together do not return together.
 #[test]
 fn pauses_differ() {
     let mut world = World::new();
@@ -128,7 +128,7 @@ fn the_next_round_keeps_its_place_in_the_queue() {
     assert_eq!(world.apply("b"), Some((second, Round(0))));
 }
 
-/// Exit 75 spends no budget, and waits as long as run.sh asked for.
+/// Exit 75 draws on no budget, and the task waits as long as run.sh asked for.
 #[test]
 fn a_run_that_defers_comes_back_when_it_said() {
     let mut world = World::new();
@@ -144,7 +144,7 @@ fn a_run_that_defers_comes_back_when_it_said() {
     assert_eq!(world.apply("a"), None);
     world.pass(seconds(0.001));
     world.runs("a", task, Round(1));
-    // Without a word it is DEFER_DELAY, ten seconds here.
+    // Without a request it is DEFER_DELAY, ten seconds here.
     world.ends("a", task, Round(1), result(75));
     world.pass_with(seconds(9.999), &[("a", None)]);
     assert_eq!(world.apply("a"), None);
@@ -153,7 +153,7 @@ fn a_run_that_defers_comes_back_when_it_said() {
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// The rules of this world allow two.
+/// The settings of this world allow two.
 #[test]
 fn one_defer_too_many_is_a_failure() {
     let mut world = World::new();
@@ -163,7 +163,7 @@ fn one_defer_too_many_is_a_failure() {
         world.runs("a", plain, Round(round));
         world.ends("a", plain, Round(round), deferred(Some(0.0), ""));
     }
-    let told = world.told(words::kind::TASK_QUERY, plain);
+    let told = world.told(TASK_QUERY, plain);
     assert_eq!(world.outcome(plain), Outcome::Failed);
     assert!(text(&told, words::REASON).contains("__MAX_DEFERS__"), "{told:?}");
     world.runs("a", patient, Round(0));
@@ -182,7 +182,7 @@ fn a_task_that_waits_for_its_next_round_expires() {
     world.ends("a", task, Round(0), deferred(Some(3600.0), ""));
     world.pass(seconds(5.0));
     assert_eq!(world.outcome(task), Outcome::Expired);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!(text(&told, "0:__EXIT_CODE__"), "75");
     assert_eq!(
         told.get(words::EXIT_CODE),
@@ -269,7 +269,7 @@ fn no_budget_is_overspent_by_an_agent_that_is_lost_while_it_ends_a_run() {
     assert_eq!(world.apply("c"), None);
 }
 
-/// What is lost after the end of a run is not the run.
+/// A loss after the end of a run is not a loss of the run.
 #[test]
 fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     let mut world = World::new();
@@ -281,4 +281,29 @@ fn an_agent_that_is_lost_after_the_end_of_a_run_spends_no_budget() {
     world.pass(INTERVAL * 2);
     let record = world.record(task);
     assert_eq!((record.phase(), record.counts.fails, record.counts.losses), (Phase::Waiting, 1, 0));
+}
+
+/// A client that was told of the kill does not want another round, even though no process was left to end.
+#[test]
+fn a_kill_after_the_end_of_a_run_is_the_end_of_the_task() {
+    for (exit_code, outcome) in [(1, Outcome::Killed), (75, Outcome::Killed), (0, Outcome::Succeeded)] {
+        let mut world = World::new();
+        let father = world.task();
+        world.runs("a", father, Round(0));
+        let fields = Fields::new().with(words::MAX_FAILS, 1u32);
+        let (task, child) =
+            (world.submitted(&fields), world.submitted(&fields.with(words::FATHER_ID, father.to_string())));
+        for (agent, task) in [("b", task), ("c", child)] {
+            world.runs(agent, task, Round(0));
+            let (phase, times) = (Phase::Ended, PhaseTimes::default());
+            let result = Some(result(exit_code));
+            let report = Report { task, round: Some(Round(0)), phase, times, ran: None, result, wait: None };
+            let _ = world.say(agent, FromAgent::Report(Box::new(report)));
+        }
+        assert_eq!(world.kill(task), Reply::Done);
+        world.report("a", father, Round(0), Phase::Finished);
+        world.ends("b", task, Round(0), result(exit_code));
+        world.ends("c", child, Round(0), result(exit_code));
+        assert_eq!((world.outcome(task), world.outcome(child)), (outcome, outcome), "exit code {exit_code}");
+    }
 }

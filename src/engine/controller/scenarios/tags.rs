@@ -1,4 +1,4 @@
-//! Stories of agents that have something, and of tasks that require it.
+//! Scenarios of agents with tags, and of tasks that require them.
 #![cfg(test)]
 
 use super::*;
@@ -30,7 +30,7 @@ fn a_task_goes_only_where_its_tags_are() {
     assert_eq!(world.apply("d"), Some((task, Round(0))));
 }
 
-/// Special agents stay free for the tasks that need them.
+/// Specialised agents stay free for the tasks that need them.
 #[test]
 fn the_least_special_agent_takes_a_task() {
     let mut world = World::new();
@@ -42,7 +42,7 @@ fn the_least_special_agent_takes_a_task() {
     assert_eq!(assigned(&mut world), expected);
 }
 
-/// A task that nobody here can take holds up nobody.
+/// A task that no present agent can take does not hold up others.
 #[test]
 fn a_task_without_an_agent_holds_up_nobody() {
     let mut world = World::new();
@@ -78,7 +78,7 @@ fn a_drained_agent_ends_its_task_and_gets_no_other() {
     let mut world = World::new();
     let drain = |world: &mut World, drain: bool| {
         let fields = Fields::new().with(words::AGENT_ID, "a").with(words::DRAIN, drain);
-        assert_eq!(world.send(words::kind::AGENT_DRAIN, &fields), Reply::Done);
+        assert_eq!(world.send(AGENT_DRAIN, &fields), Reply::Done);
     };
     let (first, second) = (world.task(), world.task());
     world.runs("a", first, Round(0));
@@ -102,7 +102,7 @@ fn an_agent_that_is_parked_can_be_drained() {
     let mut world = World::new();
     let (a, b) = (world.park("a"), world.park("b"));
     let fields = Fields::new().with(words::AGENT_ID, "a");
-    assert_eq!(world.send(words::kind::AGENT_DRAIN, &fields), Reply::Done);
+    assert_eq!(world.send(AGENT_DRAIN, &fields), Reply::Done);
     let task = world.task();
     assert_eq!(assigned(&mut world), [(b, task)]);
     world.task();
@@ -114,12 +114,12 @@ fn an_agent_that_is_parked_can_be_drained() {
     let _ = a;
 }
 
-/// A drained one that can hear is no obstacle to those who come after it.
+/// A drained agent that is in contact does not keep later agents from the task.
 #[test]
 fn a_task_whose_only_agents_are_drained_says_so() {
     let mut world = World::new();
     world.tagged("a", "gpu");
     let task = world.submitted(&requiring("gpu"));
-    world.send(words::kind::AGENT_DRAIN, &Fields::new().with(words::AGENT_ID, "a"));
+    world.send(AGENT_DRAIN, &Fields::new().with(words::AGENT_ID, "a"));
     assert!(world.why(task).contains("no agent has the tags gpu"), "{}", world.why(task));
 }

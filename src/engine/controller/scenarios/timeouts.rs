@@ -1,4 +1,4 @@
-//! Stories of runs that take too long: the time of a run, the kill, and what goes before it.
+//! Scenarios of time limits: the limit of a run, the kill, and other ends that take precedence.
 #![cfg(test)]
 
 use super::*;
@@ -11,7 +11,7 @@ fn kills(world: &World, task: TaskId) -> usize {
     world.published.iter().filter(|message| matches!(message, Published::Kill(killed, _) if *killed == task)).count()
 }
 
-/// The next round may start only when the agent says that the last one is gone.
+/// The next round may start only when the agent reports that the last one has ended.
 #[test]
 fn a_run_that_takes_too_long_is_ended_before_the_next_one_starts() {
     let mut world = World::new();
@@ -22,7 +22,7 @@ fn a_run_that_takes_too_long_is_ended_before_the_next_one_starts() {
     world.pass(seconds(0.001));
     assert_eq!((kills(&world, task), world.phase(task)), (1, Phase::Running));
     assert_eq!(world.apply("b"), None, "the run may still be there");
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill), "PUB may lose");
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill), "PUB may lose");
     assert_eq!(world.ends("a", task, Round(0), result(-9)), None);
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
@@ -31,12 +31,12 @@ fn a_run_that_takes_too_long_is_ended_before_the_next_one_starts() {
     world.pass_with(seconds(5.0), &[("b", Some((task, Round(1))))]);
     world.ends("b", task, Round(1), result(-15));
     assert_eq!(world.outcome(task), Outcome::TimedOut);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, "0:__ROUND_END__"), text(&told, words::TIMEOUTS)), ("TIMED_OUT".into(), "2".into()));
     assert!(text(&told, words::REASON).contains("__TIMEOUT__"), "{told:?}");
 }
 
-/// Waiting and preparing are not running.
+/// Waiting and preparing do not count as running.
 #[test]
 fn only_the_run_counts() {
     let mut world = World::new();
@@ -62,12 +62,12 @@ fn an_agent_that_is_lost_while_it_ends_a_run_frees_the_next_round() {
     world.pass(INTERVAL * 2);
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.kill), (Phase::Waiting, Round(1), None));
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Drop));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Drop));
     world.exits("b", task, 1, 0);
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// Whoever ends the task goes before the clock that ends its run.
+/// A kill of the task takes precedence over the time limit of its run.
 #[test]
 fn a_kill_while_a_run_is_timed_out_ends_the_task() {
     let mut world = World::new();
@@ -77,7 +77,7 @@ fn a_kill_while_a_run_is_timed_out_ends_the_task() {
     assert_eq!(world.kill(task), Reply::Done);
     world.ends("a", task, Round(0), result(-15));
     assert_eq!(world.outcome(task), Outcome::Killed);
-    let told = world.told(words::kind::TASK_QUERY, task);
+    let told = world.told(TASK_QUERY, task);
     assert_eq!((text(&told, words::KILLED), text(&told, words::REASON)), ("TRUE".into(), "killed by a client".into()));
 }
 
@@ -91,7 +91,7 @@ fn the_end_of_its_life_goes_before_the_end_of_its_run() {
     assert_eq!(world.outcome(task), Outcome::Expired);
 }
 
-/// A run does not begin anew because the controller does.
+/// A restart of the controller does not restart the time of a run.
 #[test]
 fn the_time_of_a_run_goes_on_over_a_restart() {
     let mut world = World::new();
@@ -122,24 +122,24 @@ fn a_timeout_that_is_under_way_survives_a_restart() {
     world.runs("a", task, Round(0));
     world.pass(seconds(5.0));
     world.restart();
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
     world.ends("a", task, Round(0), result(-15));
     let record = world.record(task);
     assert_eq!((record.phase(), record.round, record.counts.timeouts), (Phase::Waiting, Round(1), 1));
 }
 
-/// RUNNING is on disk as soon as anything else of a running task changes: its time must be kept then, too.
+/// RUNNING is stored as soon as anything else of a running task changes: its time must be kept then, too.
 #[test]
 fn a_running_task_that_was_stored_as_such_is_timed_after_a_restart() {
     let mut world = World::new();
     let task = world.submitted(&limited(0));
     world.runs("a", task, Round(0));
-    assert_eq!(world.do_to(words::kind::TASK_HOLD, task), Reply::Done);
+    assert_eq!(world.do_to(TASK_HOLD, task), Reply::Done);
     world.restart();
     assert_eq!(world.phase(task), Phase::Running);
     world.report("a", task, Round(0), Phase::Running);
     world.pass_with(seconds(5.0), &[("a", Some((task, Round(0))))]);
-    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Wanted::Kill));
+    assert_eq!(world.beat("a", Some((task, Round(0)))), Some(Directive::Kill));
 }
 
 /// Agents on other machines have clocks of their own, and clocks jump (HAZARDS row D7).
@@ -164,7 +164,7 @@ fn no_clock_shortens_a_run() {
     }
 }
 
-/// The agent knows by a steady clock for how long its run has lasted; one that does not say it is not judged by the wall.
+/// The agent measures the duration of its run by a monotonic clock; a run without that is not judged by the wall clock.
 #[test]
 fn no_clock_that_jumps_before_a_restart_ends_a_run() {
     for (offset, says_how_long) in [(60, true), (86_400, true), (-86_400, true), (86_400, false)] {

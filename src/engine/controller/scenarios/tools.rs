@@ -1,18 +1,19 @@
-//! Stories of agents with different tools, and of tasks whose tool is here, somewhere else, or nowhere.
+//! Scenarios of agents with different tools, and of tasks whose tool is here, elsewhere, or nowhere.
 #![cfg(test)]
 
 use super::*;
-use crate::protocol::request::ToldTools;
+use crate::protocol::requests::heartbeat::ToldTools;
 use crate::types::ToolSet;
 
 impl World {
-    /// An agent with a free slot tells this list of tools under a number; the number that the controller knows then.
+    /// An agent with a free slot reports this list of tools under a number; returns the number that the controller knows
+    /// then.
     fn tells(&mut self, agent: &str, generation: u64, tools: Option<&str>) -> Option<u64> {
         let set = tools.map(|text| ToolSet::parse(text).unwrap());
         let told = Some(ToldTools { generation: Some(generation), set, looked: None });
         let heartbeat = Heartbeat { tools: told, ..Heartbeat::default() };
         match self.say(agent, FromAgent::Heartbeat(heartbeat)).1 {
-            Answer::Now(Reply::Heartbeat { tools, .. }) => tools,
+            Answer::Now(Reply::Heartbeat(Heard { tools, .. })) => tools,
             other => panic!("{other:?}"),
         }
     }
@@ -32,12 +33,12 @@ impl World {
         assert_eq!(self.ends(agent, task, Round(round), result), None);
     }
 
-    /// An agent that looks when it is asked tells of its last look, and of its tools; which look it is asked for in the answer.
+    /// An agent that can be asked reports its last look and its tools; returns the look that the answer asks for.
     fn has_looked(&mut self, agent: &str, looked: u64, tools: &str) -> Option<u64> {
         let set = Some(ToolSet::parse(tools).unwrap());
         let tools = Some(ToldTools { generation: None, set, looked: Some(looked) });
         match self.say(agent, FromAgent::Heartbeat(Heartbeat { tools, ..Heartbeat::default() })).1 {
-            Answer::Now(Reply::Heartbeat { look, .. }) => look,
+            Answer::Now(Reply::Heartbeat(Heard { look, .. })) => look,
             other => panic!("{other:?}"),
         }
     }
@@ -52,7 +53,7 @@ impl World {
         (world, tickets)
     }
 
-    /// The looks that were asked for since the last call.
+    /// The looks that were requested since the last call.
     fn looks(&mut self) -> Vec<u64> {
         let published = std::mem::take(&mut self.published);
         let number = |message| if let Published::Look(number) = message { Some(number) } else { None };
@@ -90,7 +91,7 @@ fn a_task_waits_for_an_agent_that_has_its_tool() {
     assert_eq!(world.apply("a"), Some((second, Round(0))));
 }
 
-/// The next task of an agent is the best one of all that it can run, whatever its tool and its line.
+/// The next task of an agent is the best one that it can run, whatever its tool and its line.
 #[test]
 fn an_agent_gets_the_best_task_of_those_that_it_can_run() {
     let mut world = World::new();
@@ -149,7 +150,7 @@ fn a_task_whose_tool_vanished_goes_to_another_agent_without_a_trace_of_failure()
     assert_eq!(world.told_phases(), [Phase::Preparing, Phase::Waiting]);
     let record = world.record(task);
     assert_eq!((record.round, record.counts.fails, record.counts.losses), (Round(1), 0, 0));
-    assert!(world.log(task).contains("its agent had not its tool"), "{}", world.log(task));
+    assert!(world.log(task).contains("its agent did not have its tool"), "{}", world.log(task));
     assert_eq!(world.apply("a"), None, "never to the same one");
     assert_eq!(world.tells("a", 1, None), Some(1));
     assert_eq!(world.apply("a"), None, "also after a heartbeat without news");
@@ -176,7 +177,7 @@ fn a_task_that_every_agent_gives_back_ends_with_the_code_of_a_missing_tool() {
     assert_eq!(world.record(task).result().unwrap().exit_code, ExitCode::TOOL_MISSING);
 }
 
-/// An agent of another kind may tell its phases one by one.
+/// Another kind of agent may report its phases one by one.
 #[test]
 fn a_give_back_may_come_in_two_reports() {
     let mut world = World::new();
@@ -218,14 +219,14 @@ fn what_a_lost_agent_has_does_not_count_until_it_is_back() {
     world.pass(INTERVAL);
     world.tells("b", 1, None);
     world.pass(INTERVAL);
-    assert_eq!(world.apply("b"), Some((task, Round(0))), "nobody else has it now");
+    assert_eq!(world.apply("b"), Some((task, Round(0))), "no other agent has it now");
     world.tells("a", 1, None);
     world.misses("b", task, 0);
     assert_eq!(world.apply("b"), None);
     assert_eq!(world.apply("a"), Some((task, Round(1))));
 }
 
-/// An agent that has a task from a former controller may have any tool: it has not been heard.
+/// A restored agent may have any tool until its first message.
 #[test]
 fn no_task_ends_for_its_tool_before_all_agents_were_heard_after_a_restart() {
     let mut world = World::new();
@@ -250,10 +251,10 @@ fn explain_says_what_is_known_of_the_tool() {
     world.runs("a", first, Round(0));
     let task = world.of("x");
     let why = world.why(task);
-    assert!(why.contains("no agent has its tool x; the next one that is free looks for it anew"), "{why}");
+    assert!(why.contains("no agent has its tool x; the next free agent looks for it again"), "{why}");
     world.tells("b", 1, Some("x"));
     let drain = Fields::new().with(words::AGENT_ID, "b").with(words::DRAIN, true);
-    world.send(words::kind::AGENT_DRAIN, &drain);
+    world.send(AGENT_DRAIN, &drain);
     let why = world.why(task);
     assert!(why.contains("the agents that have its tool x get no tasks"), "{why}");
     world.tagged("c", "gpu");
@@ -268,13 +269,13 @@ fn explain_says_whose_look_is_awaited() {
     let number = world.look();
     world.has_looked("a", number, "");
     let why = world.why(task);
-    assert!(why.contains("no other agent has its tool x; agent b is asked whether it has"), "{why}");
+    assert!(why.contains("no other agent has its tool x; agent b was asked for it"), "{why}");
     world.has_looked("b", number, "");
     assert!(world.why(task).contains("agent"), "{}", world.why(task));
     assert!(!world.why(task).contains("is asked"), "{}", world.why(task));
 }
 
-/// An agent that does not tell its tools, and does not ask for a task.
+/// An agent that does not report its tools, and does not ask for a task.
 #[test]
 fn explain_claims_no_tool_of_an_agent_that_does_not_tell() {
     let mut world = World::new();
@@ -282,11 +283,11 @@ fn explain_claims_no_tool_of_an_agent_that_does_not_tell() {
     world.beat("b", None);
     let task = world.of("x");
     let why = world.why(task);
-    let expected = "all agents that have its tool x, or do not tell their tools, and that could run it are busy or do not ask for a task";
+    let expected = "all agents that have its tool x, or do not report their tools, and that could run it are busy or do not ask for a task";
     assert!(why.contains(expected), "{why}");
 }
 
-/// An agent that has the tool and not the tags, and one that has the tags and not the tool, have both to wait.
+/// An agent with the tool but not the tags, and one with the tags but not the tool, both wait.
 #[test]
 fn a_tool_and_tags_have_to_be_in_one_place() {
     let mut world = World::new();
@@ -347,7 +348,7 @@ fn sets_that_come_and_go_leave_every_task_where_it_can_be_run() {
     }
 }
 
-/// A tool may come to a folder together with its task: no other agent knows, and its own has not told yet.
+/// A tool may arrive in a folder together with its task: no other agent knows, and its own has not reported it yet.
 #[test]
 fn every_agent_looks_before_a_task_ends_for_its_tool() {
     let (mut world, [a, b]) = World::with_lookers(["a", "b"]);
@@ -385,7 +386,7 @@ fn a_busy_agent_looks_too_and_does_not_hold_up_the_end() {
     assert_eq!(world.outcome(task), Outcome::Failed);
 }
 
-/// Such an agent hears of the task when it is submitted, and asks in vain as long as the look goes on.
+/// Such an agent learns of the task when it is submitted, and asks in vain as long as the look continues.
 #[test]
 fn agents_that_do_not_park_hear_of_the_end_of_a_look() {
     let mut world = World::new();
@@ -425,7 +426,7 @@ fn tasks_that_come_during_a_look_wait_for_the_next_one() {
     assert_eq!(world.apply("a"), Some((second, Round(0))));
 }
 
-/// Agents of earlier versions cannot be asked, lost ones do not answer, and one alone looks when it gets the task.
+/// Agents of earlier versions cannot be asked, lost ones do not answer, and a single agent looks when it gets the task.
 #[test]
 fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
     let (mut world, [a]) = World::with_lookers(["a"]);
@@ -459,7 +460,7 @@ fn only_agents_that_are_here_and_can_be_asked_are_waited_for() {
     assert_eq!(world.assigned(), [(b, task)], "a has left");
 }
 
-/// A broadcast may be lost; and whoever is heard and never looks holds up nothing for long.
+/// A broadcast may be lost, and an agent in contact that never looks delays the task only for a limited time.
 #[test]
 fn a_look_is_asked_for_again_and_given_up_in_time() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
@@ -475,7 +476,7 @@ fn a_look_is_asked_for_again_and_given_up_in_time() {
     assert_eq!(world.apply("a"), Some((task, Round(0))));
 }
 
-/// The last agent that had the tool has it no more. The others may have got it meanwhile.
+/// The last agent that had the tool has lost it. The others may have got it meanwhile.
 #[test]
 fn the_others_look_when_a_tool_vanishes_from_the_last_agent() {
     let (mut world, [_, b]) = World::with_lookers(["a", "b"]);
@@ -493,7 +494,7 @@ fn the_others_look_when_a_tool_vanishes_from_the_last_agent() {
     assert_eq!(world.outcome(task), Outcome::Succeeded);
 }
 
-/// Two agents that tell of what they do not find would hand a task to and fro without end.
+/// Two agents that report a tool which they do not find would hand a task back and forth forever.
 #[test]
 fn a_task_does_not_go_to_and_fro_without_end() {
     let (mut world, _) = World::with_lookers(["a", "b"]);
@@ -510,7 +511,7 @@ fn a_task_does_not_go_to_and_fro_without_end() {
     assert_eq!(world.outcome(task), Outcome::Failed);
 }
 
-/// The next life of the controller counts anew: what was said to the one before is no answer.
+/// The next life of the controller uses new numbers: an answer to the previous one does not count.
 #[test]
 fn a_look_for_another_controller_does_not_count() {
     let (mut world, _) = World::with_lookers(["a", "b"]);

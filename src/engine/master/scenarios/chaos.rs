@@ -1,4 +1,4 @@
-//! Any events in any order, with results of moves that come late: no file is ever in two places or in none.
+//! Events in random order, with late results of moves: a file is never in two places, and never lost.
 #![cfg(test)]
 
 use rand::rngs::Xoshiro256PlusPlus;
@@ -8,7 +8,7 @@ use super::*;
 
 const FILES: usize = 12;
 
-/// A world whose effects on files are done some time later, in their order.
+/// A world whose effects on files are carried out some time later, in order.
 struct Chaos {
     world: World,
     dice: Xoshiro256PlusPlus,
@@ -102,7 +102,7 @@ impl Chaos {
         }
     }
 
-    /// Somebody deletes a file of `working/`.
+    /// Another process deletes a file of `working/`.
     fn vanish(&mut self) {
         if self.world.working.pop_first().is_some() {
             self.vanished += 1;
@@ -135,7 +135,7 @@ impl Chaos {
         self.world.said.clear();
     }
 
-    /// A good worker comes and works everything off.
+    /// A well-behaved worker comes and processes everything.
     fn finish(&mut self) {
         self.world.stuck = false;
         for connection in std::mem::take(&mut self.open) {
@@ -157,7 +157,7 @@ impl Chaos {
         }
         let [pending, working, ..] = self.world.counts();
         let left = self.world.pending.values().filter(|content| !matches!(content, Content::Unmovable)).count();
-        assert_eq!((left, working), (0, 0), "{pending} files wait for ever: {:?}", self.world.pending);
+        assert_eq!((left, working), (0, 0), "{pending} files wait forever: {:?}", self.world.pending);
         let totals = self.world.master.totals(self.world.now);
         assert_eq!(totals.all as usize, FILES - self.vanished);
         assert_eq!(totals.succeeded as usize, self.world.done.len());

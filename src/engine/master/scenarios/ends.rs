@@ -15,7 +15,7 @@ fn the_master_ends_with_the_last_result() {
     world.fails(worker);
     assert!(world.closing.contains(&worker) && !world.exited);
     assert_eq!(world.heard(worker).last(), Some(&FromMaster::Completed));
-    // What a connection takes to close is no work.
+    // Closing a connection does not count as work.
     world.wait(3.0);
     world.closed(worker);
     assert!(world.exited);
@@ -29,7 +29,7 @@ fn a_prompt_that_comes_before_the_last_result_is_worked_off() {
     let mut world = World::ending(&["a"]);
     let worker = world.join();
     world.takes(worker);
-    // Nothing has told of it yet.
+    // The file has not been announced yet.
     world.pending.insert("b".into(), Content::Prompt(Front::default(), "b".into()));
     world.done(worker);
     assert_eq!(world.takes(worker), "b");
@@ -67,7 +67,7 @@ fn a_file_that_is_being_written_keeps_the_master_from_ending() {
     world.master.handle_timeout(world.now);
     while let Some(effect) = world.master.poll_effect() {
         if effect == Effect::Scan {
-            // It is there, but not whole, so that it is not found.
+            // The file exists but is incomplete, so it is not found.
             world.master.handle_scanned(world.now, &["a".into()].into());
         }
     }

@@ -1,4 +1,4 @@
-//! What strangers and broken workers can do: nothing to the others.
+//! Strangers and broken workers do not affect others.
 #![cfg(test)]
 
 use super::*;
@@ -103,11 +103,11 @@ fn guesses(world: &mut World, connection: Connection, secret: &str) {
 #[test]
 fn a_right_secret_is_let_in_at_once_however_many_wrong_ones_its_address_shows() {
     let mut world = World::with(Settings { secret: Some("open".into()), ..settings() }, &["a"]);
-    // More than there are places; all of loopback is one address.
+    // More connections than places; all of loopback is one address.
     let strangers: Vec<_> = (0..100).map(|number| world.connect_from(&format!("127.0.0.{number}:5000"))).collect();
     for stranger in &strangers {
         guesses(&mut world, *stranger, "guess");
-        // More of the same on one connection is not looked at, right or wrong.
+        // Further messages on the same connection are ignored, right or wrong.
         guesses(&mut world, *stranger, "open");
         world.says(*stranger, FromWorker::Status { secret: Some("open".into()) });
     }
@@ -130,7 +130,7 @@ fn a_wrong_secret_is_answered_after_the_pause() {
     world.wait(0.001);
     assert!(refusal(&mut world, stranger).contains("secret"));
     assert!(world.closing.contains(&stranger));
-    // It is not cut for its JOIN before it hears why.
+    // It is not disconnected for its JOIN before it gets the reason.
     let slow = Settings { secret: Some("open".into()), refusal_pause: Duration::from_secs(60), ..settings() };
     let mut world = World::with(slow, &[]);
     let stranger = world.connect();
@@ -146,7 +146,7 @@ fn a_crowd_from_one_address_gives_way_and_no_other_does() {
     let mut world = World::with(Settings { secret: Some("open".into()), ..settings() }, &[]);
     let other = world.connect_from("192.0.2.7:5000");
     let crowd: Vec<_> = (0..300).map(|number| world.connect_from(&format!("127.0.0.1:{number}"))).collect();
-    // Guesses that are answered and not closed by their peer are a crowd as well.
+    // Guesses that are answered, but not closed by their peer, count among the crowd as well.
     for stranger in &crowd {
         guesses(&mut world, *stranger, "guess");
     }

@@ -1,4 +1,5 @@
-//! Stories of the prompt master, each on virtual time, with folders made of names and every invariant checked after every step.
+//! Scenarios of the prompt master, on virtual time, with folders made of names and every invariant checked after every
+//! step.
 #![cfg(test)]
 
 mod chaos;
@@ -15,7 +16,7 @@ use super::*;
 use crate::protocol::prompt::{FromWorker, MessageError, Request, WorkerState};
 use crate::types::Origin;
 
-/// What a file in `pending/` is.
+/// The content of a file in `pending/`.
 #[derive(Clone, Debug)]
 enum Content {
     Prompt(Front, String),
@@ -23,7 +24,7 @@ enum Content {
     Unmovable,
 }
 
-/// A master, its folders, and what it has said to whom.
+/// A master, its folders, and its messages.
 struct World {
     master: Master,
     now: Now,
@@ -32,15 +33,15 @@ struct World {
     done: BTreeSet<FileName>,
     failed: BTreeSet<FileName>,
     reasons: BTreeMap<FileName, Option<String>>,
-    /// What a master that starts anew is told.
+    /// The failures that a restarted master gets.
     fails: BTreeMap<FileName, u32>,
     said: BTreeMap<Connection, Vec<FromMaster>>,
-    /// When a worker that does not split the stream was sent something last.
+    /// The time of the last message to a worker that does not split the stream.
     told: BTreeMap<Connection, Mono>,
     closing: BTreeSet<Connection>,
     aborted: BTreeSet<Connection>,
     connections: u64,
-    /// Moves out of `working/` fail.
+    /// Whether moves out of `working/` fail.
     stuck: bool,
     exited: bool,
 }
@@ -67,7 +68,7 @@ impl World {
         Self::with(settings(), files)
     }
 
-    /// One that ends when all is worked off.
+    /// A master that ends when all files are processed.
     fn ending(files: &[&str]) -> Self {
         Self::with(Settings { keep_alive: false, ..settings() }, files)
     }
@@ -166,7 +167,7 @@ impl World {
         request.file.unwrap()
     }
 
-    /// Everything that a connection got since the last look.
+    /// Everything that a connection got since the last call.
     fn heard(&mut self, connection: Connection) -> Vec<FromMaster> {
         self.said.remove(&connection).unwrap_or_default()
     }
@@ -206,7 +207,7 @@ impl World {
         self.now.mono = end;
     }
 
-    /// The master is killed, and another one takes the folders.
+    /// The master is killed, and another one takes over the folders.
     fn restart(&mut self) {
         self.pending.append(&mut self.working);
         self.said.clear();
@@ -219,7 +220,7 @@ impl World {
         self.settle();
     }
 
-    /// Does what the master wants, until it wants nothing more.
+    /// Carries out the master's effects until there are none.
     fn settle(&mut self) {
         while let Some(effect) = self.master.poll_effect() {
             self.apply(effect);
@@ -268,7 +269,7 @@ impl World {
         }
     }
 
-    /// What one `recv` of a document's worker returns is one message.
+    /// One `recv` of a document's worker returns one message.
     fn is_heard_alone(&mut self, connection: Connection, message: &FromMaster) {
         let is_plain = |peer: &peers::Peer| peer.label.is_some() && !peer.splits;
         if self.master.peers.get(connection).is_some_and(is_plain)

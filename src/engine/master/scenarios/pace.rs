@@ -1,9 +1,9 @@
-//! Workers of the document, which take what one `recv` returns for one message.
+//! Workers of the document, which parse the result of one `recv` as one message.
 #![cfg(test)]
 
 use super::*;
 
-/// Joins as a worker of the document, which says nothing of how it reads.
+/// Joins as a worker of the document, without declaring how it reads.
 fn joins_plainly(world: &mut World) -> Connection {
     let worker = world.connect();
     world.says(worker, FromWorker::Join { worker: "50123".into(), secret: None, splits: false });
@@ -22,11 +22,11 @@ fn a_worker_that_does_not_split_the_stream_hears_nothing_but_join_ack_for_a_whil
     world.wait(0.199);
     assert_eq!(world.heard(worker), []);
     assert_eq!((world.counts(), world.state(worker)), ([3, 0, 0, 0], Some(WorkerState::Idle)));
-    // One that splits is not held up by it.
+    // A worker that splits the stream is not delayed by it.
     let quick = world.join();
     assert_eq!(world.takes(quick), "c");
     world.wait(0.001);
-    // One after the other, also the check of the TIMERs meanwhile.
+    // One message at a time, including the check of the TIMERs meanwhile.
     assert_eq!(world.heard(worker), [FromMaster::JoinAck]);
     world.wait(0.2);
     assert!(matches!(&world.heard(worker)[..], [FromMaster::StatusAck(_)]));
@@ -63,7 +63,7 @@ fn a_worker_that_does_not_split_the_stream_hears_one_message_at_a_time() {
         world.master.handle_timeout(world.now);
         world.settle();
         let second = world.heard(worker);
-        // Nothing is left out: the worker is checked, and has the next prompt.
+        // No message is left out: the worker is checked, and has the next prompt.
         let both = [&first[..], &second].concat();
         let is_check = |message: &FromMaster| matches!(message, FromMaster::Check(_));
         assert!(both.len() == 2 && is_check(&both[usize::from(done_first)]), "{both:?}");
@@ -86,8 +86,8 @@ fn checks_that_follow_each_other_closely_keep_no_prompt_from_a_worker() {
     assert_eq!(world.counts(), [0, 0, 4, 0]);
 }
 
-/// What a worker that does each prompt at once hears in so many milliseconds: `R` for a REQUEST, `C` for a CHECK. There are more
-/// prompts than it can do.
+/// The messages in so many milliseconds to a worker that finishes each prompt at once: `R` for a REQUEST, `C` for a CHECK.
+/// There are more prompts than it can process.
 fn hears_in(millis: u64, timer_millis: u64, workers: usize) -> Vec<String> {
     let settings = Settings { timer_interval: Duration::from_millis(timer_millis), ..settings() };
     let names: Vec<String> = (0..100).map(|number| format!("{number:03}")).collect();
@@ -149,7 +149,7 @@ fn a_prompt_that_comes_with_a_check_is_told_soon_after_it() {
     let mut world = World::new(&[]);
     let worker = joins_plainly(&mut world);
     world.wait(9.999);
-    // Found by the look of the TIMER that checks the worker.
+    // Found by the scan of the TIMER that checks the worker.
     world.pending.insert("a".into(), Content::Prompt(Front::default(), "a".into()));
     world.wait(0.2);
     assert_eq!((world.heard(worker), world.counts()), (vec![], [1, 0, 0, 0]));

@@ -61,7 +61,7 @@ fn a_late_or_doubled_message_moves_no_file() {
     let mut world = World::new(&["a", "b"]);
     let worker = world.join();
     let request = world.request(worker);
-    // Before the acknowledgement, DONE can only speak of an earlier prompt.
+    // Before the acknowledgement, DONE can only refer to an earlier prompt.
     world.done(worker);
     world.fails(worker);
     world.limited(worker, Some(1));
@@ -155,7 +155,7 @@ fn a_run_that_takes_too_long_is_a_failure_and_cuts_the_worker() {
         let request = world.request(worker);
         assert_eq!(request.timeout, Some(Duration::from_secs(30)));
         world.says(worker, FromWorker::RequestAck(request.id));
-        // It may still report it itself.
+        // It may still report the prompt itself.
         world.wait(34.9);
         assert_eq!(world.state(worker), Some(WorkerState::Working));
         world.wait(0.1);
@@ -193,7 +193,7 @@ fn failures_are_counted_on_after_a_restart() {
         world.fails(worker);
     }
     assert_eq!(world.fails, BTreeMap::from([("a".into(), 2)]));
-    // Also that of one that somebody has when the master is killed.
+    // The same for a prompt that a worker has when the master is killed.
     assert_eq!(world.takes(worker), "a");
     world.restart();
     let worker = world.join();
@@ -302,7 +302,7 @@ fn a_file_that_names_a_closed_gate_only_when_it_is_read_waits_again() {
     let worker = world.join();
     world.takes(worker);
     world.limited(worker, Some(60));
-    // The look at `b` has shown nothing of its gate.
+    // The scan of `b` has not shown its gate.
     world.pending.insert("b".into(), Content::Prompt(gated(&["claude"]), "b".into()));
     world.master.handle_found(world.now, "b".into(), &Front::default());
     world.settle();

@@ -1,4 +1,4 @@
-//! Who gets a socket when there are more receivers than sockets.
+//! The distribution of sockets when there are more receivers than sockets.
 
 use super::*;
 
@@ -7,7 +7,7 @@ fn the_living_of_a_thousand_receivers_get_everything_in_time() {
     let mut world = World::new(PushConfig { connect_timeout: 10 * SECOND, ..config() });
     for port in 1..=500 {
         world.listen(port, Listener::Reads);
-        // The dead never answer, so that each holds its socket until it must make room.
+        // A dead address never answers, so that each holds its socket until it must make room.
         world.listen(10_000 + port, Listener::Vanishes);
     }
     for frame in 0..2 {
@@ -15,7 +15,7 @@ fn the_living_of_a_thousand_receivers_get_everything_in_time() {
             world.push(10_000 + port, [frame]);
             world.push(port, [frame]);
         }
-        // Three quarters of the sockets are held by the dead for a second at a time.
+        // Dead addresses hold three quarters of the sockets for a second at a time.
         world.run(3 * SECOND);
         for port in 1..=500 {
             world.expect(port, 0..=frame);
@@ -58,7 +58,7 @@ fn the_longest_unused_socket_makes_room_after_the_grace_time() {
     assert_eq!(world.counts().dropped(), 0);
 }
 
-/// A socket that had frames to send, and has none any more, is one to be taken.
+/// A socket whose queued frames have all been sent may be taken.
 #[test]
 fn a_newcomer_is_looked_at_again_when_a_frame_has_moved() {
     let mut world = World::new(PushConfig { sockets_max: 1, connect_timeout: 4 * SECOND, ..config() });
@@ -102,7 +102,7 @@ fn a_dead_receiver_and_a_living_one_take_turns() {
     world.run_to(millis(1000));
     world.expect(2, 0..3);
     assert_eq!(world.counts().dropped(), 0, "the frames of the dead one keep their time");
-    // It has the socket again when the living one has not used it for the grace time, and its time goes on.
+    // It has the socket again when the live one has not used it for the grace time, and its time limit continues.
     world.run_to(millis(9_999));
     assert_eq!((world.holders(), world.counts().dropped()), (vec![1], 0));
     assert_eq!(world.port(1).connected_at, [Duration::ZERO, 2 * SECOND]);
@@ -118,12 +118,12 @@ fn the_line_is_bounded_and_the_first_in_it_is_dropped() {
         world.listen(port, Listener::Vanishes);
         world.push(port, 0..2);
     }
-    // One has the socket, three are in the line.
+    // One receiver has the socket, three are in the line.
     assert_eq!(world.counts().dropped_evicted, 2 * 96);
     world.run(6 * SECOND);
     let tried = (1..=100).filter(|port| !world.port(*port).connected_at.is_empty());
     assert_eq!(tried.collect::<Vec<_>>(), [1, 98], "the first, and then the one that waits longest");
-    assert!(world.log[0].ends_with("others have all the sockets"), "{:?}", world.log);
+    assert!(world.log[0].ends_with("other addresses occupy all sockets"), "{:?}", world.log);
     assert_eq!(world.log.len(), 10, "a few lines a minute");
     world.run(60 * SECOND);
     assert_eq!((world.counts().dropped(), world.counts().open_sockets), (200, 0));
@@ -139,7 +139,7 @@ fn receivers_that_do_not_answer_leave_a_quarter_of_the_sockets_to_others() {
     assert_eq!(world.counts().open_sockets, 6);
     world.run(SECOND);
     assert_eq!(world.counts().open_sockets, 6);
-    // After the grace time of 6 s they take turns; two at a time are never more than connecting.
+    // After the grace time of 6 s they take turns; at most two at a time are connecting.
     world.run(6 * SECOND);
     assert_eq!(world.counts().open_sockets, 6);
     assert_eq!(world.holders(), [7, 8, 9, 10, 11, 12]);
@@ -181,7 +181,7 @@ fn descriptors_that_have_run_out_cost_time_but_no_frames() {
     assert_eq!(world.log, ["push: cannot open a socket for tcp://127.0.0.1:1: too many open files"]);
 }
 
-/// Nothing is opened for frames that are gone.
+/// No socket is opened for frames that have been dropped.
 #[test]
 fn a_receiver_whose_frames_are_gone_leaves_the_line() {
     let mut world = World::new(PushConfig { queue_bytes_max: 100, ..config() });

@@ -1,4 +1,4 @@
-//! Random pushes, failures and waits: what holds for every one of them.
+//! Random pushes, failures and waits, with the properties that hold for all of them.
 
 use proptest::prelude::*;
 
@@ -58,12 +58,12 @@ fn small() -> PushConfig {
     }
 }
 
-/// Takes the steps; gives back how many frames were pushed.
+/// Takes the steps; returns the number of pushed frames.
 fn take(world: &mut World, steps: &[Step]) -> u64 {
     let mut pushed = 0;
     for port in 1..=PORTS {
         world.listen(port, Listener::Reads);
-        // Each takes some and then no more, until it is given room.
+        // Each takes some frames and then stops until it gets room.
         world.port(port).room = usize::from(port) * 4;
         world.port(port).per_service = 1 + usize::from(port);
     }
@@ -100,7 +100,7 @@ fn take(world: &mut World, steps: &[Step]) -> u64 {
     pushed
 }
 
-/// What a run looks like from outside.
+/// The observable result of a run.
 fn observed(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
     let ports: Vec<_> = world.ports.values().map(|port| (port.got.clone(), port.connected_at.clone())).collect();
     (world.counts(), world.log.clone(), world.waits.clone(), ports)
@@ -109,8 +109,9 @@ fn observed(world: &World) -> impl PartialEq + std::fmt::Debug + use<> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Invariants are checked after every effect. Beyond them: every frame is delivered once, in the order of the pushes, or
-    /// counted as dropped; the network healed, whatever still waits is delivered; and the same steps lead to the same end.
+    /// Invariants are checked after every effect. Beyond them: every frame is delivered once, in the order of the pushes,
+    /// or counted as dropped; when the network has recovered, every waiting frame is delivered; and the same steps lead to
+    /// the same end.
     #[test]
     fn frames_arrive_in_order_or_are_counted_whatever_happens(steps in prop::collection::vec(step(), 1..60)) {
         let mut world = World::new(small());
@@ -129,7 +130,7 @@ proptest! {
         for name in world.asked.clone() {
             world.resolve(&name, &["10.0.0.1"]);
         }
-        // No pause is longer than two seconds; a place in the line for three sockets is had in time or not at all.
+        // No pause is longer than two seconds; a receiver in the line for three sockets gets one in time or is dropped.
         world.run(10 * SECOND);
         let counts = world.counts();
         prop_assert_eq!(pushed, counts.sent + counts.dropped());
@@ -140,7 +141,7 @@ proptest! {
             // A name and a number are two receivers, which take turns at a port.
             prop_assert!(port.got.iter().collect::<std::collections::BTreeSet<_>>().len() == port.got.len(), "twice");
         }
-        // Once more, and nothing is lost.
+        // Once more, without a loss.
         for port in 1..=PORTS {
             world.push(port, ["last"]);
         }

@@ -1,4 +1,4 @@
-//! What happens when nothing else does: pauses, time limits, and what is logged at their end.
+//! Effects of time alone: pauses, time limits, and the log lines at their end.
 
 use super::*;
 use crate::protocol::words;
@@ -34,7 +34,7 @@ fn a_receiver_that_listens_late_gets_everything_at_the_next_attempt() {
     world.run_to(millis(3_100));
     world.expect(1, 0..300);
     assert_eq!(world.waits, [millis(3_100); 300], "each wait is reported for its frame");
-    // Without frames it is forgotten when the connection is lost, and a push begins anew.
+    // Without frames it is forgotten when the connection is lost, and a push starts anew.
     world.disconnect(1);
     world.run(Duration::ZERO);
     assert_eq!((world.counts().open_sockets, world.delivery.poll_timeout(world.now)), (0, None));
@@ -74,7 +74,7 @@ fn a_listener_that_never_answers_is_given_up_in_time_and_tried_again_for_a_new_f
         assert_eq!((given_up - pushed_at, world.counts().dropped_unreachable), (2 * SECOND, 3 * (round + 1)));
         world.run(60 * SECOND);
     }
-    let why = "it does not complete the handshake; if it wants CURVE, submit with its public key as";
+    let why = "it does not complete the handshake; if it requires CURVE, submit with its public key as";
     assert_eq!(world.log[0], format!("push: 3 messages for tcp://127.0.0.1:1 dropped: {why} {}", words::ADDRESS_KEY));
     assert_eq!(world.log.len(), 2, "once a minute");
 }
@@ -87,14 +87,14 @@ fn a_handshake_that_fails_is_what_the_log_names() {
     world.push_to(&keyed, [0]);
     world.run(SECOND);
     assert_eq!(world.counts().dropped_unreachable, 1);
-    assert!(world.log[0].contains("it must let in the key of this controller"), "{:?}", world.log);
+    assert!(world.log[0].contains("it must admit the key of this controller"), "{:?}", world.log);
 }
 
 #[test]
 fn a_flood_for_a_dead_receiver_does_not_put_off_its_end() {
     let mut world = World::new(PushConfig { queue_max: 2, connect_timeout: millis(200), ..config() });
     world.listen(1, Listener::Refuses);
-    // The oldest frame is always a new one; the receiver is given up all the same.
+    // The oldest frame is always a new one; the receiver is still given up.
     for frame in 0..20 {
         assert_eq!(world.counts().dropped_unreachable, 0);
         world.push(1, [frame]);
@@ -118,10 +118,10 @@ fn a_receiver_that_reads_nothing_is_given_up_and_one_that_reads_a_little_is_not(
     let read_at = world.time();
     let given_up = world.run_until(|world| world.counts().open_sockets == 0);
     assert_eq!((given_up - read_at, world.counts().dropped_unreachable), (10 * SECOND, 3));
-    assert_eq!(world.log, ["push: 3 messages for tcp://127.0.0.1:1 dropped: it takes nothing"]);
+    assert_eq!(world.log, ["push: 3 messages for tcp://127.0.0.1:1 dropped: it does not read"]);
 }
 
-/// The services in which it takes something need not be those that find it full.
+/// The services in which it reads need not be those that find it full.
 #[test]
 fn a_receiver_that_reads_in_several_services_is_not_given_up() {
     let mut world = World::new(PushConfig { idle_timeout: 10 * SECOND, ..config() });
@@ -137,7 +137,7 @@ fn a_receiver_that_reads_in_several_services_is_not_given_up() {
     assert_eq!(world.counts().dropped_unreachable, 6);
 }
 
-/// News that brings no room, such as a frame from the receiver, is no sign that it reads.
+/// An event that brings no room, such as a frame from the receiver, does not count as reading.
 #[test]
 fn a_receiver_that_talks_but_does_not_read_is_given_up() {
     let mut world = World::new(PushConfig { idle_timeout: 10 * SECOND, ..config() });

@@ -1,4 +1,4 @@
-//! Queues, the budget of a turn, and what receivers send back.
+//! Queues, the budget of a turn, and frames from receivers.
 
 use super::*;
 use crate::engine::push::delivery::FRAMES_PER_SERVICE;
@@ -18,7 +18,7 @@ fn a_receiver_that_does_not_read_loses_the_oldest_and_costs_no_other() {
         world.expect(2, 0..=frame);
     }
     assert_eq!((world.counts().sent, world.counts().dropped_full), (1010, 940));
-    // It reads after all.
+    // It starts to read.
     world.read(1, usize::MAX);
     world.run(Duration::ZERO);
     world.expect(1, (0..10).chain(950..1000));
@@ -43,7 +43,7 @@ fn all_queues_together_are_bounded_by_the_longest() {
     world.expect(500, 0..100);
 }
 
-/// A queue that loses its only frame makes its socket an unused one, which is closed sooner than one that connects in vain.
+/// A queue that loses its only frame leaves an unused socket, which is closed sooner than a socket that connects in vain.
 #[test]
 fn a_socket_whose_frame_gave_way_to_others_is_closed_when_it_is_unused() {
     let mut world = World::new(PushConfig { queue_bytes_max: 100_000, idle_timeout: 10 * SECOND, ..config() });
@@ -169,7 +169,7 @@ fn what_comes_back_is_kept_as_far_as_there_is_room() {
     world.listen(1, Listener::Reads);
     world.push(1, [0]);
     world.run(Duration::ZERO);
-    // A delimiter is no frame of its own, and a frame of 4 KiB is the longest that is kept.
+    // A delimiter is not a frame of its own, and 4 KiB is the longest frame that is kept.
     world.say(1, [vec![], b"ack".to_vec(), vec![0; 4096], vec![0; 4097]]);
     world.run(Duration::ZERO);
     assert_eq!((world.counts().received, world.counts().discarded), (2, 1));

@@ -1,4 +1,4 @@
-//! Deliveries on virtual time, to receivers made of numbers, with every invariant checked after every effect.
+//! Deliveries on virtual time, to simulated receivers, with every invariant checked after every effect.
 
 #![cfg(test)]
 
@@ -6,7 +6,7 @@ mod admission;
 mod chaos;
 mod deadlines;
 mod flow;
-mod names;
+mod host_names;
 mod stop;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -16,7 +16,7 @@ use std::time::Duration;
 use super::*;
 use crate::types::{AddressPolicy, IpAddr, Mono, PublicKey, PushAddress};
 
-/// Turns at one moment after which the delivery spins.
+/// Number of turns at one moment after which the delivery is considered to spin.
 const TURNS_MAX: usize = 10_000;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -25,7 +25,7 @@ fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// Generous limits: a scenario narrows the one that it is about.
+/// Generous limits: each scenario narrows the one that it tests.
 fn config() -> PushConfig {
     PushConfig {
         sockets_max: 512,
@@ -39,37 +39,37 @@ fn config() -> PushConfig {
     }
 }
 
-/// What listens at a port.
+/// The listener at a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Listener {
     /// Every connection is refused.
     Refuses,
-    /// Packets vanish: neither an answer nor an end.
+    /// Packets vanish: no answer and no error.
     Vanishes,
-    /// The connection is accepted, and nothing ever comes.
+    /// The connection is accepted, but no byte arrives.
     Silent,
-    /// Something is said, and the connection is closed.
+    /// Some bytes are sent, and the connection is closed.
     Rude,
-    /// Frames are taken while there is room for them.
+    /// Frames are taken while there is room.
     Reads,
 }
 
-/// A port and what has come to it.
+/// A port and the frames that have arrived there.
 #[derive(Debug)]
 struct Port {
     listener: Listener,
-    /// Frames that the kernel and the receiver still take.
+    /// Number of frames that the kernel and the receiver still take.
     room: usize,
-    /// Frames taken in one service of the socket; a service that could take more reports so.
+    /// Number of frames taken in one service of the socket; a service that could take more reports that.
     per_service: usize,
-    /// The stream does not take the last bytes of what the connection has taken.
+    /// Whether the stream does not take the last bytes of the frames that the connection has taken.
     keeps_bytes: bool,
     got: Vec<String>,
     /// Frames that the receiver sends back.
     says: VecDeque<Vec<u8>>,
-    /// The delivery has been told of it and has not read to the end.
+    /// Whether the delivery has been notified and has not read to the end.
     may_read: bool,
-    /// When it was connected to.
+    /// Times of the connections.
     connected_at: Vec<Duration>,
 }
 
@@ -79,21 +79,21 @@ struct SimulatedSocket {
     is_up: bool,
 }
 
-/// A delivery, its network, and what was observed.
+/// A delivery, its network, and the observations.
 struct World {
     delivery: Delivery,
     now: Mono,
     ports: BTreeMap<u16, Port>,
     sockets: BTreeMap<ReceiverId, SimulatedSocket>,
-    /// Sockets with news, and whether there may be more to it than room to write.
+    /// Ready sockets, and whether they may be ready for more than writing.
     news: BTreeMap<ReceiverId, bool>,
-    /// The process has no descriptors left.
+    /// Whether the process has no descriptors left.
     is_out_of_descriptors: bool,
-    /// Names that were asked for and are not answered.
+    /// Names that were asked for and have not been answered.
     asked: Vec<String>,
-    /// In the order of the services, of the last turn.
+    /// Ports served in the last turn, in order.
     served: Vec<u16>,
-    /// Sockets that were opened and closed in the last turn.
+    /// Number of sockets that were opened and closed in the last turn.
     opened: usize,
     closed: usize,
     waits: Vec<Duration>,
@@ -126,7 +126,7 @@ impl World {
         }
     }
 
-    /// Puts a listener at a port; connections to the one before it are lost.
+    /// Puts a listener at a port; connections to the previous one are lost.
     fn listen(&mut self, port: u16, listener: Listener) {
         self.disconnect(port);
         let new = || Port {
@@ -142,11 +142,11 @@ impl World {
         self.ports.entry(port).or_insert_with(new).listener = listener;
     }
 
-    /// The listener loses its connections, which it would take again.
+    /// The listener loses its connections, but would accept them again.
     fn disconnect(&mut self, port: u16) {
         for (id, socket) in &mut self.sockets {
             if socket.port == port {
-                // 0 is the port of a connection that was lost.
+                // 0 is the port of a lost connection.
                 socket.port = 0;
                 self.news.insert(*id, true);
             }
@@ -157,7 +157,7 @@ impl World {
         self.ports.get_mut(&port).unwrap()
     }
 
-    /// The receiver at a port reads so many frames more.
+    /// The receiver at a port reads this many more frames.
     fn read(&mut self, port: u16, frames: usize) {
         let room = &mut self.port(port).room;
         *room = room.saturating_add(frames);
@@ -182,7 +182,7 @@ impl World {
         self.perform();
     }
 
-    /// Pushes as a turn of the controller does.
+    /// Pushes in the way of a turn of the controller.
     fn push_to(&mut self, address: &Arc<PushAddress>, texts: impl IntoIterator<Item = impl ToString>) {
         for text in texts {
             self.queue(address, Duration::ZERO, &text.to_string());
@@ -219,7 +219,7 @@ impl World {
         self.delivery.sanity_check();
     }
 
-    /// Turns as a loop does, for so long.
+    /// Runs turns as a loop does, for this long.
     fn run(&mut self, time: Duration) {
         let end = self.now + time;
         let mut turns = 0;
@@ -239,7 +239,7 @@ impl World {
         }
     }
 
-    /// Turns until a point of time.
+    /// Runs turns until a point of time.
     fn run_to(&mut self, time: Duration) {
         let start = Mono::default();
         self.run((start + time).since(self.now));
@@ -290,7 +290,7 @@ impl World {
             Listener::Silent => served.is_reached = true,
             Listener::Rude => (served.progress, served.is_reached) = (Progress::Lost, true),
             Listener::Reads if !std::mem::replace(&mut socket.is_up, true) => {
-                // The answer to the greeting is news.
+                // The answer to the greeting is an event.
                 served.is_reached = true;
                 self.news.insert(id, true);
             }
@@ -315,14 +315,14 @@ impl World {
         self.ports[&port].got.iter().map(String::as_str).collect()
     }
 
-    /// Checks that a port got exactly these.
+    /// Checks that a port got exactly these frames.
     #[track_caller]
     fn expect(&self, port: u16, texts: impl IntoIterator<Item = impl ToString>) {
         let texts: Vec<String> = texts.into_iter().map(|text| text.to_string()).collect();
         assert_eq!(self.ports[&port].got, texts, "at port {port}");
     }
 
-    /// Runs until this holds, and gives the time.
+    /// Runs until this holds, and returns the time.
     #[track_caller]
     fn run_until(&mut self, holds: impl Fn(&Self) -> bool) -> Duration {
         for _ in 0..TURNS_MAX {

@@ -1,9 +1,9 @@
-//! The end: what is still delivered, and for how long.
+//! The end: which frames are still delivered, and for how long.
 
 use super::*;
 
 impl World {
-    /// Stops, and gives the time that it took.
+    /// Stops, and returns the time that it took.
     fn stop(&mut self) -> Duration {
         let start = self.time();
         self.delivery.handle_stop(self.now);
@@ -31,7 +31,7 @@ fn stopping_delivers_what_waits_and_gives_up_the_dead() {
     world.listen(2, Listener::Refuses);
     world.listen(3, Listener::Vanishes);
     world.push(3, [0]);
-    // The dead one has had its grace time; the others have had no turn.
+    // The dead address has had its grace time; the others have had no turn.
     world.run(6 * SECOND);
     world.queue(&address(1), Duration::ZERO, "a");
     world.queue(&address(2), Duration::ZERO, "a");
@@ -94,7 +94,7 @@ fn a_receiver_that_reads_nothing_holds_the_end_up_for_the_linger_time() {
     assert_eq!((world.counts().sent, world.counts().dropped_unreachable), (3, 7));
 }
 
-/// Its first turn may end before all is written; it counts as connected all the same.
+/// Its first turn may end before everything is written; it still counts as connected.
 #[test]
 fn a_receiver_that_took_long_to_connect_gets_what_waits_at_the_stop() {
     let mut world = World::new(config());

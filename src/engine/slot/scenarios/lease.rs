@@ -1,8 +1,8 @@
-//! Stories of exclusive runs: what an agent does when it is not sure that its controller hears it.
+//! Scenarios of exclusive runs: the agent's behaviour when it is not sure that its controller receives its messages.
 
 use super::*;
 
-/// For how long a run may go on after the last heartbeat that was answered.
+/// How long a run may continue after the last answered heartbeat.
 const TERM: Duration = Duration::from_millis(5940);
 const KILL_TIME: Duration = Duration::from_millis(1500);
 
@@ -11,13 +11,20 @@ fn exclusive() -> Job {
 }
 
 impl Host {
-    /// The controller answers the heartbeat that was the last one so far.
-    fn is_heard(&mut self, number: u32, wanted: Option<Wanted>) -> Vec<Effect> {
+    /// The controller answers the latest heartbeat.
+    fn is_heard(&mut self, number: u32, wanted: Option<Directive>) -> Vec<Effect> {
         let wanted = wanted.map(|wanted| (job(1).task, Round(0), wanted));
-        self.answer(ToAgent::Heard { controller: 1, beat: Some(number), wanted, parked: true, tools: None, look: None })
+        self.answer(ToAgent::Heard(Heard {
+            controller: 1,
+            beat: Some(number),
+            wanted,
+            parked: true,
+            tools: None,
+            look: None,
+        }))
     }
 
-    /// An agent whose first heartbeat was answered, and which has got an exclusive task at once.
+    /// An agent whose first heartbeat was answered, and which got an exclusive task at once.
     fn with_exclusive(prepared: bool) -> (Self, Vec<Effect>) {
         let mut host = Self::starting();
         host.settle();
@@ -36,7 +43,7 @@ impl Host {
         Effect::Lease(Some(Hold { until: from + TERM, kill_at: from + TERM + KILL_TIME }))
     }
 
-    /// All effects of a time in which nobody is heard.
+    /// All effects of a period without contact.
     fn alone(&mut self, time: Duration) -> Vec<Effect> {
         let end = self.now.mono + time;
         let mut all = Vec::new();
@@ -65,16 +72,16 @@ fn an_answered_heartbeat_renews_the_lease_from_when_it_was_sent() {
     let (mut host, _) = Host::with_exclusive(true);
     host.now.mono = host.now.mono + Duration::from_millis(700);
     let sent = Mono::from_nanos(0);
-    assert_eq!(host.is_heard(2, Some(Wanted::Run)), [], "it was sent when the lease began");
+    assert_eq!(host.is_heard(2, Some(Directive::Run)), [], "it was sent when the lease began");
     let effects = host.pass(INTERVAL);
     assert!(is_heartbeat(&effects[0]));
     let sent = sent + INTERVAL;
     host.now.mono = host.now.mono + Duration::from_millis(700);
-    assert_eq!(host.is_heard(3, Some(Wanted::Run)), [host.hold(sent)]);
-    assert_eq!(host.is_heard(3, Some(Wanted::Run)), [], "twice is once");
+    assert_eq!(host.is_heard(3, Some(Directive::Run)), [host.hold(sent)]);
+    assert_eq!(host.is_heard(3, Some(Directive::Run)), [], "twice is once");
 }
 
-/// The controller may have given the run up already, and waits for no more than the lease that it knows of.
+/// The controller may have given the run up already, and waits only for the lease that it knows of.
 #[test]
 fn an_answer_that_does_not_speak_of_the_run_renews_nothing() {
     let (mut host, _) = Host::with_exclusive(true);
@@ -94,7 +101,7 @@ fn a_run_is_ended_when_its_controller_is_not_heard() {
     assert_eq!(reports(&effects), [(Phase::Finished, Some(ExitCode::LEASE_OVER.0))], "and hears so when it is back");
 }
 
-/// Nothing is to be ended, and the controller can still make use of the result.
+/// No process has to be ended, and the controller can still use the result.
 #[test]
 fn what_has_ended_in_time_keeps_its_result() {
     let (mut host, _) = Host::with_exclusive(true);
@@ -103,7 +110,7 @@ fn what_has_ended_in_time_keeps_its_result() {
     assert_eq!(reports(&host.answer(heard(2))), [(Phase::Finished, Some(3))]);
 }
 
-/// An agent that was stopped finds the time gone.
+/// An agent that was stopped wakes after the term.
 #[test]
 fn a_run_is_not_started_beyond_its_lease() {
     let (mut host, _) = Host::with_exclusive(false);
@@ -137,7 +144,7 @@ fn a_run_that_the_guard_has_ended_is_given_up() {
 #[test]
 fn a_run_that_is_not_wanted_is_said_to_be_over() {
     let (mut host, _) = Host::with_exclusive(true);
-    assert_eq!(host.is_heard(2, Some(Wanted::Drop)), [Effect::Signal(Signal::Terminate)]);
+    assert_eq!(host.is_heard(2, Some(Directive::Drop)), [Effect::Signal(Signal::Terminate)]);
     assert_eq!(reports(&host.end(-15)), [(Phase::Finished, Some(ExitCode::LEASE_OVER.0))]);
     let refused = ToAgent::Reported { task: job(1).task, round: Round(0), finished: true, accepted: false };
     assert_eq!(host.answer(refused), [], "it waits for its next task");
@@ -156,7 +163,7 @@ fn a_task_that_comes_when_its_lease_is_over_is_asked_for_again() {
     assert!(effects.iter().any(|effect| matches!(effect, Effect::Prepare(_))), "{effects:?}");
 }
 
-/// A stopping agent gives the task back by its good-bye.
+/// A stopping agent returns the task with its good-bye.
 #[test]
 fn an_agent_that_stops_leaves_the_lease_with_its_good_bye() {
     let (mut host, _) = Host::with_exclusive(true);

@@ -1,11 +1,12 @@
-//! The file of one agent process: which run it has, rewritten in place, and whole at every instant.
+//! The file of one agent process, which names its run: rewritten in place, and consistent at every instant.
 //!
-//! It has two slots of one line each, written in turns. A line begins with the checksum of what follows, so that a slot that
-//! was torn, because its writer was killed or is just writing, is known for that; the other one then says what held before.
-//! Of two whole slots the one with the higher number counts.
+//! It has two slots of one line each, written alternately. A line begins with a checksum of the rest, so that a torn slot,
+//! whose writer was killed or is just writing, is recognised; the other slot then holds the previous state. Of two intact
+//! slots the one with the higher number counts.
 //!
-//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and shows the
-//! environment of the agent until then: so the lock is free only when the agent is dead and what it was starting can be found.
+//! Its agent holds a lock on it. A program that is being started shares the lock with the agent until its exec, and shows
+//! the environment of the agent until then: so the lock is free only when the agent is dead and the program that it was
+//! starting can be found.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions, TryLockError};
@@ -21,16 +22,17 @@ use crate::shell::clock;
 use crate::shell::process::brand::Brand;
 use crate::shell::process::cgroup::Cgroup;
 use crate::shell::process::procfs::{self, ProcessId, pid_of};
-use crate::shell::process::sweep::{Cookie, death_deadline};
+use crate::shell::process::sweep::Cookie;
+use crate::shell::process::tree_scan::death_deadline;
 use crate::types::{Round, Session};
 
-/// What a slot takes, with blanks at the end: about three times of what a record needs, and both fit into one page.
+/// Bytes of a slot, padded with blanks: about three times the size of a record, and both slots fit into one page.
 const SLOT_BYTES: usize = 1024;
 
-/// Between two looks at a lock that is held by a program which is being started.
+/// Time between two checks of a lock that is held by a program which is being started.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// How often a file of which neither slot is whole is read again: its agent may write faster than we read.
+/// How often a file is read again if neither slot is intact: its agent may write faster than we read.
 const READS_MAX: u32 = 16;
 
 /// The record of one agent process. Dropping it removes the file.
@@ -40,31 +42,31 @@ pub struct RecordFile {
     file: File,
     agent: ProcessId,
     session: Option<Session>,
-    /// Where the agent and its tools are, if they have a cgroup of their own.
+    /// The cgroup of the agent and its tools, if they have one.
     cgroup: Option<Cgroup>,
-    /// How many lines have been written.
+    /// Number of written lines.
     sequence: u64,
 }
 
-/// What a record file says.
+/// The contents of a record file.
 #[derive(Debug)]
 pub(super) struct Recorded<S> {
-    /// Whose it is.
+    /// The process that it belongs to.
     pub(super) agent: ProcessId,
-    /// Where that agent and its tools are.
+    /// The cgroup of that agent and its tools.
     pub(super) cgroup: Option<Cgroup>,
-    /// The run that it has.
+    /// Its current run.
     pub(super) run: Option<RunRecord<S>>,
 }
 
-/// A line without its checksum. Numbers and texts only, so that a person can read it. Fields of a later version are passed
-/// over: its records must not be dropped by an agent that was not updated yet.
+/// A line without its checksum. It has numbers and texts only, so that a person can read it. Fields of a later version are
+/// ignored: an agent that was not updated yet must not drop such records.
 #[derive(Serialize, Deserialize)]
 struct Stored<'a> {
     sequence: u64,
     agent_pid: i32,
     agent_start_time: u64,
-    /// 0: there is none.
+    /// 0 for no session.
     session: u64,
     boot_id: Cow<'a, str>,
     /// The cgroup in which the agent was started.
@@ -75,7 +77,7 @@ struct Stored<'a> {
 
 #[derive(Serialize, Deserialize)]
 struct StoredRun<'a> {
-    /// The folder of the run, whatever it is a run of.
+    /// The folder of the run, whatever its subject.
     task: String,
     round: u32,
     pid: Option<i32>,
@@ -87,7 +89,7 @@ struct StoredRun<'a> {
 
 impl RecordFile {
     pub(super) fn create(folder: &Path, agent: ProcessId, session: Option<Session>) -> Result<Self, RecordError> {
-        // The session, because agents in different containers may have the same number.
+        // The session is included because agents in different containers may have the same number.
         let path = folder.join(format!("{}-{}-{:x}.run", agent.pid, agent.start_time, number(session)));
         let file = make(&path)?;
         let mut this = Self { path, file, agent, session, cgroup: None, sequence: 0 };
@@ -95,19 +97,19 @@ impl RecordFile {
         Ok(this)
     }
 
-    /// Says which run the agent has. Until this returns, the record says what it said before.
+    /// Records the run of the agent. Until this returns, the record keeps its previous contents.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn write<S: Subject>(&mut self, record: &RunRecord<S>) -> Result<(), RecordError> {
         if rustix::fs::fstat(&self.file).is_ok_and(|stat| stat.st_nlink == 0) {
-            // Somebody cleared the folder.
+            // The folder was cleared by another process.
             self.file = make(&self.path)?;
         }
         self.put(Some(StoredRun::from(record)))
     }
 
-    /// Says that the agent has no run.
+    /// Records that the agent has no run.
     ///
     /// # Errors
     /// When the file cannot be written.
@@ -115,8 +117,8 @@ impl RecordFile {
         self.put(None)
     }
 
-    /// Moves this process, which must be the agent, into a cgroup of its own, below the one in which it was started. Dropping the
-    /// record moves it back.
+    /// Moves this process, which must be the agent, into a cgroup of its own, below its starter's. Dropping the record
+    /// moves it back.
     ///
     /// # Errors
     /// When there is no cgroup version 2, or none may be made.
@@ -138,7 +140,7 @@ impl RecordFile {
     }
 
     fn put(&mut self, run: Option<StoredRun<'_>>) -> Result<(), RecordError> {
-        let failed = |error| RecordError { action: "write", path: self.path.clone(), error };
+        let failed = |error| RecordError { action: "write", path: self.path.clone(), source: error };
         let sequence = self.sequence + 1;
         let stored = Stored {
             sequence,
@@ -174,15 +176,15 @@ fn number(session: Option<Session>) -> u64 {
 }
 
 fn make(path: &Path) -> Result<File, RecordError> {
-    let failed = |error| RecordError { action: "make", path: path.to_owned(), error };
-    // One that is there is of an earlier boot.
+    let failed = |error| RecordError { action: "make", path: path.to_owned(), source: error };
+    // An existing file is from an earlier boot.
     let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
-    // Where files have no locks, the number and the start time of the agent must do.
+    // Without file locks, the number and the start time of the agent must suffice.
     let _ = file.try_lock();
     Ok(file)
 }
 
-/// Whether a dead agent, and a program that it was just starting, have let go of its record. Waits up to a second.
+/// Whether a dead agent, and a program that it was just starting, have released its record. Waits up to a second.
 pub(super) fn is_let_go(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return true };
     let deadline = death_deadline();
@@ -210,10 +212,10 @@ fn slot(stored: &Stored<'_>) -> io::Result<Vec<u8>> {
     Ok(slot)
 }
 
-/// Reads a record; `None` for one of an earlier boot, or something that is no record.
+/// Reads a record; `None` for a record of an earlier boot, or another file.
 ///
 /// # Errors
-/// When the file is gone, or its agent lives and has not written it yet.
+/// When the file has gone, or its agent lives and has not written it yet.
 pub(super) fn read<S: Subject>(path: &Path) -> io::Result<Option<Recorded<S>>> {
     let writer_lives = writer(path).is_some_and(ProcessId::is_alive);
     for _ in 0..READS_MAX {
@@ -229,7 +231,7 @@ pub(super) fn read<S: Subject>(path: &Path) -> io::Result<Option<Recorded<S>>> {
     Err(io::ErrorKind::WouldBlock.into())
 }
 
-/// The agent that the name of a record file tells.
+/// The agent in the name of a record file.
 fn writer(path: &Path) -> Option<ProcessId> {
     let mut parts = path.file_name()?.to_str()?.strip_suffix(".run")?.split('-');
     let pid = pid_of(parts.next()?.parse().ok()?)?;
@@ -240,7 +242,7 @@ fn newest(bytes: &[u8]) -> Option<Stored<'static>> {
     bytes.chunks(SLOT_BYTES).filter_map(whole).max_by_key(|stored| stored.sequence)
 }
 
-/// What a slot says, if it was written to its end.
+/// The contents of a slot, if it is intact.
 fn whole(slot: &[u8]) -> Option<Stored<'static>> {
     let (checksum, text) = std::str::from_utf8(slot).ok()?.strip_suffix('\n')?.split_once(' ')?;
     let text = text.trim_end_matches(' ');
@@ -262,8 +264,8 @@ impl<'a, S: Subject> From<&'a RunRecord<S>> for StoredRun<'a> {
 }
 
 impl Stored<'_> {
-    /// What it says, if it is of this boot. A kernel that does not tell its boot id voids all records: better to leave a
-    /// process than to kill another one.
+    /// Its contents, if it is of this boot. A kernel without a boot id invalidates all records: leaving a process is better
+    /// than killing another one.
     fn into_recorded<S: Subject>(self, path: &Path) -> Option<Recorded<S>> {
         (!self.boot_id.is_empty() && self.boot_id == procfs::boot_id()).then_some(())?;
         let agent = process(self.agent_pid, self.agent_start_time)?;

@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! The folder of records: what a sweep sees of it.
+//! The folder of records, as a sweep sees it.
 
 use super::*;
 use crate::types::Wall;
@@ -15,7 +15,7 @@ fn record(round: u32) -> RunRecord {
     }
 }
 
-/// A run of an agent that has died before it could start anything.
+/// A run of an agent that died before it could start a process.
 fn dead(round: u32) -> RunRecord {
     let nobody = ProcessId { start_time: u64::from(round), ..ProcessId::own().unwrap() };
     RunRecord { agent: nobody, root: None, cookie: Cookie::new([format!("A={round}")]), ..record(round) }
@@ -59,7 +59,7 @@ fn a_record_reads_back_as_itself_until_it_is_cleared() {
     assert_eq!(count(&folder.path().join("deep/runs")), 0);
 }
 
-/// Somebody clears the state of a service that runs.
+/// The state of a running service is cleared by another process.
 #[test]
 fn a_record_whose_file_was_removed_is_written_anew() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,7 +93,7 @@ fn an_agent_that_died_without_a_run_leaves_nothing_to_sweep() {
     assert_eq!(count(folder.path()), 0);
 }
 
-/// What is cleaned up of a dead run has the name of the next one, and that one may begin while the dead one is swept.
+/// The folder of a dead run has the name of the next one, which may begin while the dead one is swept.
 #[test]
 fn a_sweep_sees_the_next_round_of_what_it_ends() {
     let folder = tempfile::tempdir().unwrap();
@@ -102,7 +102,7 @@ fn a_sweep_sees_the_next_round_of_what_it_ends() {
     leave(&records, &dead(1));
     let mut next = records.of(record(2).agent, Some(Session(9))).unwrap();
     let mut seen = Vec::new();
-    let clean_up = |swept: &Swept| {
+    let clean_up = |swept: &SweepReport| {
         assert_eq!(records.list().unwrap()[0], dead(swept.subject.round.0), "its record goes last");
         seen.push((swept.subject.round.0, swept.superseded));
         next.write(&record(2)).unwrap();
@@ -112,8 +112,8 @@ fn a_sweep_sees_the_next_round_of_what_it_ends() {
     assert_eq!(records.list().unwrap(), [record(2)]);
 }
 
-/// Agents that are killed close together: the second one dies while the run of the first one is being ended, in another run than
-/// the one that it had when the sweep began.
+/// Agents that are killed close together: the second one dies while the run of the first one is being ended, in a later run
+/// than the one that it had when the sweep began.
 #[test]
 fn what_is_swept_is_what_a_dead_agent_has_said_last() {
     let folder = tempfile::tempdir().unwrap();
@@ -129,7 +129,7 @@ fn what_is_swept_is_what_a_dead_agent_has_said_last() {
         let mut file = records.of(id, Some(Session(9))).unwrap();
         earlier.into_iter().for_each(|round| file.write(&of_agent(round)).unwrap());
         let (mut file, mut seen) = (Some(file), Vec::new());
-        let clean_up = |swept: &Swept| {
+        let clean_up = |swept: &SweepReport| {
             seen.push(swept.subject.round.0);
             if let Some(mut file) = file.take() {
                 file.write(&of_agent(2)).unwrap();

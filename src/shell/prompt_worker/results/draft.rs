@@ -1,7 +1,7 @@
 //! The JSON file of a run while its results are put in place: `.NAME.llts` beside them, locked by its worker.
 //!
-//! It gets the name of a JSON file last. So output without a JSON file that is beside a draft which no worker holds is that of a
-//! worker that was killed in between, and of a run that was never reported.
+//! It is renamed to its final name last. So output without a JSON file, beside a draft that no worker holds, comes from a
+//! worker that was killed in between, and from a run that was never reported.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use crate::engine::master::FileName;
 use crate::shell::prompt_worker::locked;
 use crate::shell::rename::rename_new;
 
-/// Nothing else is called so.
+/// The ending of drafts only.
 const ENDING: &str = ".llts";
 
 #[derive(Debug)]
@@ -22,10 +22,10 @@ pub(super) struct Draft {
 }
 
 impl Draft {
-    /// Takes the draft of this name. Waits for a worker that is putting results of this name in place.
+    /// Takes the draft of this name. Waits for another worker that is putting results of this name in place.
     pub(super) fn take(folder: &Path, name: &FileName) -> io::Result<Self> {
         let path = Self::path_of(folder, name);
-        // Where files have no locks, two workers with results of one name at one moment must not be.
+        // Without file locks, two workers with results of one name at one moment are not supported.
         let (file, _) = locked::open(&path, 0o666, File::lock)?;
         Ok(Self { path, file })
     }
@@ -47,7 +47,7 @@ impl Draft {
         if durable { self.file.sync_all() } else { Ok(()) }
     }
 
-    /// Gives it its name: from here on the results are whole.
+    /// Gives it its final name: from here on the results are complete.
     pub(super) fn publish(&self, to: &Path) -> io::Result<()> {
         rename_new(&self.path, to)
     }
@@ -107,7 +107,7 @@ mod tests {
                 fs::rename(dead.from.join(ending), result(&folder, &name, ending)).unwrap();
             }
             drop(draft);
-            run(root.path(), "alive").keep(root.path()).unwrap();
+            run(root.path(), "alive").put_in_place(root.path()).unwrap();
             fs::write(folder.join("a.txt"), "prompt").unwrap();
             let text = |name: &str| fs::read_to_string(folder.join(name)).unwrap();
             assert_eq!(text("a.txt.out"), "alive");
@@ -136,7 +136,7 @@ mod tests {
         fs::write(folder.join("a.txt.out"), "dead").unwrap();
         drop(draft);
         let failed = Results { outcome: "failed", ..run(root.path(), "alive") };
-        failed.keep(root.path()).unwrap();
+        failed.put_in_place(root.path()).unwrap();
         assert_eq!(names(&folder), ["a.2.txt.json", "a.2.txt.out"]);
         assert_eq!(names(&root.path().join(".tasks/failed")), ["a.txt.err", "a.txt.json", "a.txt.out"]);
     }
@@ -154,8 +154,8 @@ mod tests {
         let inode = format!(":{} ", draft.file.metadata().unwrap().ino());
         fs::rename(first.from.join("out"), result(&folder, &name, "out")).unwrap();
         let base = root.path().to_owned();
-        let keeping = std::thread::spawn(move || second.keep(&base));
-        // Blocked on the lock, as the kernel tells; or through, which must not be.
+        let keeping = std::thread::spawn(move || second.put_in_place(&base));
+        // Blocked on the lock, as the kernel shows; or past it, which must not happen.
         let waits = || {
             fs::read_to_string("/proc/locks").unwrap().lines().any(|line| line.contains("->") && line.contains(&inode))
         };

@@ -1,9 +1,9 @@
-//! Stores that were damaged, and what comes back of them.
+//! Damaged stores, and what can be recovered.
 
 use super::*;
 use crate::config::Durability;
 use crate::engine::controller::Record;
-use crate::protocol::request::Rules;
+use crate::protocol::rules::Rules;
 use crate::shell::store::{self, Store, inspect};
 use crate::types::{GateSettings, Label, TaskRecord};
 
@@ -13,10 +13,10 @@ fn task(number: u64) -> TaskRecord {
     TaskRecord { submitted: format!("\"number\":\"{number}\"").into(), ..store::tests::task(number) }
 }
 
-/// A store as a controller leaves it that was killed: in a file and a log.
+/// A store as a killed controller leaves it: in a file and a log.
 struct Killed {
     folder: tempfile::TempDir,
-    /// Bytes of the log behind each commit.
+    /// Offsets of the log at the end of each commit.
     ends: Vec<usize>,
 }
 
@@ -75,7 +75,7 @@ fn a_flipped_bit_in_the_log_is_refused_by_everything_and_repaired() {
     }
     let salvage = Salvage::read(killed.path()).unwrap();
     assert!(files() == before, "looking changes nothing");
-    // The flipped page has several rows; one of them is lost at the most.
+    // The flipped page has several rows; at most one of them is lost.
     assert!(salvage.tasks() as u64 >= TASKS - 1, "{salvage:?}");
     assert_eq!(salvage.tasks() as u64 == TASKS, salvage.unreadable.is_empty(), "{:?}", salvage.unreadable);
     let kept = salvage.put_in_place(killed.path()).unwrap();
@@ -121,7 +121,7 @@ fn a_flipped_bit_in_the_file_is_repaired_too() {
     assert_eq!((stored.tasks.len() as u64, stored.gates.len()), (TASKS - 1, 1));
 }
 
-/// SQLite hands such a row out as it is.
+/// SQLite returns such a row unchanged.
 #[test]
 fn a_text_that_is_none_any_more_is_damage_that_can_be_repaired() {
     let killed = Killed::new();
@@ -139,7 +139,7 @@ fn a_text_that_is_none_any_more_is_damage_that_can_be_repaired() {
     assert_eq!((salvage.tasks() as u64, salvage.unreadable.len()), (TASKS - 1, 1), "{:?}", salvage.unreadable);
 }
 
-/// A whole page of the tree is overwritten: what stands before and behind it comes back.
+/// A whole page of the tree is overwritten: the rows before and after it are recovered.
 #[test]
 fn an_unreadable_page_costs_its_own_rows_only() {
     let killed = Killed::new();
@@ -176,7 +176,7 @@ fn a_repair_that_is_cut_short_is_finished_by_the_next_start() {
     }
 }
 
-/// SQLite would remove the log and begin an empty store.
+/// SQLite would remove the log and create an empty store.
 #[test]
 fn a_log_without_its_file_is_refused() {
     let killed = Killed::new();
@@ -186,7 +186,7 @@ fn a_log_without_its_file_is_refused() {
     assert_eq!(Salvage::read(killed.path()).unwrap().tasks() as u64, TASKS);
 }
 
-/// With `DURABILITY = "process"` a power cut may lose any page of the log: the tail behind it was never promised.
+/// With `DURABILITY = "process"` a power failure may lose any page of the log: the tail after it was never promised.
 #[test]
 fn damage_by_a_power_cut_is_none_where_nobody_waited_for_the_disk() {
     let killed = Killed::new();

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 
 use super::*;
 
-/// A log of four commits of several pages each, and where each of them ends, in bytes.
+/// A log of four commits of several pages each, and the end of each, in bytes.
 struct Written {
     folder: tempfile::TempDir,
     bytes: Vec<u8>,
@@ -15,7 +15,7 @@ struct Written {
 }
 
 impl Written {
-    /// With `again`, the log is begun anew over a longer one.
+    /// With `again`, the log starts over within a longer one.
     fn new(again: bool) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("db");
@@ -38,7 +38,7 @@ impl Written {
             log = written;
         }
         if again {
-            // The first commit cannot be told from what was there before by its length.
+            // The length does not show the end of the first commit.
             ends[0] = ends[1] - (ends[2] - ends[1]);
         }
         // The connection would write the log back and remove it.
@@ -72,7 +72,7 @@ fn a_log_that_sqlite_has_written_is_whole() {
     assert_eq!(written.end_with(&[0; 5000]), LogEnd::Whole, "never written, after a power cut");
 }
 
-/// What is left of the log before it are whole commits with right checksums of their own.
+/// The remains of the previous log are complete commits with valid checksums of their own.
 #[test]
 fn a_log_that_was_begun_anew_is_whole() {
     let written = Written::new(true);
@@ -91,7 +91,7 @@ fn a_log_that_is_cut_anywhere_is_torn_or_whole() {
         let end = written.end_with(&written.bytes[..cut]);
         assert!(!matches!(end, LogEnd::Damaged(_)), "cut at {cut}: {end:?}");
         let is_within = cut > written.ends[0] + 5000 && !written.ends.contains(&cut);
-        // A cut within the first frame of a commit leaves nothing of that commit to be seen.
+        // A cut within the first frame of a commit leaves no trace of that commit.
         let near = written.ends.iter().any(|end| (*end..end + 4120).contains(&cut));
         assert!(!is_within || near || matches!(end, LogEnd::Torn(_)), "cut at {cut}: {end:?}");
     }
@@ -121,7 +121,7 @@ fn a_flipped_bit_in_the_last_commit_is_a_torn_tail() {
     }
 }
 
-/// A power cut may lose any pages of the last commit and keep those behind them.
+/// A power failure may lose any pages of the last commit and keep later ones.
 #[test]
 fn a_hole_in_the_last_commit_is_a_torn_tail() {
     let written = Written::new(false);

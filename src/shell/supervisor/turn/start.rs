@@ -1,4 +1,4 @@
-//! What comes before a child runs: packed tools, a clean table, its command line and environment; and what its ready line says.
+//! Preparation of children: packed tools, the end of remains, command line and environment; and the parsing of ready lines.
 
 use std::fs;
 use std::io;
@@ -13,9 +13,10 @@ use crate::engine::supervisor::Role;
 use crate::protocol::info::CONTROLLER_ADDRESS;
 use crate::shell::privacy::as_started;
 use crate::shell::process::Ended;
+use crate::shell::supervised::MARK;
 use crate::shell::supervisor::child::ChildProcess;
 use crate::shell::supervisor::service::Endpoints;
-use crate::shell::supervisor::{MARK, stop};
+use crate::shell::supervisor::stop;
 use crate::shell::tools;
 use crate::shell::transport;
 use crate::shell::trust;
@@ -35,16 +36,16 @@ pub(super) struct Starter {
     endpoints: Option<Endpoints>,
     /// The controller of the agents, if it is not a part of this service.
     elsewhere: Option<String>,
-    /// Where agents send their requests, if the controller can make it.
+    /// The socket for the requests of agents, if the controller can make it.
     socket: Option<PathBuf>,
-    /// Whether the controller was there when it was ready.
+    /// Whether a process listened on it when the controller was ready.
     socket_is_open: bool,
 }
 
 impl Starter {
     pub(super) fn new(config: &Config, options: &Options) -> io::Result<Self> {
         Ok(Self {
-            // Asked once: after a rebuild, the answer is the name of a deleted file.
+            // Determined once: after a rebuild, the link would name a deleted file.
             program: std::env::current_exe()?,
             config: options.config.clone(),
             mark: stop::mark(&config.paths.state_dir),
@@ -72,10 +73,10 @@ impl Starter {
             command.args(["--controller", controller]);
         }
         command.env(MARK, &self.mark);
-        // That of the service in which a tool has started this one.
+        // Remove the address of a service in which a tool has started this one.
         command.env_remove(CONTROLLER_ADDRESS);
-        // Where the first controller found its ports, agents look for it and the next one stands, whatever the configuration
-        // leaves open.
+        // Agents use the ports that the first controller found, and a restarted controller takes the same ones, whatever
+        // the configuration leaves open.
         if let (Some(Endpoints { controller, publisher, .. }), None) = (&self.endpoints, &self.elsewhere) {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
                 if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
@@ -90,13 +91,14 @@ impl Starter {
         ChildProcess::start(&mut command)
     }
 
-    /// Takes a line of a child; `true` if it says that the child is ready.
-    pub(super) fn hear(&mut self, role: Role, line: &str) -> bool {
+    /// Handles a line of a child; `true` if it reports that the child is ready.
+    pub(super) fn handle_line(&mut self, role: Role, line: &str) -> bool {
         match role {
             Role::Controller => match endpoints(line) {
                 Some(endpoints) => {
                     self.endpoints = Some(endpoints);
-                    // A file of that name proves nothing: an earlier controller may have left it where this one cannot remove it.
+                    // The existence of the file proves nothing: an earlier controller may have left it where this one
+                    // cannot remove it.
                     self.socket_is_open = self.socket.as_ref().is_some_and(|path| UnixStream::connect(path).is_ok());
                     true
                 }
@@ -142,10 +144,11 @@ fn endpoints(line: &str) -> Option<Endpoints> {
     Some(Endpoints { controller, publisher, http: http.map(str::to_owned) })
 }
 
-/// Ends what an earlier service has left here, and packs the tools. What goes wrong stops nobody: it is said.
+/// Ends the remains of an earlier service here, and packs the tools. Failures do not prevent the start: they are returned
+/// as warnings.
 pub(super) fn prepare(config: &Config) -> Vec<String> {
     end_remains(config, "an earlier service was killed");
-    // Archives are for whoever may read the folder that they are in, as with `llts tool pack`.
+    // Archives get the permissions of the starter's umask, as with `llts tool pack`.
     let mut warnings = as_started(|| pack_tools(config));
     warnings.extend(trust::warnings(config));
     warnings.extend(transport::warning(config));
@@ -155,7 +158,7 @@ pub(super) fn prepare(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// Ends what a service of this STATE_DIR has left; whether nothing of it lives.
+/// Ends the remains of a service of this STATE_DIR; returns whether no process of it is alive.
 pub(super) fn end_remains(config: &Config, why: &str) -> bool {
     match stop::sweep(config) {
         Ok(Ended { killed: 0, left }) if left.is_empty() => true,
@@ -195,7 +198,7 @@ fn pack_tools(config: &Config) -> Vec<String> {
     warnings
 }
 
-/// A folder without run.sh beside the tools is something that they share.
+/// A folder without run.sh among the tools contains files that they share.
 fn is_tool(dir: &Path) -> bool {
     dir.join(tools::RUN_SCRIPT).is_file()
 }
@@ -206,7 +209,7 @@ pub fn log_file(config: &Config) -> PathBuf {
     config.log.dir.join(LOG_FILE)
 }
 
-/// A process comes up in some milliseconds; a machine that is busy with something else takes longer.
+/// Time limit for the start: a process is up in some milliseconds, but a busy machine takes longer.
 pub(super) fn start_max(agents: u16) -> Duration {
     Duration::from_secs(30) + Duration::from_millis(200) * u32::from(agents)
 }
@@ -227,7 +230,7 @@ mod tests {
         }
     }
 
-    /// Its controller uses TCP where it can neither use nor remove what an earlier one has left.
+    /// Its controller uses TCP if it can neither use nor remove the socket of an earlier one.
     #[test]
     fn agents_are_told_of_a_socket_at_which_the_controller_listens() {
         let folder = tempfile::tempdir().unwrap();
@@ -235,19 +238,19 @@ mod tests {
         let mut starter = Starter { socket: Some(path.clone()), ..starter() };
         let ready = "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16";
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();
-        assert!(starter.hear(Role::Controller, ready) && starter.socket_is_open);
+        assert!(starter.handle_line(Role::Controller, ready) && starter.socket_is_open);
         drop(listener);
-        assert!(path.exists() && starter.hear(Role::Controller, ready) && !starter.socket_is_open);
+        assert!(path.exists() && starter.handle_line(Role::Controller, ready) && !starter.socket_is_open);
     }
 
     #[test]
     fn ready_lines_are_understood() {
         let mut starter = starter();
-        assert!(!starter.hear(Role::Controller, "hello"));
-        assert!(!starter.hear(Role::Agent(1), "llts agent ready: agent-12"));
-        assert!(starter.hear(Role::Agent(1), "llts agent ready: agent-1"));
+        assert!(!starter.handle_line(Role::Controller, "hello"));
+        assert!(!starter.handle_line(Role::Agent(1), "llts agent ready: agent-12"));
+        assert!(starter.handle_line(Role::Agent(1), "llts agent ready: agent-1"));
         assert_eq!(starter.endpoints(), None);
-        assert!(starter.hear(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
+        assert!(starter.handle_line(Role::Controller, "llts controller ready: rep tcp://[::1]:15 pub tcp://[::1]:16"));
         let endpoints = starter.endpoints().unwrap();
         assert_eq!([endpoints.controller.as_str(), &endpoints.publisher], ["tcp://[::1]:15", "tcp://[::1]:16"]);
     }

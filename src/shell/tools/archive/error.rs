@@ -1,4 +1,4 @@
-//! What can be wrong with an archive. Each text is a lower-case fragment with the value that was too much.
+//! Defects of an archive. Each text is a lower-case fragment with the excessive value.
 
 use std::io;
 use std::time::Duration;
@@ -12,45 +12,45 @@ pub enum ArchiveError {
     /// More packed bytes than [`Limits::packed_bytes`](super::Limits::packed_bytes).
     #[error("it has {bytes} packed bytes, {limit} are allowed")]
     PackedBytes {
-        /// Packed bytes.
+        /// Maximum packed bytes.
         bytes: u64,
-        /// Packed bytes that are allowed.
+        /// Allowed packed bytes.
         limit: u64,
     },
     /// More unpacked bytes than [`Limits::unpacked_bytes`](super::Limits::unpacked_bytes).
     #[error("it unpacks to more than the {limit} bytes that are allowed")]
     UnpackedBytes {
-        /// Unpacked bytes that are allowed.
+        /// Allowed unpacked bytes.
         limit: u64,
     },
     /// More unpacked bytes per packed byte than [`Limits::ratio`](super::Limits::ratio).
     #[error("its {packed} packed bytes unpack to more than {limit} times as many")]
     Ratio {
-        /// Packed bytes.
+        /// Maximum packed bytes.
         packed: u64,
-        /// Unpacked bytes per packed byte that are allowed.
+        /// Allowed unpacked bytes per packed byte.
         limit: u64,
     },
     /// More entries than [`Limits::entries`](super::Limits::entries).
     #[error("it has more than the {limit} entries that are allowed")]
     Entries {
-        /// Entries that are allowed.
+        /// Allowed entries.
         limit: u64,
     },
     /// Unpacking took longer than [`Limits::timeout`](super::Limits::timeout).
     #[error("it is not unpacked after {limit:?}")]
     TimedOut {
-        /// The time that is allowed.
+        /// Allowed time.
         limit: Duration,
     },
     /// A path longer than [`Limits::path_bytes`](super::Limits::path_bytes).
     #[error("the path {path:?} has {bytes} bytes, {limit} are allowed")]
     PathBytes {
-        /// Its beginning.
+        /// Beginning of the path.
         path: String,
-        /// Its bytes.
+        /// Length of the path in bytes.
         bytes: usize,
-        /// Bytes that are allowed.
+        /// Allowed bytes.
         limit: u64,
     },
     /// A path with more names than [`Limits::depth`](super::Limits::depth).
@@ -58,9 +58,9 @@ pub enum ArchiveError {
     Depth {
         /// The path.
         path: String,
-        /// Its names.
+        /// Number of names in the path.
         depth: usize,
-        /// Names that are allowed.
+        /// Allowed number of names.
         limit: u64,
     },
     /// A GNU long name or a PAX header longer than [`EXTENSION_BYTES_MAX`](super::EXTENSION_BYTES_MAX).
@@ -68,109 +68,117 @@ pub enum ArchiveError {
     ExtensionBytes {
         /// Bytes that the header claims.
         bytes: u64,
-        /// Bytes that are allowed.
+        /// Allowed bytes.
         limit: u64,
     },
-    /// A path that would leave the folder, or that no file system takes.
+    /// A path that would leave the folder, or that no file system accepts.
     #[error("the path {path:?} {why}")]
     Path {
         /// The path.
         path: String,
-        /// What is wrong, as the rest of the sentence.
+        /// The defect, as the rest of the sentence.
         why: &'static str,
     },
     /// A link that would leave the tool's folder.
     #[error("the link {path:?} to {target:?} {why}")]
     Link {
-        /// The link.
+        /// Path of the link.
         path: String,
-        /// Where it points.
+        /// Target of the link.
         target: String,
-        /// What is wrong, as the rest of the sentence.
+        /// The defect, as the rest of the sentence.
         why: &'static str,
     },
     /// A device, a FIFO, a sparse file or an unknown kind.
-    #[error("{path:?} is {kind}, which a tool may not hold")]
+    #[error("{path:?} is {kind}, which a tool may not contain")]
     Kind {
         /// The path.
         path: String,
-        /// What it is.
+        /// Description of the kind.
         kind: &'static str,
     },
-    /// Two entries that cannot both be.
-    #[error("{path:?} is there twice")]
+    /// Two entries with conflicting names.
+    #[error("{path:?} occurs twice")]
     Duplicate {
         /// The path.
         path: String,
     },
-    /// Neither all in one folder nor run.sh at the top.
-    #[error("{beside:?} stands beside the folder {tool}/, which holds run.sh")]
+    /// Neither all entries in one folder nor run.sh at the top.
+    #[error("{beside:?} is beside the folder {tool}/, which contains run.sh")]
     Layout {
         /// The first entry outside the folder.
         beside: String,
-        /// The folder.
+        /// Name of the folder.
         tool: String,
     },
-    /// A header that no reader would agree on.
+    /// A header that readers could interpret differently.
     #[error("the header at byte {offset} {why}")]
     Header {
         /// Unpacked bytes before it.
         offset: u64,
-        /// What is wrong, as the rest of the sentence.
+        /// The defect, as the rest of the sentence.
         why: &'static str,
     },
     /// Not gzip, or its checksum does not match.
-    #[error("it is not gzip or is damaged: {cause}")]
+    #[error("it is not gzip or is damaged: {source}")]
     Gzip {
-        /// What the decompressor said.
+        /// Error of the decompressor.
+        source: io::Error,
+    },
+    /// Not what its name says, or its checksum does not match.
+    #[error("it is not {format} or is damaged: {cause}")]
+    Damaged {
+        /// What its name says.
+        format: &'static str,
+        /// What the reader said.
         cause: io::Error,
     },
     /// It ends too early.
-    #[error("it is cut off")]
+    #[error("it is truncated")]
     Truncated,
-    /// Something stands behind the end.
-    #[error("it goes on behind its end")]
+    /// Data follows its end.
+    #[error("it continues after its end")]
     Trailing,
-    /// There is no run.sh where the layout wants it.
+    /// There is no run.sh in the expected place.
     #[error("there is no run.sh in it")]
     NoScript,
     /// run.sh is a folder or a link.
     #[error("its run.sh is not a regular file")]
     ScriptNotFile,
     /// The folder could not be written.
-    #[error("cannot write {path}: {cause}")]
+    #[error("cannot write {path}: {source}")]
     Write {
         /// The path.
         path: String,
-        /// What the system said.
-        cause: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
     /// The archive could not be read.
-    #[error("cannot read it: {cause}")]
+    #[error("cannot read it: {source}")]
     Read {
-        /// What the system said.
-        cause: io::Error,
+        /// Error of the system.
+        source: io::Error,
     },
     /// The caller's flag was set.
     #[error("stopped")]
     Stopped,
 }
 
-/// Whose fault an [`ArchiveError`] is; it decides the exit code.
+/// The cause of an [`ArchiveError`]; it determines the exit code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The archive must not be unpacked.
     Archive,
-    /// The archive is sound, but there is nothing to start.
+    /// The archive is valid, but contains no program to start.
     Script,
     /// The file system or the machine.
     System,
-    /// The caller wanted it to end.
+    /// The caller requested the end.
     Stop,
 }
 
 impl ArchiveError {
-    /// Whose fault it is.
+    /// The cause of the error.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         match self {
@@ -181,8 +189,12 @@ impl ArchiveError {
         }
     }
 
-    pub(super) fn write(path: &[u8], cause: impl Into<io::Error>) -> Self {
-        Self::Write { path: shown(path), cause: cause.into() }
+    pub(super) fn write(path: &[u8], source: impl Into<io::Error>) -> Self {
+        Self::Write { path: shown(path), source: source.into() }
+    }
+
+    pub(super) fn damaged(format: &'static str, cause: impl Into<io::Error>) -> Self {
+        Self::Damaged { format, cause: cause.into() }
     }
 
     pub(super) fn path(path: &[u8], why: &'static str) -> Self {
@@ -198,7 +210,7 @@ impl ArchiveError {
     }
 }
 
-/// Our own errors travel through `Read` wrapped in an `io::Error`.
+/// Our own errors pass through `Read` wrapped in an `io::Error`.
 impl From<ArchiveError> for io::Error {
     fn from(error: ArchiveError) -> Self {
         Self::other(error)
@@ -209,16 +221,16 @@ impl From<io::Error> for ArchiveError {
     fn from(error: io::Error) -> Self {
         match error.downcast::<Self>() {
             Ok(ours) => ours,
-            Err(cause) => match cause.kind() {
+            Err(source) => match source.kind() {
                 io::ErrorKind::UnexpectedEof => Self::Truncated,
-                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Gzip { cause },
-                _ => Self::Read { cause },
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => Self::Gzip { source },
+                _ => Self::Read { source },
             },
         }
     }
 }
 
-/// A path for a message: readable, and short even when the archive names something long.
+/// A path for a message: readable, and short even if the archive contains a long name.
 pub(super) fn shown(path: &[u8]) -> String {
     const CHARS_MAX: usize = 200;
     String::from_utf8_lossy(path).chars().take(CHARS_MAX).collect()

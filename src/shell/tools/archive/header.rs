@@ -2,7 +2,7 @@
 
 use tar::Header;
 
-/// A numeric field: octal digits with spaces or NULs around them, or base-256 with its first bit set. Blank is zero.
+/// A numeric field: octal digits surrounded by spaces or NULs, or base-256 with its first bit set. Blank is zero.
 pub(super) fn number(field: &[u8]) -> Option<u64> {
     if let [0x80, rest @ ..] = field {
         let (high, low) = rest.split_at(rest.len().saturating_sub(8));
@@ -16,7 +16,7 @@ pub(super) fn number(field: &[u8]) -> Option<u64> {
     })
 }
 
-/// Whether the checksum in the header is that of the header.
+/// Whether the checksum in the header is correct.
 pub(super) fn checksum_matches(header: &Header) -> bool {
     let field = 148..156;
     let sum: u64 = header
@@ -28,7 +28,7 @@ pub(super) fn checksum_matches(header: &Header) -> bool {
     number(&header.as_old().cksum) == Some(sum)
 }
 
-/// The records of a PAX header that matter here.
+/// The relevant records of a PAX header.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
@@ -36,7 +36,7 @@ pub(super) struct Pax {
     pub(super) size: Option<u64>,
 }
 
-/// Reads `<length> <key>=<value>\n` records. The length counts, not the newline: a value may hold newlines.
+/// Reads `<length> <key>=<value>\n` records. The length is authoritative, not the newline: a value may contain newlines.
 ///
 /// # Errors
 /// The rest of the sentence "the header …".
@@ -50,7 +50,7 @@ pub(super) fn pax(mut data: &[u8]) -> Result<Pax, &'static str> {
             b"linkpath" => pax.link.replace(value.to_vec()).is_some(),
             b"size" => {
                 let text = std::str::from_utf8(value).ok().filter(|text| text.bytes().all(|b| b.is_ascii_digit()));
-                let size = text.and_then(|text| text.parse().ok()).ok_or("has a PAX size that is no number")?;
+                let size = text.and_then(|text| text.parse().ok()).ok_or("has a PAX size that is not a number")?;
                 pax.size.replace(size).is_some()
             }
             _ if key.starts_with(b"GNU.sparse.") => return Err("describes a sparse file"),
@@ -100,7 +100,7 @@ mod tests {
             (b"+9 path=a\n", "malformed"),
             (b"9 path:a\n", "malformed"),
             (b"18446744073709551616 path=a\n", "malformed"),
-            (b"13 size=0x1f\n", "no number"),
+            (b"13 size=0x1f\n", "not a number"),
             (b"9 path=a\n9 path=b\n", "twice"),
             (b"23 GNU.sparse.size=100\n", "sparse"),
         ] {

@@ -1,23 +1,23 @@
 //! From the bytes on disk to the bytes of the tar, with every limit on amount and time in between.
 //!
-//! Two readers do the guarding: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
-//! without output is stopped too, and [`Meter`] above it, which counts what really came out and not what a header
-//! claims.
+//! Two readers enforce the limits: [`Packed`] below the decompressor, so that an archive that makes the decompressor spin
+//! without output is stopped too, and [`Meter`] above it, which counts the actual output and not the claim of a header.
 
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher};
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use bzip2::bufread::MultiBzDecoder;
 use flate2::bufread::MultiGzDecoder;
 
-use super::{ArchiveError, Limits};
+use super::{ArchiveError, Limits, Packing};
 use crate::shell::clock;
 use crate::types::Mono;
 
-/// What is read, unpacked and written in one go, so also how often the flag and the clock are looked at.
+/// Bytes that are read, unpacked and written at once, and thus the interval of checks of the flag and the clock.
 pub(super) const CHUNK_BYTES: usize = 64 * 1024;
 
 /// The caller's flag and the deadline.
@@ -44,7 +44,7 @@ impl<'a> Watch<'a> {
     }
 }
 
-/// The bytes of the file as it was when it was opened: never more than its size then, read without moving its cursor.
+/// The bytes of the file as it was when opened: never more than its size then, read without moving its cursor.
 pub(in crate::shell::tools) struct Packed<'a> {
     file: &'a File,
     size: u64,
@@ -59,7 +59,7 @@ impl<'a> Packed<'a> {
         limits: &Limits,
         watch: Watch<'a>,
     ) -> Result<Self, ArchiveError> {
-        let metadata = file.metadata().map_err(|cause| ArchiveError::Read { cause })?;
+        let metadata = file.metadata().map_err(|source| ArchiveError::Read { source })?;
         if !metadata.is_file() {
             return Err(ArchiveError::NotFile);
         }
@@ -70,13 +70,13 @@ impl<'a> Packed<'a> {
         Ok(Self { file, size, at: 0, hasher: DefaultHasher::new(), watch })
     }
 
-    /// A number that differs, but for one chance in 2^64, when the bytes read so far differ. Only comparable between
-    /// readers that are read with the same chunk size, and between programs built with the same standard library.
+    /// The hash of the bytes read up to now. Different bytes have different hashes, except for one chance in 2^64. Only comparable between
+    /// readers with the same chunk size, and between programs built with the same standard library.
     pub(in crate::shell::tools) fn digest(&self) -> u64 {
         self.hasher.finish()
     }
 
-    /// Reads all of it and returns the digest that unpacking it would return.
+    /// Reads all bytes and returns the digest that unpacking would return.
     pub(in crate::shell::tools) fn digest_all(mut self) -> Result<u64, ArchiveError> {
         let mut chunk = vec![0; CHUNK_BYTES];
         while self.read(&mut chunk)? > 0 {}
@@ -90,13 +90,13 @@ impl Read for Packed<'_> {
         let left = usize::try_from(self.size - self.at).unwrap_or(usize::MAX);
         let wanted = buffer.len().min(left);
         let mut filled = 0;
-        // Filled as far as possible, so that the hasher is fed the same pieces each time.
+        // Filled as far as possible, so that the hasher gets the same pieces each time.
         while filled < wanted {
             match self.file.read_at(&mut buffer[filled..wanted], self.at + filled as u64) {
                 Ok(0) => break,
                 Ok(n) => filled += n,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(cause) => return Err(ArchiveError::Read { cause }.into()),
+                Err(source) => return Err(ArchiveError::Read { source }.into()),
             }
         }
         self.hasher.write(&buffer[..filled]);
@@ -105,36 +105,98 @@ impl Read for Packed<'_> {
     }
 }
 
+/// Seeking moves no cursor but our own. The digest is that of the bytes in the order of reading.
+impl Seek for Packed<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(from) => self.size.checked_add_signed(from),
+            SeekFrom::Current(from) => self.at.checked_add_signed(from),
+        };
+        self.at = at.filter(|at| *at <= self.size).ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
+    }
+}
+
+type Buffered<'a> = BufReader<Packed<'a>>;
+
+/// The bytes of a tar. Several gzip members are one stream, as RFC 1952 and `gzip -d` have it, and so are several of bzip2. What
+/// stands behind the last member and is not a member is an error of the decoder.
+enum Decoder<'a> {
+    Plain(Buffered<'a>),
+    // Its state is by far the largest.
+    Gzip(Box<MultiGzDecoder<Buffered<'a>>>),
+    Bzip2(MultiBzDecoder<Buffered<'a>>),
+}
+
+impl Read for Decoder<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Self::Plain(reader) => reader.read(buffer),
+            Self::Gzip(decoder) => decoder.read(buffer),
+            Self::Bzip2(decoder) => decoder.read(buffer).map_err(|error| match error.kind() {
+                io::ErrorKind::InvalidInput | io::ErrorKind::InvalidData => {
+                    ArchiveError::damaged("bzip2", error).into()
+                }
+                _ => error,
+            }),
+        }
+    }
+}
+
+/// How much an archive has given, against what it may.
+pub(super) struct Budget<'a> {
+    limits: &'a Limits,
+    packed: u64,
+    unpacked: u64,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) const fn of(packed: &Packed<'_>, limits: &'a Limits) -> Self {
+        Self { limits, packed: packed.size, unpacked: 0 }
+    }
+
+    pub(super) fn spend(&mut self, bytes: usize) -> Result<(), ArchiveError> {
+        let (limits, packed) = (self.limits, self.packed);
+        self.unpacked = self.unpacked.saturating_add(bytes as u64);
+        if self.unpacked > limits.unpacked_bytes {
+            return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes });
+        }
+        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
+        if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
+            return Err(ArchiveError::Ratio { packed, limit: limits.ratio });
+        }
+        Ok(())
+    }
+
+    /// Bytes that may still come.
+    pub(super) const fn left(&self) -> u64 {
+        self.limits.unpacked_bytes.saturating_sub(self.unpacked)
+    }
+}
+
 /// The decompressor, and the count of what it gave.
 struct Meter<'a> {
-    // Several gzip members are one stream, as RFC 1952 and `gzip -d` have it. What stands behind the last member and is
-    // not a member is an error of the decoder.
-    gzip: MultiGzDecoder<BufReader<Packed<'a>>>,
-    limits: &'a Limits,
+    decoder: Decoder<'a>,
+    budget: Budget<'a>,
     watch: Watch<'a>,
-    unpacked: u64,
 }
 
 impl<'a> Meter<'a> {
     fn packed(&self) -> &Packed<'a> {
-        self.gzip.get_ref().get_ref()
+        match &self.decoder {
+            Decoder::Plain(reader) => reader.get_ref(),
+            Decoder::Gzip(decoder) => decoder.get_ref().get_ref(),
+            Decoder::Bzip2(decoder) => decoder.get_ref().get_ref(),
+        }
     }
 }
 
 impl Read for Meter<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.watch.check()?;
-        let n = self.gzip.read(buffer)?;
-        self.unpacked += n as u64;
-        let limits = self.limits;
-        if self.unpacked > limits.unpacked_bytes {
-            return Err(ArchiveError::UnpackedBytes { limit: limits.unpacked_bytes }.into());
-        }
-        // Against the whole packed size: a soft beginning of a fair archive is not a bomb.
-        let packed = self.packed().size;
-        if self.unpacked > limits.ratio_free_bytes && self.unpacked > packed.saturating_mul(limits.ratio) {
-            return Err(ArchiveError::Ratio { packed, limit: limits.ratio }.into());
-        }
+        let n = self.decoder.read(buffer)?;
+        self.budget.spend(n)?;
         Ok(n)
     }
 }
@@ -146,13 +208,25 @@ pub(super) struct Input<'a> {
 }
 
 impl<'a> Input<'a> {
-    pub(super) fn new(file: &'a File, limits: &'a Limits, watch: Watch<'a>) -> Result<Self, ArchiveError> {
-        let packed = BufReader::with_capacity(CHUNK_BYTES, Packed::new(file, limits, watch)?);
-        let meter = Meter { gzip: MultiGzDecoder::new(packed), limits, watch, unpacked: 0 };
+    pub(super) fn new(
+        file: &'a File,
+        packing: Packing,
+        limits: &'a Limits,
+        watch: Watch<'a>,
+    ) -> Result<Self, ArchiveError> {
+        let packed = Packed::new(file, limits, watch)?;
+        let budget = Budget::of(&packed, limits);
+        let packed = BufReader::with_capacity(CHUNK_BYTES, packed);
+        let decoder = match packing {
+            Packing::None => Decoder::Plain(packed),
+            Packing::Gzip => Decoder::Gzip(Box::new(MultiGzDecoder::new(packed))),
+            Packing::Bzip2 => Decoder::Bzip2(MultiBzDecoder::new(packed)),
+        };
+        let meter = Meter { decoder, budget, watch };
         Ok(Self { reader: BufReader::with_capacity(CHUNK_BYTES, meter), offset: 0 })
     }
 
-    /// Bytes handed out so far.
+    /// Number of bytes handed out.
     pub(super) const fn offset(&self) -> u64 {
         self.offset
     }
@@ -161,9 +235,9 @@ impl<'a> Input<'a> {
         self.reader.get_ref().watch.check()
     }
 
-    /// Bytes that the decompressor may still give.
+    /// Bytes that the decompressor may still return.
     pub(super) fn left(&self) -> u64 {
-        self.reader.get_ref().limits.unpacked_bytes.saturating_sub(self.offset)
+        self.reader.get_ref().budget.limits.unpacked_bytes.saturating_sub(self.offset)
     }
 
     pub(super) fn fill(&mut self, buffer: &mut [u8]) -> Result<(), ArchiveError> {
@@ -172,7 +246,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Hands exactly `bytes` bytes to `take`, in chunks.
+    /// Passes exactly `bytes` bytes to `take`, in chunks.
     pub(super) fn each_chunk(
         &mut self,
         mut bytes: u64,
@@ -192,7 +266,7 @@ impl<'a> Input<'a> {
         Ok(())
     }
 
-    /// Reads to the end of the file, where only zeros may come, and returns the digest of the packed bytes.
+    /// Reads to the end of the file, where only zeros may follow, and returns the digest of the packed bytes.
     pub(super) fn finish(mut self) -> Result<u64, ArchiveError> {
         loop {
             let chunk = self.reader.fill_buf()?;
@@ -207,9 +281,9 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// What the decompressor gave so far, including what nobody took yet.
+    /// Number of bytes that the decompressor has returned, including unread ones.
     #[cfg(test)]
     pub(super) fn decompressed(&self) -> u64 {
-        self.reader.get_ref().unpacked
+        self.reader.get_ref().budget.unpacked
     }
 }

@@ -1,38 +1,15 @@
-//! What an archive says its tool consists of, without unpacking it: what an unpacked tool is compared with before it is run.
+//! The contents of a tool according to its archive, without unpacking it: an unpacked tool is compared with this before it
+//! is run.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::hash::{BuildHasher as _, DefaultHasher, Hasher as _, RandomState};
-use std::sync::LazyLock;
 
 use super::members::{Kind, Member};
 use super::path::{InnerPath, check_symlink};
+use super::seal::Seal;
 use super::{ArchiveError, Limits};
 use crate::shell::tools::RUN_SCRIPT;
 use crate::types::ToolName;
-
-/// Stands for the content of a file, in this process only. It is keyed with a number that no other process knows: a tool, which
-/// may write what it likes, cannot look for another content with the same seal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::shell::tools) struct Seal(u64);
-
-/// Computes a [`Seal`]; how the content is cut into pieces does not matter.
-pub(in crate::shell::tools) struct Sealer(DefaultHasher);
-
-impl Sealer {
-    pub(in crate::shell::tools) fn new() -> Self {
-        static KEY: LazyLock<RandomState> = LazyLock::new(RandomState::new);
-        Self(KEY.build_hasher())
-    }
-
-    pub(in crate::shell::tools) fn add(&mut self, bytes: &[u8]) {
-        self.0.write(bytes);
-    }
-
-    pub(in crate::shell::tools) fn seal(&self) -> Seal {
-        Seal(self.0.finish())
-    }
-}
 
 /// One file, folder or link of a tool.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,13 +33,13 @@ impl Inventory {
     }
 }
 
-/// An inventory that is being made, member by member. It judges no archive: that is [`super::stage`]'s concern. What it cannot
-/// understand, no unpacked tool is equal to.
+/// An inventory under construction, member by member. Validating the archive is [`super::stage`]'s concern. An archive that
+/// it cannot interpret matches no unpacked tool.
 pub(super) struct Stocktaking<'a> {
     tool: &'a ToolName,
     limits: &'a Limits,
     parts: BTreeMap<Vec<u8>, Part>,
-    /// Whether an entry is not in a folder named as the tool.
+    /// Whether an entry is not in a folder with the name of the tool.
     beside: bool,
     links: Vec<(InnerPath, Vec<u8>)>,
 }
@@ -72,7 +49,7 @@ impl<'a> Stocktaking<'a> {
         Self { tool, limits, parts: BTreeMap::new(), beside: false, links: Vec::new() }
     }
 
-    /// Notes a member. `seal` is that of its content, if it has one.
+    /// Adds a member. `seal` is that of its content, if it has one.
     pub(super) fn add(&mut self, member: &Member, seal: Seal) -> Result<(), ArchiveError> {
         let path = &member.path;
         if path.is_root() {
@@ -96,11 +73,7 @@ impl<'a> Stocktaking<'a> {
             Kind::HardLink { target } => match self.parts.get(target.as_bytes()) {
                 Some(part @ Part::File { .. }) => part.clone(),
                 _ => {
-                    return Err(ArchiveError::link(
-                        bytes,
-                        target.as_bytes(),
-                        "does not name a file that came before it",
-                    ));
+                    return Err(ArchiveError::link(bytes, target.as_bytes(), "does not name an earlier file"));
                 }
             },
         };
@@ -131,23 +104,5 @@ impl<'a> Stocktaking<'a> {
             _ => return Err(ArchiveError::NoScript),
         }
         Ok(Inventory(parts))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_seal_stands_for_the_content_however_it_is_cut() {
-        let seal = |pieces: &[&[u8]]| {
-            let mut sealer = Sealer::new();
-            pieces.iter().for_each(|piece| sealer.add(piece));
-            sealer.seal()
-        };
-        let whole = seal(&[b"some bytes of a file"]);
-        assert_eq!(seal(&[b"some bytes", b"", b" of a f", b"ile"]), whole);
-        assert_ne!(seal(&[b"some bytes of a fill"]), whole);
-        assert_ne!(seal(&[b"some bytes of a file\0"]), whole);
     }
 }

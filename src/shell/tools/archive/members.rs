@@ -1,7 +1,7 @@
 //! The members of a tar stream, one after the other: ustar, GNU long names, and PAX `path`, `linkpath` and `size`.
 //!
-//! It reads the headers itself, because the crate's own iterator buffers an extended header of any length in memory
-//! before anyone can refuse it. Where two readers of tar could come to different results, the archive is refused.
+//! It reads the headers itself, because the crate's own iterator buffers an extended header of any length in memory before
+//! it can be refused. Where two tar readers could come to different results, the archive is refused.
 
 use std::borrow::Cow;
 
@@ -10,22 +10,22 @@ use tar::Header;
 use super::error::shown;
 use super::header::{checksum_matches, number, pax};
 use super::input::Input;
-use super::inventory::{Seal, Sealer};
 use super::path::InnerPath;
+use super::seal::{Seal, Sealer};
 use super::{ArchiveError, EXTENSION_BYTES_MAX, Limits};
 
 const BLOCK_BYTES: u64 = 512;
 
-/// What a member is.
+/// The kind of a member.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A regular file, whose content comes next in the stream.
+    /// A regular file, whose content follows in the stream.
     File { bytes: u64 },
     /// A folder.
     Folder,
-    /// A symbolic link and its target, unchecked.
+    /// A symbolic link with its unchecked target.
     Symlink { target: Vec<u8> },
-    /// A second name for a file that came before.
+    /// A second name for an earlier file.
     HardLink { target: InnerPath },
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Member {
     pub(super) mode: u32,
 }
 
-/// What GNU and PAX headers say about the member behind them. Each may say each thing once.
+/// The contents of GNU and PAX headers for the member after them. Each value may occur once.
 #[derive(Default)]
 struct Extension {
     path: Option<Vec<u8>>,
@@ -46,12 +46,32 @@ struct Extension {
     pax: bool,
 }
 
+/// Where the content of a file comes from.
+pub(super) trait Content {
+    /// Hands exactly `bytes` bytes to `take`, in chunks.
+    fn content(
+        &mut self,
+        bytes: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError>;
+}
+
+impl Content for Members<'_> {
+    fn content(
+        &mut self,
+        bytes: u64,
+        take: &mut dyn FnMut(&[u8]) -> Result<(), ArchiveError>,
+    ) -> Result<(), ArchiveError> {
+        self.content(bytes, take)
+    }
+}
+
 /// Reads members. After a [`Kind::File`] its content must be taken with [`Members::content`].
 pub(super) struct Members<'a> {
     pub(super) input: Input<'a>,
     limits: &'a Limits,
     headers: u64,
-    /// Of the last content.
+    /// For the last content.
     sealer: Sealer,
 }
 
@@ -82,7 +102,7 @@ impl<'a> Members<'a> {
         }
     }
 
-    /// Hands the content of a file to `take`, in chunks.
+    /// Passes the content of a file to `take`, in chunks.
     pub(super) fn content(
         &mut self,
         bytes: u64,
@@ -96,7 +116,7 @@ impl<'a> Members<'a> {
         self.input.each_chunk(padding(bytes), |_| Ok(()))
     }
 
-    /// Stands for the content that was taken last.
+    /// The seal of the content that was read last.
     pub(super) fn seal(&self) -> Seal {
         self.sealer.seal()
     }
@@ -120,12 +140,12 @@ impl<'a> Members<'a> {
         let path = InnerPath::new(&raw, self.limits)?;
         let bytes = match extension.size {
             Some(size) => size,
-            None => self.number(&header.as_old().size, "has a size that is no number")?,
+            None => self.number(&header.as_old().size, "has a size that is not a number")?,
         };
-        let mode = self.number(&header.as_old().mode, "has a mode that is no number")?;
+        let mode = self.number(&header.as_old().mode, "has a mode that is not a number")?;
         let link = || extension.link.or_else(|| header.link_name_bytes().map(Cow::into_owned)).unwrap_or_default();
         let kind = match header.entry_type().as_byte() {
-            // Tars from before there were types mark a folder by a slash at the end.
+            // Tars from before the type field mark a folder by a slash at the end.
             b'0' | 0 | b'7' if raw.ends_with(b"/") => Kind::Folder,
             b'0' | 0 | b'7' => Kind::File { bytes },
             b'1' => Kind::HardLink { target: InnerPath::new(&link(), self.limits)? },
@@ -137,25 +157,25 @@ impl<'a> Members<'a> {
             return Err(ArchiveError::path(&raw, "names no file"));
         }
         if bytes > 0 && !matches!(kind, Kind::File { .. }) {
-            return self.refuse("gives content to what is no file");
+            return self.refuse("has content but is not a file");
         }
         if bytes > self.input.left() {
             return Err(ArchiveError::UnpackedBytes { limit: self.limits.unpacked_bytes });
         }
-        // No setuid, setgid or sticky, and nothing that others may write to.
+        // No setuid, setgid or sticky bit, and no write permission for others.
         Ok(Member { path, kind, mode: u32::try_from(mode & 0o755).unwrap_or_default() })
     }
 
     fn long_name(&mut self, header: &Header) -> Result<Vec<u8>, ArchiveError> {
         let mut name = self.extension(header)?;
-        // GNU ends it with a NUL. One in the middle is caught with the path.
+        // GNU ends it with a NUL. A NUL in the middle is refused with the path.
         if name.last() == Some(&0) {
             name.pop();
         }
         Ok(name)
     }
 
-    /// Reads a PAX header of one entry; true when it is the second, or says what a GNU header said already.
+    /// Reads a PAX header of one entry; true if it is the second one, or repeats a value of a GNU header.
     fn pax(&mut self, header: &Header, extension: &mut Extension) -> Result<bool, ArchiveError> {
         let data = self.extension(header)?;
         let read = pax(&data).or_else(|why| self.refuse(why))?;
@@ -169,8 +189,8 @@ impl<'a> Members<'a> {
         Ok(twice)
     }
 
-    /// Reads a PAX header for all that follows. `git archive` writes one with a comment; a path for every entry is a
-    /// trick.
+    /// Reads a PAX header for all following entries. `git archive` writes one with a comment; a path for every entry is an
+    /// attack.
     fn global(&mut self, header: &Header) -> Result<bool, ArchiveError> {
         self.count()?;
         let data = self.extension(header)?;
@@ -183,7 +203,7 @@ impl<'a> Members<'a> {
 
     /// The content of an extended header, refused by its claimed length before any of it is read.
     fn extension(&mut self, header: &Header) -> Result<Vec<u8>, ArchiveError> {
-        let bytes = self.number(&header.as_old().size, "has a size that is no number")?;
+        let bytes = self.number(&header.as_old().size, "has a size that is not a number")?;
         if bytes > EXTENSION_BYTES_MAX {
             return Err(ArchiveError::ExtensionBytes { bytes, limit: EXTENSION_BYTES_MAX });
         }
@@ -207,7 +227,7 @@ impl<'a> Members<'a> {
         Ok(())
     }
 
-    /// Refuses what was read last.
+    /// Refuses the header that was read last.
     const fn refuse<T>(&self, why: &'static str) -> Result<T, ArchiveError> {
         Err(ArchiveError::Header { offset: self.input.offset().saturating_sub(BLOCK_BYTES), why })
     }

@@ -1,19 +1,19 @@
-//! Paths and links in an archive: what may be written where. Pure.
+//! Paths and links in an archive: where they may lead. Pure.
 
 use super::error::shown;
 use super::{ArchiveError, Limits};
 
-/// Longest name that Linux file systems take.
+/// Longest name on Linux file systems.
 const NAME_BYTES_MAX: usize = 255;
 
-/// A relative path without `.`, `..`, empty names and NUL: it cannot leave the folder that it is taken in.
+/// A relative path without `.`, `..`, empty names and NUL: it cannot leave its base folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct InnerPath {
     bytes: Vec<u8>,
 }
 
 impl InnerPath {
-    /// Checks and tidies a path: `./a//b/` becomes `a/b`. The folder itself becomes the empty path.
+    /// Checks and normalises a path: `./a//b/` becomes `a/b`. The folder itself becomes the empty path.
     pub(super) fn new(raw: &[u8], limits: &Limits) -> Result<Self, ArchiveError> {
         if raw.len() as u64 > limits.path_bytes {
             return Err(ArchiveError::PathBytes { path: shown(raw), bytes: raw.len(), limit: limits.path_bytes });
@@ -22,7 +22,7 @@ impl InnerPath {
             return Err(ArchiveError::path(raw, "is empty"));
         }
         if raw.contains(&0) {
-            return Err(ArchiveError::path(raw, "holds a NUL byte"));
+            return Err(ArchiveError::path(raw, "contains a NUL byte"));
         }
         if raw[0] == b'/' {
             return Err(ArchiveError::path(raw, "is absolute"));
@@ -32,7 +32,7 @@ impl InnerPath {
             return Err(ArchiveError::path(raw, "holds .."));
         }
         if names.iter().any(|name| name.len() > NAME_BYTES_MAX) {
-            return Err(ArchiveError::path(raw, "holds a name longer than 255 bytes"));
+            return Err(ArchiveError::path(raw, "contains a name longer than 255 bytes"));
         }
         if names.len() as u64 > limits.depth {
             return Err(ArchiveError::Depth { path: shown(raw), depth: names.len(), limit: limits.depth });
@@ -48,12 +48,12 @@ impl InnerPath {
         self.bytes.is_empty()
     }
 
-    /// How many names it has.
+    /// Number of names.
     pub(super) fn depth(&self) -> usize {
         names(&self.bytes).count()
     }
 
-    /// The folder and the name in it. The root has no name and must not be asked.
+    /// The parent folder and the last name. Must not be called for the root, which has no name.
     pub(super) fn split(&self) -> (&[u8], &[u8]) {
         match self.bytes.iter().rposition(|&byte| byte == b'/') {
             Some(at) => (&self.bytes[..at], &self.bytes[at + 1..]),
@@ -72,12 +72,11 @@ pub(super) fn names(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').filter(|name| !matches!(name, [] | [b'.']))
 }
 
-/// Refuses a symbolic link that could lead out of the tool's folder. `depth` is how deep the link's own folder lies in
-/// it.
+/// Refuses a symbolic link that could lead out of the tool's folder. `depth` is the depth of the link's own folder in it.
 ///
-/// `..` may stand only at the beginning of the target: there it climbs real folders, so counting is exact. Behind a
-/// name it would climb from wherever another link led. A target of leading `..` and names stays inside by induction
-/// over the links.
+/// `..` is allowed only at the beginning of the target: there it climbs real folders, so counting is exact. After a name it
+/// would climb from wherever another link led. A target of leading `..` and names stays inside, by induction over the
+/// links.
 pub(super) fn check_symlink(path: &[u8], target: &[u8], depth: usize, limits: &Limits) -> Result<(), ArchiveError> {
     let refuse = |why| Err(ArchiveError::link(path, target, why));
     if target.len() as u64 > limits.path_bytes {
@@ -90,14 +89,14 @@ pub(super) fn check_symlink(path: &[u8], target: &[u8], depth: usize, limits: &L
         return refuse("is absolute");
     }
     if names(target).any(|name| name.len() > NAME_BYTES_MAX) {
-        return refuse("holds a name longer than 255 bytes");
+        return refuse("contains a name longer than 255 bytes");
     }
     let climbs = names(target).take_while(|name| *name == b"..").count();
     if climbs > depth {
         return refuse("leaves the tool's folder");
     }
     if names(target).skip(climbs).any(|name| name == b"..") {
-        return refuse("has a .. behind a name");
+        return refuse("has a .. after a name");
     }
     Ok(())
 }

@@ -1,9 +1,8 @@
-//! The folder that an archive is unpacked into, hidden until it is whole.
+//! The folder that an archive is unpacked into, hidden until it is complete.
 //!
-//! While members arrive, the folder holds real folders and regular files only, made by this process: symbolic links are
-//! kept in memory and made last. So no path can lead through a link, whatever order the archive has. Every step is
-//! taken from an open folder with `O_NOFOLLOW` all the same. Nothing is ever chmodded by name, overwritten or removed
-//! for an entry.
+//! While members arrive, the folder contains only real folders and regular files, made by this process: symbolic links are
+//! kept in memory and made last. So no path can lead through a link, whatever the order of the archive. Every step still
+//! starts at an open folder with `O_NOFOLLOW`. No file is ever chmodded by name, overwritten or removed for an entry.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -14,14 +13,13 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fchmod, fstat, linkat, mkdirat
 use rustix::io::Errno;
 
 use super::error::shown;
-use super::members::{Kind, Member, Members};
+use super::members::{Content, Kind, Member};
 use super::path::{InnerPath, check_symlink, names};
-use super::{ArchiveError, Limits, Unpacked};
+use super::{ArchiveError, Layout, Limits, Unpacked};
 use crate::shell::removal;
 use crate::shell::tools::RUN_SCRIPT;
-use crate::types::ToolName;
 
-/// A tool's name never begins with a dot, so this never meets one.
+/// A tool's name never begins with a dot, so this name cannot collide with one.
 const STAGE_NAME: &str = ".unpacking";
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -31,30 +29,30 @@ pub(super) struct Stage<'a> {
     into: &'a Path,
     dir: PathBuf,
     root: OwnedFd,
-    tool: &'a ToolName,
+    layout: Layout<'a>,
     limits: &'a Limits,
-    /// The folder of the last entry: most often that of the next one too.
+    /// The folder of the last entry: usually that of the next one, too.
     recent: Option<(Vec<u8>, OwnedFd)>,
     symlinks: Vec<(InnerPath, Vec<u8>)>,
-    /// The first entry that is not in a folder named as the tool.
+    /// The first entry that is not in a folder with the name of the tool.
     beside: Option<InnerPath>,
     made: Unpacked,
 }
 
 impl<'a> Stage<'a> {
-    pub(super) fn create(into: &'a Path, tool: &'a ToolName, limits: &'a Limits) -> Result<Self, ArchiveError> {
-        let target = into.join(tool.as_str());
+    pub(super) fn create(into: &'a Path, layout: Layout<'a>, limits: &'a Limits) -> Result<Self, ArchiveError> {
+        let target = into.join(layout.folder());
         if fs::symlink_metadata(&target).is_ok() {
             return Err(path_error(&target, Errno::EXIST));
         }
         let dir = into.join(STAGE_NAME);
-        fs::create_dir(&dir).map_err(|cause| path_error(&dir, cause))?;
-        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|cause| path_error(&dir, cause))?;
+        fs::create_dir(&dir).map_err(|source| path_error(&dir, source))?;
+        let root = openat(rustix::fs::CWD, &dir, FOLDER, Mode::empty()).map_err(|source| path_error(&dir, source))?;
         Ok(Self {
             into,
             dir,
             root,
-            tool,
+            layout,
             limits,
             recent: None,
             symlinks: Vec::new(),
@@ -63,14 +61,14 @@ impl<'a> Stage<'a> {
         })
     }
 
-    /// Makes one member, taking its content from `members`.
-    pub(super) fn add(&mut self, member: &Member, members: &mut Members<'_>) -> Result<(), ArchiveError> {
+    /// Makes one member, reading its content from `members`.
+    pub(super) fn add(&mut self, member: &Member, members: &mut dyn Content) -> Result<(), ArchiveError> {
         let Member { path, kind, mode } = member;
         if path.is_root() {
             return Ok(());
         }
-        let in_folder = path.top() == self.tool.as_str().as_bytes() && (path.depth() > 1 || *kind == Kind::Folder);
-        if !in_folder && self.beside.is_none() {
+        let is_inside = |tool: &str| path.top() == tool.as_bytes() && (path.depth() > 1 || *kind == Kind::Folder);
+        if !self.layout.wrapper().is_some_and(is_inside) && self.beside.is_none() {
             self.beside = Some(path.clone());
         }
         match kind {
@@ -79,7 +77,7 @@ impl<'a> Stage<'a> {
             Kind::HardLink { target } => self.add_hard_link(path, target),
             Kind::Symlink { target } => {
                 self.count()?;
-                // The layout is not known yet, so this is the looser of two checks; it bounds what is kept in memory.
+                // The layout is not known yet, so this is the weaker of two checks; it bounds the memory for links.
                 check_symlink(path.as_bytes(), target, path.depth() - 1, self.limits)?;
                 self.symlinks.push((path.clone(), target.clone()));
                 Ok(())
@@ -90,10 +88,11 @@ impl<'a> Stage<'a> {
     /// Decides the layout, makes the symbolic links, checks run.sh and gives the folder its name.
     pub(super) fn finish(mut self) -> Result<Unpacked, ArchiveError> {
         self.recent = None;
-        let tool = self.tool.as_str();
+        let name = self.layout.folder();
         // An archive is one folder named as the tool, or the content of that folder. The second holds unless every
         // single entry is in such a folder: a tool may well have a subfolder of its own name beside its run.sh.
-        let wrapped = self.beside.is_none() && statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let is_there = |tool: &str| statat(&self.root, tool, AtFlags::SYMLINK_NOFOLLOW).is_ok();
+        let wrapped = self.beside.is_none() && self.layout.wrapper().is_some_and(is_there);
         let tops = usize::from(wrapped);
         for (path, target) in std::mem::take(&mut self.symlinks) {
             check_symlink(path.as_bytes(), &target, path.depth() - 1 - tops, self.limits)?;
@@ -101,9 +100,9 @@ impl<'a> Stage<'a> {
             let folder = self.folder(parent)?;
             symlinkat(target.as_slice(), folder, name).map_err(|errno| made_error(&path, errno))?;
         }
-        let folder = if wrapped { self.dir.join(tool) } else { self.dir.clone() };
+        let folder = if wrapped { self.dir.join(name) } else { self.dir.clone() };
         self.check_script(&folder, wrapped)?;
-        let target = self.into.join(tool);
+        let target = self.into.join(name);
         fs::rename(&folder, &target).map_err(|cause| path_error(&target, cause))?;
         Ok(self.made)
     }
@@ -113,7 +112,7 @@ impl<'a> Stage<'a> {
         let folder = self.folder(parent)?;
         match mkdirat(folder, name, Mode::from_raw_mode(mode | 0o700)) {
             Ok(()) => self.count(),
-            // A folder that is named twice is one folder; a file or a link in its place is not.
+            // A folder may occur twice; a file or a link in its place may not.
             Err(Errno::EXIST) => self.folder(path.as_bytes()).map(|_| ()),
             Err(errno) => Err(made_error(path, errno)),
         }
@@ -124,7 +123,7 @@ impl<'a> Stage<'a> {
         path: &InnerPath,
         mode: u32,
         bytes: u64,
-        members: &mut Members<'_>,
+        members: &mut dyn Content,
     ) -> Result<(), ArchiveError> {
         self.count()?;
         let (parent, name) = path.split();
@@ -132,25 +131,25 @@ impl<'a> Stage<'a> {
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(folder, name, flags, Mode::from_raw_mode(mode | 0o600));
         let mut file = File::from(file.map_err(|errno| made_error(path, errno))?);
-        members.content(bytes, |chunk| {
+        members.content(bytes, &mut |chunk| {
             file.write_all(chunk).map_err(|cause| ArchiveError::write(path.as_bytes(), cause))
         })?;
         self.made.bytes += bytes;
         Ok(())
     }
 
-    /// A hard link counts its bytes again, because each copy of the tool gets a file of its own for it.
+    /// A hard link counts its bytes again, because each copy of the tool gets a separate file for it.
     fn add_hard_link(&mut self, path: &InnerPath, target: &InnerPath) -> Result<(), ArchiveError> {
         self.count()?;
         let refuse = |why| ArchiveError::link(path.as_bytes(), target.as_bytes(), why);
-        let no_file = "does not name a file that came before it";
+        let no_file = "does not name an earlier file";
         if target.is_root() {
             return Err(refuse(no_file));
         }
         let (target_parent, target_name) = target.split();
         let from = match walk(&self.root, target_parent, |_, _| Err(refuse(no_file)))? {
             Some(folder) => folder,
-            None => self.root.try_clone().map_err(|cause| ArchiveError::write(target.as_bytes(), cause))?,
+            None => self.root.try_clone().map_err(|source| ArchiveError::write(target.as_bytes(), source))?,
         };
         let stat = statat(&from, target_name, AtFlags::SYMLINK_NOFOLLOW).map_err(|_| refuse(no_file))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -165,8 +164,8 @@ impl<'a> Stage<'a> {
             .map_err(|errno| made_error(path, errno))
     }
 
-    /// Opens a folder, making what is missing. Folders that no entry names count as entries too: one path of 32 names
-    /// would otherwise make 31 of them for nothing.
+    /// Opens a folder, creating missing ones. Folders that no entry names count as entries too: otherwise one path of 32
+    /// names would create 31 of them for free.
     fn folder(&mut self, path: &[u8]) -> Result<BorrowedFd<'_>, ArchiveError> {
         if path.is_empty() {
             return Ok(self.root.as_fd());
@@ -203,9 +202,9 @@ impl<'a> Stage<'a> {
     }
 
     fn no_script(&self, wrapped: bool) -> ArchiveError {
-        let tool = self.tool.as_str();
+        let tool = self.layout.wrapper().unwrap_or_default();
         match &self.beside {
-            Some(beside) if !wrapped && self.dir.join(tool).join(RUN_SCRIPT).is_file() => {
+            Some(beside) if !wrapped && !tool.is_empty() && self.dir.join(tool).join(RUN_SCRIPT).is_file() => {
                 ArchiveError::Layout { beside: shown(beside.as_bytes()), tool: tool.to_owned() }
             }
             _ => ArchiveError::NoScript,
@@ -219,7 +218,8 @@ impl<'a> Stage<'a> {
 
 impl Drop for Stage<'_> {
     fn drop(&mut self) {
-        // Also after success: in the wrapped layout the empty outer folder is left. In the other it has another name.
+        // Also after success: in the wrapped layout the empty outer folder is left. In the other layout it has been
+        // renamed.
         if let Err(error) = removal::remove_and_unmount(&self.dir) {
             log::warn!("{error}");
         }
@@ -231,7 +231,7 @@ const fn count(made: &mut Unpacked, limit: u64) -> Result<(), ArchiveError> {
     if made.entries > limit { Err(ArchiveError::Entries { limit }) } else { Ok(()) }
 }
 
-/// Opens the folder `path` below `root` name by name; `missing` makes one that is not there. `None` is the root.
+/// Opens the folder `path` below `root` name by name; `missing` creates one that does not exist. `None` is the root.
 fn walk(
     root: &OwnedFd,
     path: &[u8],
@@ -262,6 +262,6 @@ fn made_error(path: &InnerPath, errno: Errno) -> ArchiveError {
     }
 }
 
-fn path_error(path: &Path, cause: impl Into<io::Error>) -> ArchiveError {
-    ArchiveError::Write { path: path.display().to_string(), cause: cause.into() }
+fn path_error(path: &Path, source: impl Into<io::Error>) -> ArchiveError {
+    ArchiveError::Write { path: path.display().to_string(), source: source.into() }
 }

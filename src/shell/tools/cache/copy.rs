@@ -1,6 +1,6 @@
-//! Copies an unpacked tool into a task's folder: by reflink where the file system can, else byte by byte.
+//! Copies an unpacked tool into a task's folder: by reflink if the file system can, otherwise byte by byte.
 //!
-//! Never by hard link: the copy belongs to the task, which may write to it.
+//! It never uses hard links: the copy belongs to the task, which may write to it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -14,24 +14,24 @@ use super::manifest::{FILE, FileState, Item, Manifest};
 use crate::shell::tools::scratch;
 use crate::types::ToolName;
 
-/// Files up to this size are read and written in one go: faster than asking the kernel to share or to copy.
+/// Files up to this size are read and written at once: faster than asking the kernel to share or to copy.
 const SMALL_BYTES: u64 = 128 * 1024;
 
-/// How much is copied between two looks at the stop flag.
+/// Bytes that are copied between two checks of the stop flag.
 const RANGE_BYTES: usize = 8 * 1024 * 1024;
 
-/// How much is read and written in one go where the kernel cannot copy by itself.
+/// Bytes that are read and written at once if the kernel cannot copy by itself.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 /// Why a tool was not copied.
 pub(super) enum CopyError {
-    /// The unpacked tool is not what the manifest says: it was evicted or touched.
+    /// The unpacked tool does not match the manifest: it was evicted or modified.
     Broken,
     /// A file was changed after it was unpacked.
     Changed,
     /// The stop flag was set.
     Stopped,
-    /// The file system refused, most likely to write.
+    /// The file system refused, most likely a write.
     Io(io::Error),
 }
 
@@ -41,7 +41,7 @@ impl From<Errno> for CopyError {
     }
 }
 
-/// Copies, and remembers what the file systems cannot do.
+/// Copies tools, and remembers what the file systems do not support.
 pub(super) struct Copier {
     reflink: AtomicBool,
     copy_range: AtomicBool,
@@ -52,7 +52,7 @@ impl Copier {
         Self { reflink: AtomicBool::new(true), copy_range: AtomicBool::new(true) }
     }
 
-    /// Copies the tree below `from` to `into/<tool>`, which must not exist. On an error nothing is left of it.
+    /// Copies the tree below `from` to `into/<tool>`, which must not exist. On an error no part of it is left.
     pub(super) fn copy(
         &self,
         from: BorrowedFd<'_>,
@@ -80,7 +80,7 @@ impl Copier {
         to: BorrowedFd<'_>,
         stop: &AtomicBool,
     ) -> Result<(), CopyError> {
-        // One byte more than the largest small file, so that a file that grew shows in one read.
+        // One byte more than the largest small file, so that a file that grew is detected in one read.
         let mut buffer = vec![0; usize::try_from(manifest.largest.min(SMALL_BYTES)).unwrap_or_default() + 1];
         for item in &manifest.items {
             if stop.load(Ordering::Relaxed) {
@@ -98,7 +98,8 @@ impl Copier {
                     } else {
                         self.copy_large(&source, &target, *bytes, stop)
                     };
-                    // Afterwards, so that a change while it was read shows, too. A folder in its place cannot even be read.
+                    // Checked afterwards, so that a change during the read is detected, too. A folder in its place cannot
+                    // even be read.
                     if FileState::of(&source).map_err(CopyError::Io)? != *state {
                         return Err(CopyError::Changed);
                     }
@@ -113,7 +114,7 @@ impl Copier {
         if self.reflink.load(Ordering::Relaxed) {
             match ioctl_ficlone(to, from) {
                 Ok(()) => return same_size(to, bytes),
-                // The file system cannot: it says so in many ways, and will say so for every file.
+                // The file system does not support it: the error differs, and it would fail for every file.
                 Err(_) => self.reflink.store(false, Ordering::Relaxed),
             }
         }
@@ -130,7 +131,7 @@ impl Copier {
         }
     }
 
-    /// Copies some bytes from where the two files stand; 0 at the end.
+    /// Copies some bytes from the present positions of the two files; 0 at the end.
     fn copy_chunk(&self, from: &OwnedFd, to: &OwnedFd, buffer: &mut Vec<u8>) -> Result<usize, CopyError> {
         if self.copy_range.load(Ordering::Relaxed) {
             match retry(|| copy_file_range(from, None, to, None, RANGE_BYTES)) {
@@ -167,7 +168,7 @@ fn copy_small(from: &OwnedFd, to: &OwnedFd, bytes: u64, buffer: &mut [u8]) -> Re
     while filled <= wanted {
         let n = retry(|| read(from, &mut buffer[filled..=wanted]))?;
         filled += n;
-        // A regular file gives less than asked for at its end only.
+        // A regular file returns fewer bytes than requested at its end only.
         if n == 0 || filled == wanted {
             break;
         }
@@ -188,7 +189,7 @@ fn write_all(to: &OwnedFd, mut data: &[u8]) -> Result<(), CopyError> {
     Ok(())
 }
 
-/// What the source says when somebody removed or replaced it.
+/// The error for a source that was removed or replaced.
 fn broken(errno: Errno) -> CopyError {
     match errno {
         Errno::NOENT | Errno::NOTDIR | Errno::LOOP | Errno::STALE | Errno::ACCESS => CopyError::Broken,

@@ -1,8 +1,8 @@
-//! The list of what an unpacked tool holds, read once per process, so that a copy need not look around.
+//! The contents of an unpacked tool, read once per process, so that a copy need not list folders.
 //!
-//! A tool runs as the user of the agent and can write to every unpacked tool. So the list holds only what is also in the
-//! archive, and of each file the seal of its content and when it was last changed: the file system moves that moment at each
-//! change, and no call can set it.
+//! A tool runs as the user of the agent and can write to every unpacked tool. So the list contains only entries that are
+//! also in the archive, and for each file the seal of its content and the time of its last change: the file system updates
+//! that time at each change, and no call can set it.
 
 use std::ffi::CString;
 use std::fs::File;
@@ -14,10 +14,10 @@ use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat, fstat, openat, read
 use super::Size;
 use crate::shell::tools::archive::{Inventory, Part, Seal, Sealer};
 
-/// How a file of an unpacked tool is opened.
+/// Flags for opening a file of an unpacked tool.
 pub(super) const FILE: OFlags = OFlags::RDONLY.union(OFlags::NOFOLLOW).union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// How much is read in one go to look at a content.
+/// Bytes that are read at once to check a content.
 const BUFFER_BYTES: usize = 64 * 1024;
 
 /// One file, folder or link. Paths are relative to the tool's folder.
@@ -27,7 +27,7 @@ pub(super) enum Item {
     Symlink { path: CString, target: CString },
 }
 
-/// Everything in a tool's folder, each folder before what it holds.
+/// All entries of a tool's folder, each folder before its contents.
 pub(super) struct Manifest {
     /// Mode of the tool's folder itself.
     pub(super) mode: Mode,
@@ -37,7 +37,7 @@ pub(super) struct Manifest {
     pub(super) largest: u64,
 }
 
-/// Which file it is, and when it was last changed, in seconds and nanoseconds by the clock of the file system.
+/// The identity of a file, and the time of its last change, in seconds and nanoseconds by the clock of the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FileState {
     device: u64,
@@ -61,13 +61,13 @@ impl Manifest {
     /// Reads the tree below `root`.
     ///
     /// # Errors
-    /// `InvalidData` when it is not what `inventory` says; contents are not looked at.
+    /// `InvalidData` when it does not match `inventory`; contents are not compared.
     pub(super) fn read(root: BorrowedFd<'_>, inventory: &Inventory) -> io::Result<Self> {
         let manifest = Self::read_as(root, &|path| inventory.part(path).cloned())?;
         if manifest.items.len() == inventory.len() { Ok(manifest) } else { Err(changed()) }
     }
 
-    /// Whether every file has the content that the archive has. Reads all of them.
+    /// Whether every file has the content in the archive. Reads all of them.
     ///
     /// # Errors
     /// When one cannot be read.
@@ -92,7 +92,7 @@ impl Manifest {
         Ok(true)
     }
 
-    /// When the last change of any file was, in seconds; a later one is sure to show only when that is over.
+    /// The time of the last change of any file, in seconds; only a change in a later second is certain to be visible.
     pub(super) fn last_change(&self) -> i64 {
         let changes = self.items.iter().map(|item| match item {
             Item::File { state, .. } => state.changed.0,
@@ -161,7 +161,7 @@ impl Manifest {
         Ok(())
     }
 
-    /// What a test has put into a folder, as if it were from an archive.
+    /// Files that a test has put into a folder, as if they came from an archive.
     #[cfg(test)]
     pub(super) fn of_folder(root: BorrowedFd<'_>) -> io::Result<Self> {
         use std::os::unix::ffi::OsStrExt as _;
@@ -186,17 +186,17 @@ impl Manifest {
     }
 }
 
-/// Files get at least this, so that the agent can use them.
+/// Minimum mode of a file, so that the agent can use it.
 fn least_mode(executable: bool) -> Mode {
     if executable { Mode::RWXU } else { Mode::RUSR | Mode::WUSR }
 }
 
-/// Whether a mode is one that unpacking gives: its owner's rights, and none that an archive cannot ask for.
+/// Whether a mode is one that unpacking gives: its owner's rights, and none that an archive cannot request.
 fn is_ours(mode: Mode, least: Mode) -> bool {
     mode.contains(least) && !mode.intersects(Mode::SUID | Mode::WGRP | Mode::WOTH)
 }
 
-/// It is not what the archive holds.
+/// The error for a tool that does not match the archive.
 fn changed() -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, "the unpacked tool has changed")
 }

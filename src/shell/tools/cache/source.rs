@@ -1,4 +1,4 @@
-//! The archive in the tools folder: opened once, and recognised by what `stat` says of it.
+//! The archive in the tools folder: opened once, and recognised by its `stat` data.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -18,21 +18,21 @@ pub(super) struct Source {
     pub(super) path: PathBuf,
     pub(super) file: File,
     pub(super) identity: FileStamp,
-    /// Whether the same identity later means the same content.
+    /// Whether the same identity later implies the same content.
     pub(super) settled: bool,
 }
 
 impl Source {
     /// Opens `<tools_dir>/<tool>.tar.gz`. A symbolic link is followed as long as it stays in the tools folder, as in
-    /// `convert.tar.gz -> convert-2.1.tar.gz`. Opening never blocks, whatever kind of file it is.
+    /// `convert.tar.gz -> convert-2.1.tar.gz`. Opening never blocks, whatever the kind of file.
     pub(super) fn open(tools_dir: &Path, tool: &ToolName) -> Result<Self, ToolError> {
         let path = tools_dir.join(tool.archive_name());
         let file = match open_beneath(tools_dir, &tool.archive_name()) {
             Ok(file) => file,
             Err(Errno::NOENT | Errno::NOTDIR) => return Err(ToolError::Missing { archive: path }),
             Err(Errno::XDEV | Errno::LOOP) => return Err(ToolError::Outside { archive: path }),
-            // Nobody listens on a socket or a FIFO of that name.
-            Err(Errno::NXIO) => return Err(ToolError::Unpack { archive: path, cause: ArchiveError::NotFile }),
+            // A socket, or a FIFO without a reader, has that name.
+            Err(Errno::NXIO) => return Err(ToolError::Unpack { archive: path, source: ArchiveError::NotFile }),
             Err(errno) => return Err(ToolError::io("open", &path, errno)),
         };
         let metadata = file.metadata().map_err(|cause| ToolError::io("stat", &path, cause))?;
@@ -41,13 +41,13 @@ impl Source {
         Ok(Self { path, file, identity, settled })
     }
 
-    /// A number that stands for the content.
+    /// The digest of the content.
     pub(super) fn digest(&self, limits: &Limits, stop: &AtomicBool) -> Result<u64, ArchiveError> {
         Packed::new(&self.file, limits, Watch::start(limits.timeout, stop))?.digest_all()
     }
 
-    /// Whether nobody wrote to the open file since. The change time is left out: it moves when the file loses its name
-    /// to a newer version, and what is open here is a whole version all the same.
+    /// Whether the open file has not been written to since. The change time is ignored: it moves when the file loses its
+    /// name to a newer version, and the open file is still a whole version.
     pub(super) fn is_unchanged(&self) -> bool {
         self.file.metadata().is_ok_and(|metadata| {
             let now = FileStamp::from(&metadata);
@@ -57,7 +57,7 @@ impl Source {
 }
 
 fn open_beneath(folder: &Path, name: &str) -> Result<File, Errno> {
-    // How often the kernel may say that a rename went on beside it.
+    // How often the kernel may report a concurrent rename.
     const ATTEMPTS: usize = 8;
     let folder_flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let folder = openat(rustix::fs::CWD, folder, folder_flags, Mode::empty())?;
@@ -66,7 +66,7 @@ fn open_beneath(folder: &Path, name: &str) -> Result<File, Errno> {
     for _ in 0..ATTEMPTS {
         match openat2(&folder, name, flags, Mode::empty(), beneath) {
             Err(Errno::AGAIN | Errno::INTR) => {}
-            // No openat2: an old kernel, or a container that forbids what it does not know. No link is followed then.
+            // No openat2: an old kernel, or a container that forbids unknown calls. No link is followed then.
             Err(Errno::NOSYS | Errno::PERM) => {
                 return openat(&folder, name, flags | OFlags::NOFOLLOW, Mode::empty()).map(File::from);
             }

@@ -1,12 +1,12 @@
-//! The cache folder, which many agent processes share without talking to one another.
+//! The cache folder, which many agent processes share without communicating.
 //!
-//! It holds `<tool>-<boot>-<size>-<digest>/` with the unpacked `<tool>/` and a file `size`. Such a folder appears
-//! whole, with one rename, and goes with one rename; nobody writes to it in between. The name says which bytes were
-//! unpacked, so that two processes that unpack the same archive make the same folder, and the second to finish drops
+//! It contains `<tool>-<boot>-<size>-<digest>/` with the unpacked `<tool>/` and a file `size`. Such a folder appears
+//! complete, with one rename, and disappears with one rename; no agent writes to it in between. The name identifies the
+//! unpacked bytes, so that two processes that unpack the same archive make the same folder, and the second to finish drops
 //! its own.
 //!
-//! The boot is in the name because nothing is synced to the disk: after a crash of the machine the folders of the time
-//! before may hold empty files, and are not used again.
+//! The boot is in the name because the files are not synced: after a crash of the machine the folders of the earlier boot
+//! may contain empty files, and are not used again.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -21,7 +21,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags, Timespec, Timestamps, UTIME_NOW, fs
 use rustix::io::Errno;
 
 use super::manifest::Manifest;
-use super::pristine::Pristine;
+use super::snapshot::ToolSnapshot;
 use super::{CacheError, Size};
 use crate::shell::clock;
 use crate::shell::removal;
@@ -34,10 +34,10 @@ const TEMP_PREFIX: &str = ".tmp-";
 const TRASH_PREFIX: &str = ".trash-";
 const SIZE_NAME: &str = "size";
 
-/// Held by the one process that looks for what to evict.
+/// Held by the one process that evicts.
 const LOCK_NAME: &str = ".evict";
 
-/// What a file, folder or link takes on disk beside its bytes, about.
+/// Approximate disk space of a file, folder or link besides its bytes.
 const ENTRY_BYTES: u64 = 4096;
 
 /// An unpacked tool, open.
@@ -45,24 +45,24 @@ pub(super) struct Entry {
     pub(super) name: String,
     pub(super) root: OwnedFd,
     pub(super) manifest: Manifest,
-    /// Whether all contents were found right when their last changes were long ago: another one is sure to show then.
+    /// Whether all contents were found correct long after their last changes: another change is then certain to be visible.
     sealed: AtomicBool,
-    pristine: OnceLock<Option<Arc<Pristine>>>,
+    snapshot: OnceLock<Option<Arc<ToolSnapshot>>>,
 }
 
-/// How long the last change of a file is over when the next one is sure to have another time: far longer than the clock of a
-/// file system stands still, with a second for rounding.
+/// How old the last change of a file must be for the next one to have another time: far longer than the clock of a file
+/// system stands still, plus a second for rounding.
 const SETTLING_SECONDS: i64 = 3;
 
 impl Entry {
     fn new(name: &str, root: OwnedFd, manifest: Manifest) -> Self {
-        Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), pristine: OnceLock::new() }
+        Self { name: name.to_owned(), root, manifest, sealed: AtomicBool::new(false), snapshot: OnceLock::new() }
     }
 
-    /// Whether its contents are those of the archive, as far as the times of its files do not tell that at the copy.
+    /// Whether its contents are those of the archive, as far as the times of its files do not show that at the copy.
     ///
     /// # Errors
-    /// When it cannot be read, because it was evicted, for example.
+    /// When it cannot be read, for example because it was evicted.
     pub(super) fn is_right(&self) -> io::Result<bool> {
         if self.sealed.load(Ordering::Relaxed) {
             return Ok(true);
@@ -80,17 +80,17 @@ impl Entry {
         self.sealed.store(true, Ordering::Relaxed);
     }
 
-    /// All of it, read once per process, if it is small.
-    pub(super) fn pristine(&self, tool: &ToolName) -> Option<Arc<Pristine>> {
-        let read = || match Pristine::read(tool, &self.name, self.root.as_fd(), &self.manifest) {
-            Ok(pristine) => pristine.map(Arc::new),
+    /// The whole tool, read once per process, if it is small.
+    pub(super) fn snapshot(&self, tool: &ToolName) -> Option<Arc<ToolSnapshot>> {
+        let read = || match ToolSnapshot::read(tool, &self.name, self.root.as_fd(), &self.manifest) {
+            Ok(snapshot) => snapshot.map(Arc::new),
             Err(error) => {
-                // The next copy of it notices what is wrong.
+                // The next copy of it detects the defect.
                 log::warn!("cannot read the unpacked tool {}: {error}", self.name);
                 None
             }
         };
-        self.pristine.get_or_init(read).clone()
+        self.snapshot.get_or_init(read).clone()
     }
 }
 
@@ -102,12 +102,12 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// Makes the folder if need be, and removes what dead processes and earlier boots left.
+    /// Creates the folder if it is missing, and removes the remains of dead processes and earlier boots.
     pub(super) fn open(dir: PathBuf, bytes_max: u64) -> Result<Self, CacheError> {
-        let io = |cause| CacheError::Io { dir: dir.clone(), cause };
+        let io = |source| CacheError::Io { dir: dir.clone(), source };
         DirBuilder::new().mode(0o700).recursive(true).create(&dir).map_err(io)?;
         let metadata = fs::metadata(&dir).map_err(io)?;
-        // Whoever may write here decides what the agents run.
+        // A user who can write here decides what the agents run.
         if !trust::is_private(&metadata) {
             return Err(CacheError::Writable { dir });
         }
@@ -135,7 +135,7 @@ impl Store {
     /// A folder to unpack in. The lock on it keeps cleaners and evictors away as long as it is held.
     pub(super) fn scratch(&self) -> io::Result<Scratch> {
         match Scratch::create(&self.dir, TEMP_PREFIX) {
-            // Somebody cleared the cache by removing all of it.
+            // The cache was cleared by removing all of it.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 DirBuilder::new().mode(0o700).recursive(true).create(&self.dir)?;
                 Scratch::create(&self.dir, TEMP_PREFIX)
@@ -144,19 +144,19 @@ impl Store {
         }
     }
 
-    /// Whether something of this name is there.
+    /// Whether an entry of this name exists.
     pub(super) fn holds(&self, name: &str) -> bool {
         self.dir.join(name).symlink_metadata().is_ok()
     }
 
-    /// Opens an unpacked tool; `None` when there is none, or one that is not what its archive holds. Contents are looked at
-    /// by [`Entry::is_right`].
+    /// Opens an unpacked tool; `None` if there is none, or one that does not match its archive. Contents are compared by
+    /// [`Entry::is_right`].
     pub(super) fn find(&self, tool: &ToolName, name: &str, inventory: &Inventory) -> io::Result<Option<Entry>> {
         let folder = self.dir.join(name);
         let root = match open_folder(&folder.join(tool.as_str())) {
             Ok(root) => root,
             Err(Errno::NOENT) => {
-                // A folder without its tool would be in the way of a fresh one for ever.
+                // A folder without its tool would block a new one forever.
                 if folder.exists() {
                     self.remove(name);
                 }
@@ -168,7 +168,7 @@ impl Store {
         match Manifest::read(root.as_fd(), inventory) {
             Ok(manifest) if complete(&manifest) => Ok(Some(Entry::new(name, root, manifest))),
             Err(error) if !matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidData) => Err(error),
-            // Somebody took it away meanwhile, or changed it.
+            // It was removed or changed meanwhile.
             Ok(_) | Err(_) => {
                 self.discard(tool, name, &root);
                 Ok(None)
@@ -176,8 +176,8 @@ impl Store {
         }
     }
 
-    /// Gives an unpacked tool its name. Also returns the lock on it: until that is dropped it is not evicted. `None`
-    /// when another process was faster.
+    /// Gives an unpacked tool its name. Also returns the lock on it: until that is dropped it is not evicted. `None` if
+    /// another process was faster.
     pub(super) fn publish(
         &self,
         scratch: Scratch,
@@ -198,7 +198,7 @@ impl Store {
         }
     }
 
-    /// Removes an unpacked tool that turned out broken, unless somebody put a fresh one in its place.
+    /// Removes a broken unpacked tool, unless it has been replaced by a new one.
     pub(super) fn discard(&self, tool: &ToolName, name: &str, root: &OwnedFd) {
         let same = fs::symlink_metadata(self.dir.join(name).join(tool.as_str()))
             .is_ok_and(|now| fstat(root).is_ok_and(|broken| (broken.st_dev, broken.st_ino) == (now.dev(), now.ino())));
@@ -207,15 +207,15 @@ impl Store {
         }
     }
 
-    /// Notes that a tool was used just now.
+    /// Records that a tool has just been used.
     pub(super) fn touch(&self, name: &str) {
         let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
         let times = Timestamps { last_access: now, last_modification: now };
-        // It may have been evicted; the copy that is just being made notices.
+        // It may have been evicted; the copy in progress detects that.
         let _ = utimensat(CWD, self.dir.join(name), &times, AtFlags::SYMLINK_NOFOLLOW);
     }
 
-    /// Removes the longest unused tools until the rest fits, but none that somebody holds the lock of.
+    /// Removes the least recently used tools until the rest fits, except locked ones.
     pub(super) fn evict(&self) -> io::Result<()> {
         let lock = fs::OpenOptions::new().create(true).append(true).open(self.dir.join(LOCK_NAME))?;
         if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -245,7 +245,7 @@ impl Store {
         Ok(())
     }
 
-    /// Takes a folder away with one rename, then removes it: whoever looks for it finds all of it or nothing.
+    /// Moves a folder away with one rename, then removes it: a reader finds all of it or none.
     fn remove(&self, name: &str) {
         let (folder, trash) = (self.dir.join(name), scratch::unique(&self.dir, TRASH_PREFIX));
         let rename = || fs::rename(&folder, &trash);

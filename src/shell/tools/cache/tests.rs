@@ -1,4 +1,4 @@
-//! Copies, sharing, eviction. What becomes of bad archives is in `tests/tool_archive.rs`.
+//! Copies, sharing, eviction. Bad archives are covered in `tests/tool_archive.rs`.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -49,7 +49,7 @@ impl Host {
         cache.place(tool, &self.path("task"), &AtomicBool::new(false))
     }
 
-    /// Places a tool, reads its `data` and takes the copy away again.
+    /// Places a tool, reads its `data` and removes the copy again.
     fn run(&self, cache: &ToolCache, tool: &ToolName) -> (Vec<u8>, bool) {
         let placed = self.place(cache, tool).unwrap_or_else(|error| panic!("{error}"));
         let copy = self.path("task").join(tool.as_str());
@@ -58,7 +58,7 @@ impl Host {
         (data, placed.unpacked)
     }
 
-    /// What the cache folder holds, without its locks.
+    /// The contents of the cache folder, without its locks.
     fn cached(&self) -> Vec<String> {
         let names =
             fs::read_dir(self.path("cache")).unwrap().map(|item| item.unwrap().file_name().into_string().unwrap());
@@ -103,7 +103,7 @@ fn a_known_tool_is_warm_until_its_archive_changes() {
     assert!(matches!(host.place(&cache, &tool), Err(ToolError::Missing { .. })));
 }
 
-/// A write that no `stat` shows, as within one tick of a coarse clock: the identity is the same, the content is not.
+/// A write that `stat` does not show, as within one tick of a coarse clock: the identity is the same, the content is not.
 #[test]
 fn a_young_archive_is_read_again() {
     let host = Host::new();
@@ -116,7 +116,7 @@ fn a_young_archive_is_read_again() {
     assert_eq!(host.run(&cache, &tool), (b"2".to_vec(), true));
 }
 
-/// What a task does to its copy, the next task must not see.
+/// A task's changes to its copy must not be visible to the next task.
 #[test]
 fn a_copy_belongs_to_its_task() {
     let host = Host::new();
@@ -169,7 +169,7 @@ fn what_was_unpacked_may_disappear_at_any_time() {
         &|| fs::remove_dir_all(host.path("cache")).unwrap(),
     ];
     for (n, damage) in damages.iter().enumerate() {
-        // A process that knows the tool, one that knows it and looks at the archive, and one that does not know it.
+        // A process that knows the tool, one that knows it and reads the archive, and one that does not know it.
         damage();
         trust();
         assert_eq!(host.run(&cache, &tool).0, b"data", "{n}");
@@ -187,7 +187,7 @@ fn what_was_unpacked_may_disappear_at_any_time() {
     assert_eq!(host.run(&cache, &tool), (b"new!".to_vec(), true));
 }
 
-/// A tool runs as the user of the agent: nothing keeps it from writing into the cache.
+/// A tool runs as the user of the agent: it can write into the cache.
 #[test]
 fn what_a_tool_has_changed_is_not_run_by_another_one() {
     let host = Host::new();
@@ -221,18 +221,18 @@ fn what_a_tool_has_changed_is_not_run_by_another_one() {
             fs::create_dir(entry.join("run.sh")).unwrap();
         },
     ];
-    let pristine = host.path("pristine");
+    let snapshot = host.path("pristine");
     host.place(&cache, &tool).unwrap();
-    fs::rename(host.path("task/hello"), &pristine).unwrap();
+    fs::rename(host.path("task/hello"), &snapshot).unwrap();
     let copied = |cache: &ToolCache| {
         let placed = host.place(cache, &tool).unwrap_or_else(|error| panic!("{error}"));
-        let same = std::process::Command::new("diff").arg("-r").arg(&pristine).arg(host.path("task/hello")).status();
+        let same = std::process::Command::new("diff").arg("-r").arg(&snapshot).arg(host.path("task/hello")).status();
         let mode = fs::metadata(host.path("task/hello/run.sh")).unwrap().permissions().mode() & 0o7700;
         fs::remove_dir_all(host.path("task/hello")).unwrap();
         (same.unwrap().success(), mode, placed.unpacked)
     };
     for (n, damage) in damages.iter().enumerate() {
-        // A process that knows the tool and has looked at all of it long ago.
+        // A process that knows the tool and has compared all of it long ago.
         let known = Arc::clone(&cache.known()[&tool].entry);
         assert!(known.is_right().unwrap());
         known.seal_now();
@@ -244,7 +244,7 @@ fn what_a_tool_has_changed_is_not_run_by_another_one() {
         }
         let (same, mode, _) = copied(&cache);
         assert!(same && mode == 0o700, "{n}");
-        // One that knows it, but not for long; and one that does not.
+        // One that has known it only briefly; and one that does not know it.
         damage();
         let (same, mode, _) = copied(&cache);
         assert!(same && mode == 0o700, "{n}");
@@ -257,7 +257,7 @@ fn what_a_tool_has_changed_is_not_run_by_another_one() {
     }
 }
 
-/// What is small is kept in memory as a whole, and is never that of a tool.
+/// A small tool is kept in memory completely, and never with a tool's changes.
 #[test]
 fn what_a_tool_has_changed_is_not_kept_in_memory() {
     let host = Host::new();
@@ -268,7 +268,7 @@ fn what_a_tool_has_changed_is_not_kept_in_memory() {
     cache.known().get_mut(&tool).unwrap().settled = true;
     let [entry] = host.cached().try_into().unwrap();
     fs::write(host.path("cache").join(entry).join("hello/run.sh"), "#!/bin/x!\n").unwrap();
-    assert!(cache.pristine(&tool).is_none());
+    assert!(cache.snapshot(&tool).is_none());
 }
 
 #[test]
@@ -296,7 +296,7 @@ fn what_a_tool_has_mounted_in_the_cache_stays_as_it_is() {
 fn the_longest_unused_tools_are_evicted() {
     let host = Host::new();
     let tools = ["a", "b", "c", "d"].map(|name| host.install(name, &[0; 100_000]));
-    // Room for two, with what their entries take.
+    // Room for two tools, including their entries.
     let cache = host.cache(250_000);
     let age = |tool: &ToolName, seconds: u64| {
         let name = host.cached().into_iter().find(|name| name.starts_with(&format!("{tool}-"))).unwrap();
@@ -313,7 +313,7 @@ fn the_longest_unused_tools_are_evicted() {
         host.run(&cache, &tools[2]);
         assert_eq!(kept(), left);
     }
-    // What another process has just unpacked and not yet copied is left alone, even if it is the oldest.
+    // An entry that another process has just unpacked and not yet copied is left alone, even if it is the oldest.
     age(&tools[0], 1);
     age(&tools[2], 2);
     let name = host.cached()[0].clone();
@@ -321,7 +321,7 @@ fn the_longest_unused_tools_are_evicted() {
     host.run(&cache, &tools[3]);
     assert_eq!(kept(), ["a", "d"]);
     drop(held);
-    // A tool that is larger than everything is kept as long as it is the last one.
+    // A tool that is larger than the limit is kept as long as it is the last one.
     let big = host.install("e", &[0; 300_000]);
     host.run(&cache, &big);
     assert_eq!(kept(), ["e"]);
@@ -357,7 +357,7 @@ fn a_cache_that_others_may_write_to_is_refused() {
     assert!(matches!(open(), Err(CacheError::Writable { .. })));
 }
 
-/// Many processes, one archive, nothing unpacked yet, and an eviction that always wants everything gone.
+/// Many processes, one archive, an empty cache, and an eviction that always wants to remove everything.
 #[test]
 fn processes_do_not_disturb_one_another() {
     let host = Host::new();

@@ -39,11 +39,11 @@ fn too_many_tools_are_every_tool() {
     assert_eq!(*folder.tools(), ToolSet::every());
     let [there, absent] = ["100", "x"].map(|name| ToolName::new(name).unwrap());
     assert!(folder.missed(clock::now(), &absent));
-    assert!(!folder.missed(clock::now(), &there), "it has come back before the look");
+    assert!(!folder.missed(clock::now(), &there), "it was added again before the read");
     assert_eq!(folder.tools().to_string(), "*,-x");
     fs::write(dir.path().join("x.tar.gz"), "").unwrap();
     folder.notice();
-    assert!(folder.tend(later(clock::now(), PAUSE)));
+    assert!(folder.check_if_due(later(clock::now(), PAUSE)));
     assert_eq!(*folder.tools(), ToolSet::every());
 }
 
@@ -53,13 +53,13 @@ fn a_change_is_seen_with_a_notice_or_with_the_next_heartbeat() {
     let mut folder = folder(dir.path());
     let start = clock::now();
     fs::write(dir.path().join("a.tar.gz"), "").unwrap();
-    folder.tend(start);
-    assert_eq!(folder.tools().to_string(), "", "nothing says that it has come");
+    folder.check_if_due(start);
+    assert_eq!(folder.tools().to_string(), "", "no notice was sent");
     folder.notice();
-    folder.tend(later(start, PAUSE));
+    folder.check_if_due(later(start, PAUSE));
     assert_eq!(folder.tools().to_string(), "a");
     fs::remove_file(dir.path().join("a.tar.gz")).unwrap();
-    folder.tend(later(start, PAUSE + INTERVAL));
+    folder.check_if_due(later(start, PAUSE + INTERVAL));
     assert_eq!(folder.tools().to_string(), "");
 }
 
@@ -81,7 +81,7 @@ fn a_folder_may_come_later_and_go() {
     let mut now = clock::now();
     let mut look = |folder: &mut ToolsFolder| {
         now = later(now, INTERVAL);
-        folder.tend(now);
+        folder.check_if_due(now);
         folder.tools().to_string()
     };
     assert_eq!(look(&mut folder), "");

@@ -6,7 +6,7 @@ use super::*;
 use crate::shell::tools::archive::tests::limits;
 use crate::shell::tools::{CheckError, CreateError, check, create};
 
-/// A folder `hello` with a bit of everything.
+/// A folder `hello` with every kind of entry.
 fn tool(parent: &Path) -> PathBuf {
     let dir = parent.join("hello");
     create(&dir).unwrap();
@@ -26,7 +26,7 @@ fn the_same_content_gives_the_same_bytes() {
         let out = parent.path().join("hello.tar.gz");
         let packed = pack(&dir, &out, &limits()).unwrap();
         assert!(packed.changed && packed.entries == 8, "{packed:?}");
-        // Times, and modes beyond the x bit, are not content; neither is the order in which files were made.
+        // Times, and mode bits other than x, are not content; neither is the order in which files were made.
         fs::File::open(dir.join("lib/a")).unwrap().set_modified(std::time::SystemTime::UNIX_EPOCH).unwrap();
         fs::set_permissions(dir.join("lib/b"), fs::Permissions::from_mode(0o600)).unwrap();
         fs::set_permissions(dir.join("run.sh"), fs::Permissions::from_mode(0o644)).unwrap();

@@ -1,5 +1,5 @@
 #![cfg(test)]
-//! What is written in place and may be torn at any byte.
+//! Files that are written in place and may be torn at any byte.
 
 use super::*;
 use crate::shell::process::TaskRun;
@@ -24,7 +24,7 @@ fn run(path: &Path) -> Option<u32> {
     recorded.run.map(|run| run.subject.round.0)
 }
 
-/// Its writer was killed after any number of bytes: what held before holds still.
+/// Its writer was killed after any number of bytes: the previous contents are still valid.
 #[test]
 fn a_torn_line_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
@@ -42,7 +42,7 @@ fn a_torn_line_changes_nothing() {
             let mut bytes = before.clone();
             bytes.resize(bytes.len().max(cut), 0);
             bytes[from..cut].copy_from_slice(&after[from..cut]);
-            // The rest of the line may be what stood there before.
+            // The rest of the line may be that of the previous one.
             let whole = bytes.get(from..text_ends) == after.get(from..text_ends);
             fs::write(&torn, bytes).unwrap();
             assert_eq!(run(&torn), if whole { Some(round) } else { said }, "{round} {cut}");
@@ -53,7 +53,7 @@ fn a_torn_line_changes_nothing() {
     assert_eq!(run(&path), None);
 }
 
-/// A reader never takes a half of one line and a half of another for a record, nor a file that is being made for a broken one.
+/// A reader never combines halves of two lines into a record, nor treats a file that is being created as a broken one.
 #[test]
 fn a_reader_beside_the_writer_sees_whole_records() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,0 +1,2 @@
+#!/bin/sh
+echo "program with data $(cat data) and input $*"

@@ -1,0 +1,105 @@
+//! `llts tdf`: the components of TDF on Redis.
+
+mod list;
+mod manage;
+mod open;
+mod server;
+mod show;
+mod stats;
+mod worker;
+mod workers;
+
+use std::path::Path;
+
+use clap::{Args, Subcommand};
+
+use super::Session;
+use super::exit::{self, Failure};
+use super::output::note;
+use crate::config::TdfSection;
+use crate::shell::tdf::{Namespace, RedisError};
+
+#[derive(Args, Debug)]
+pub(super) struct TdfArgs {
+    #[command(subcommand)]
+    command: TdfCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum TdfCommand {
+    /// Expire, time out and judge the tasks of a namespace
+    Server(server::ServerArgs),
+    /// Run the tasks of a namespace, one at a time
+    Worker(worker::WorkerArgs),
+    /// Run a command for each task that has ended, and archive it
+    Manage(manage::ManageArgs),
+    /// Open tasks and print their ids
+    Open(open::OpenArgs),
+    /// Count tasks and workers
+    Stats(stats::StatsArgs),
+    /// List tasks
+    List(list::ListArgs),
+    /// Show a task
+    Show(show::ShowArgs),
+    /// List workers
+    Workers(workers::WorkersArgs),
+}
+
+pub(super) fn run(session: &mut Session, args: TdfArgs) -> Result<u8, Failure> {
+    match args.command {
+        TdfCommand::Server(args) => server::run(session, &args),
+        TdfCommand::Worker(args) => worker::run(session, &args),
+        TdfCommand::Manage(args) => manage::run(session, &args),
+        TdfCommand::Open(args) => open::run(session, &args),
+        TdfCommand::Stats(args) => stats::run(session, &args),
+        TdfCommand::List(args) => list::run(session, &args),
+        TdfCommand::Show(args) => show::run(session, &args),
+        TdfCommand::Workers(args) => workers::run(session, &args),
+    }
+}
+
+/// What the path of a configuration is, where any of the three files will do.
+const CFG: &str = "CFG: the path of a configuration file with [redis] and [tdf]";
+
+/// The arguments, if there are as many as `expected` names; each name comes with what it is.
+fn exactly<'a, const N: usize>(given: &'a [String], expected: [&str; N]) -> Result<[&'a str; N], Failure> {
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let count = given.len();
+    given.try_into().map_err(|_| wrong_count(&N.to_string(), N, count, &expected))
+}
+
+/// The same where the last argument may be missing.
+fn all_but_last<'a, const N: usize>(
+    given: &'a [String],
+    expected: [&str; N],
+) -> Result<(&'a [String], Option<&'a str>), Failure> {
+    match given.len() {
+        count if count == N => Ok((&given[..N - 1], given.last().map(String::as_str))),
+        count if count + 1 == N => Ok((given, None)),
+        count => Err(wrong_count(&format!("{} or {N}", N - 1), N, count, &expected)),
+    }
+}
+
+fn wrong_count(wanted: &str, most: usize, count: usize, expected: &[&str]) -> Failure {
+    expected.iter().for_each(|argument| note(&format!("  {argument}")));
+    let noun = if most == 1 { "argument" } else { "arguments" };
+    Failure::failed(format!("expecting {wanted} {noun} ({count} given)"))
+}
+
+/// The namespace that a configuration names.
+fn connect(cfg: &str) -> Result<Namespace, Failure> {
+    let section = TdfSection::load(Path::new(cfg)).map_err(Failure::failed)?;
+    // Keys of the other components are no slips here; only what is read otherwise is told.
+    section.warnings.iter().for_each(|warning| note(warning));
+    Namespace::connect(&section.redis, &section.namespace).map_err(|error| failure(&error))
+}
+
+/// The exit codes of a controller that does not answer or refuses, for a Redis that does.
+fn failure(error: &RedisError) -> Failure {
+    let code = match error {
+        RedisError::Away { .. } => exit::NO_CONTROLLER,
+        RedisError::Denied { .. } | RedisError::Untrusted { .. } => exit::REFUSED,
+        RedisError::Failed { .. } | RedisError::Reply { .. } | RedisError::Certificates { .. } => exit::FAILED,
+    };
+    Failure::new(code, error.to_string())
+}

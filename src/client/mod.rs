@@ -1,0 +1,210 @@
+//! The Rust client: used by the command line, the tests and other programs to talk to a controller.
+//!
+//! [`Client::secured`] connects with the keys of the configuration, if there are any, [`Client::connect`] without.
+//! [`Client::ask`] sends one request, which the functions of [`crate::protocol::requests`] make, and waits for its answer:
+//! `client.ask(&hold("TASK_1480000000.120000_AZazA", true))?`. [`Client::wait`] parks its request at the controller until a
+//! task has finished, so that no program polls.
+
+mod resolve;
+
+use std::cell::{Cell, RefCell};
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use crate::config::{ClientSection, Config};
+use crate::protocol::client::{Ask, ReplyError, Selector, TaskView};
+use crate::protocol::requests::query::query;
+use crate::shell::clock;
+use crate::shell::endpoint::{Outcome, Requester};
+use crate::shell::port::{Denial, SocketError};
+use crate::shell::transport;
+use crate::types::Mono;
+
+/// The maximum time for which a waiting request is parked. It is then sent again, so that a restart of the controller,
+/// which loses the request, is noticed.
+const PARK_MAX: Duration = Duration::from_secs(10);
+
+/// How long a waiting client tolerates a silent controller: its supervisor restarts it within some seconds.
+const SILENCE_MAX: Duration = Duration::from_secs(30);
+
+/// Why a request brought no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ClientError {
+    /// The text is not an address of a controller.
+    #[error(
+        "{endpoint:?} is not an address of a controller; write tcp://IP:PORT, tcp://NAME:PORT or ipc://PATH with a path that a socket \
+         may have"
+    )]
+    BadEndpoint {
+        /// The text.
+        endpoint: String,
+    },
+    /// The host name in the address cannot be resolved.
+    #[error("cannot find the host of the controller {endpoint}: {why}")]
+    Unresolved {
+        /// The address.
+        endpoint: String,
+        /// Error of the system.
+        why: String,
+    },
+    /// No answer arrived in time.
+    #[error("no controller answers at {endpoint} within {} ms; start one with `llts up`, or choose another with --controller", .waited.as_millis())]
+    NoController {
+        /// Its endpoint.
+        endpoint: String,
+        /// Length of the wait for the reply.
+        waited: Duration,
+    },
+    /// The controller runs, but the keys do not match.
+    #[error("cannot talk to the controller at {endpoint}: {denial}")]
+    Denied {
+        /// Its endpoint.
+        endpoint: String,
+        /// The mismatch.
+        denial: Denial,
+    },
+    /// The controller refused the request, or the peer is not a controller.
+    #[error(transparent)]
+    Reply(#[from] ReplyError),
+    /// The configured connection cannot be made.
+    #[error(transparent)]
+    Transport(#[from] SocketError),
+}
+
+/// The end of a wait.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Waited {
+    /// The task has finished.
+    Finished(TaskView),
+    /// The time has passed; the present state of the task.
+    Expired(TaskView),
+    /// The interrupt became readable.
+    Interrupted,
+}
+
+/// A connection to a controller.
+pub struct Client {
+    requester: RefCell<Requester>,
+    endpoint: String,
+    reply_timeout: Duration,
+    /// The time of the controller's last answer.
+    heard: Cell<Option<Mono>>,
+}
+
+enum Exchange {
+    Reply(Vec<u8>),
+    Silence,
+    Interrupted,
+}
+
+impl Client {
+    /// Prepares a connection to a controller without keys. The first request shows whether the controller runs.
+    ///
+    /// # Errors
+    /// When the text is not an endpoint, its name cannot be resolved, or descriptors have run out.
+    pub fn connect(endpoint: &str, reply_timeout: Duration) -> Result<Self, ClientError> {
+        Self::secured(&Config { client: ClientSection { reply_timeout }, ..Config::default() }, endpoint)
+    }
+
+    /// Prepares the configured connection: with CURVE keys if there are any.
+    ///
+    /// # Errors
+    /// As [`Self::connect`], and when the keys cannot be read.
+    pub fn secured(config: &Config, endpoint: &str) -> Result<Self, ClientError> {
+        let reply_timeout = config.client.reply_timeout;
+        let address = resolve::resolve(endpoint, reply_timeout)?;
+        let requester = RefCell::new(transport::client(config, &address)?);
+        Ok(Self { requester, endpoint: address.to_string(), reply_timeout, heard: Cell::new(None) })
+    }
+
+    /// The endpoint of the controller.
+    #[must_use]
+    pub fn endpoint(&self) -> &str {
+        &self.endpoint
+    }
+
+    /// Sends a request, made by [`requests`](crate::protocol::requests), and returns the answer.
+    ///
+    /// # Errors
+    /// [`ClientError`]
+    pub fn ask<A>(&self, ask: &Ask<A>) -> Result<A, ClientError> {
+        match self.exchange(ask, self.reply_timeout, None)? {
+            Exchange::Reply(frame) => Ok(ask.decode(&frame)?),
+            Exchange::Silence | Exchange::Interrupted => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    /// Waits until the newest selected task has finished, `until` has passed, or `interrupt` becomes readable.
+    ///
+    /// # Errors
+    /// [`ClientError`]; a controller that has answered before may be silent for half a minute.
+    pub fn wait(
+        &self,
+        selector: &Selector,
+        until: Option<Mono>,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Waited, ClientError> {
+        loop {
+            let now = clock::now().mono;
+            let left = until.map_or(PARK_MAX, |until| until.since(now).min(PARK_MAX));
+            // The first request is answered at once, so that a missing controller is noticed at once.
+            let park = if self.heard.get().is_some() { left } else { Duration::ZERO };
+            let ask = query(selector, Some(park));
+            match self.exchange(&ask, park + self.reply_timeout, interrupt)? {
+                Exchange::Reply(frame) => {
+                    let task = ask.decode(&frame)?;
+                    if task.is_finished() {
+                        return Ok(Waited::Finished(task));
+                    }
+                    if until.is_some_and(|until| until <= clock::now().mono) {
+                        return Ok(Waited::Expired(task));
+                    }
+                }
+                Exchange::Interrupted => return Ok(Waited::Interrupted),
+                Exchange::Silence => self.check_silence()?,
+            }
+        }
+    }
+
+    fn exchange<A>(
+        &self,
+        ask: &Ask<A>,
+        patience: Duration,
+        interrupt: Option<BorrowedFd<'_>>,
+    ) -> Result<Exchange, ClientError> {
+        let until = clock::now().mono + patience;
+        match self.requester.borrow_mut().exchange(ask.encode(), until, interrupt) {
+            Outcome::Answer(frames) => self.heard(frames).map(Exchange::Reply),
+            Outcome::Denied(denial) => Err(ClientError::Denied { endpoint: self.endpoint.clone(), denial }),
+            Outcome::Silence => Ok(Exchange::Silence),
+            Outcome::Interrupted => Ok(Exchange::Interrupted),
+        }
+    }
+
+    fn heard(&self, mut frames: Vec<Vec<u8>>) -> Result<Vec<u8>, ClientError> {
+        self.heard.set(Some(clock::now().mono));
+        match (frames.pop(), frames.is_empty()) {
+            (Some(frame), true) => Ok(frame),
+            _ => Err(ReplyError::Malformed("the reply has more than one frame".to_owned()).into()),
+        }
+    }
+
+    fn check_silence(&self) -> Result<(), ClientError> {
+        let silence = self.heard.get().map(|heard| clock::now().mono.since(heard));
+        match silence {
+            Some(silence) if silence < SILENCE_MAX => Ok(()),
+            Some(silence) => Err(self.no_controller(silence)),
+            None => Err(self.no_controller(self.reply_timeout)),
+        }
+    }
+
+    fn no_controller(&self, waited: Duration) -> ClientError {
+        ClientError::NoController { endpoint: self.endpoint.clone(), waited }
+    }
+}
+
+impl std::fmt::Debug for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Client").field("endpoint", &self.endpoint).finish_non_exhaustive()
+    }
+}

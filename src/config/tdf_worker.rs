@@ -1,0 +1,33 @@
+//! `[tdf_worker]`: what `llts tdf worker` does that its own file, which the original reads as well, does not say.
+
+use std::time::Duration;
+
+use super::error::ConfigError;
+use super::reader::Reader;
+
+/// Milliseconds: a longer time is a slip.
+const DAY: u64 = 86_400_000;
+
+/// Redis takes no longer text.
+const OUTPUT_BYTES_MAX: u64 = 512 << 20;
+
+/// Whoever runs programs for a TDF namespace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TdfWorkerSection {
+    /// Between SIGTERM and SIGKILL to a program.
+    pub kill_interval: Duration,
+    /// Between SIGTERM and SIGKILL to what a program has left behind.
+    pub straggler_grace: Duration,
+    /// Bytes of stdout, and of stderr, that are reported.
+    pub output_bytes_max: u64,
+}
+
+impl TdfWorkerSection {
+    pub(super) fn read(reader: &mut Reader) -> Result<Self, ConfigError> {
+        Ok(Self {
+            kill_interval: reader.millis("tdf_worker.KILL_INTERVAL", 1..=DAY)?,
+            straggler_grace: reader.millis("tdf_worker.STRAGGLER_GRACE", 0..=DAY)?,
+            output_bytes_max: reader.number("tdf_worker.OUTPUT_BYTES_MAX", 1024..=OUTPUT_BYTES_MAX, "bytes")?,
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! TASK/INTERNAL/APPLY: an agent asks for a task.
+
+use std::time::Duration;
+
+use super::{Answer, Controller, Effect, Remains, Reply, Slot, Ticket, Timer};
+use crate::engine::controller::batch_delay;
+use crate::protocol::reply;
+use crate::types::{AgentId, Now, RoundEnd, TaskId, TaskState};
+
+impl Controller {
+    pub(super) fn apply(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Option<Duration>) -> Answer {
+        self.unpark(id);
+        if let Slot::Busy(task) = self.agents.slot_or_free(id) {
+            if let Some(record) = self.tasks.get(task).filter(|task| matches!(task.state, TaskState::Dispatched(_))) {
+                // The agent has not seen the answer to its last APPLY (HAZARDS row A5).
+                let reply = Reply::Assigned(Box::new(record.clone()));
+                self.agents.tell_again(id);
+                return reply.into();
+            }
+            log::warn!("agent {id} asks for a task although it has {task}: it has lost track of it");
+            let is_exclusive = self.tasks.get(task).is_some_and(|record| record.lease().is_some());
+            let remains = if is_exclusive { Remains::Unknown(now.mono) } else { Remains::Gone };
+            self.void_round(now, task, RoundEnd::Lost, remains);
+        }
+        self.agents.set_slot(id, Slot::Free);
+        self.agents.set_given(id, None);
+        if let Some(task) = self.task_for(now, id) {
+            let batch_delay =
+                self.tasks.get(task).map(|record| batch_delay::after_queuing(now.wall, record)).unwrap_or_default();
+            return self.assign(now, task, id, batch_delay).into();
+        }
+        match wait {
+            None => reply::no_task().into(),
+            Some(wait) => {
+                self.agents.park(id, ticket);
+                self.timers.set(Timer::ApplyWait(id.clone()), now.mono + wait);
+                Answer::Later
+            }
+        }
+    }
+
+    /// Parks an agent with a free slot until a task is there.
+    pub(super) fn park(&mut self, now: Now, ticket: Ticket, id: &AgentId, wait: Duration) {
+        match self.apply(now, ticket, id, Some(wait)) {
+            Answer::Now(reply) => self.tasks.effects.push_back(Effect::Reply(ticket, reply)),
+            Answer::Later => {}
+            Answer::NowAndLater(reply) => unreachable!("an APPLY has one answer: {reply:?}"),
+        }
+    }
+
+    /// Ends the wait of an agent without a task.
+    pub(in crate::engine::controller) fn unpark(&mut self, id: &AgentId) {
+        if let Slot::Parked(ticket, _) = self.agents.slot_or_free(id) {
+            self.agents.set_slot(id, Slot::Free);
+            self.timers.clear(&Timer::ApplyWait(id.clone()));
+            self.tasks.effects.push_back(Effect::Reply(ticket, reply::no_task()));
+        }
+    }
+
+    /// The task for an agent that asks for one.
+    fn task_for(&mut self, now: Now, id: &AgentId) -> Option<TaskId> {
+        self.catch_up(now);
+        self.tasks.release_due(now);
+        let agent = self.agents.get(id).filter(|agent| !agent.drained)?;
+        self.tasks.queue().best_for(agent.tools?.set, &agent.offer)
+    }
+}

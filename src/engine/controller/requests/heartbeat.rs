@@ -1,0 +1,70 @@
+//! AGENT/HEARTBEAT: the state of an agent, and the instructions in the answer.
+
+use super::{Controller, Reply, Slot};
+use crate::protocol::requests::heartbeat::{Directive, Heard, Heartbeat};
+use crate::types::{AgentId, Now, Offer, Round, TaskId, TaskState};
+
+/// After this part of a heartbeat interval, a handed-out task should have reached its agent: it takes a commit and a hop,
+/// some milliseconds. If it is still on its way, the agent asks once more than necessary and gets the same answer.
+const HANDOUT_SHARE: u32 = 10;
+
+impl Controller {
+    pub(super) fn heartbeat(&mut self, now: Now, id: &AgentId, heartbeat: Heartbeat) -> Reply {
+        self.agents.set_ip(id, heartbeat.ip);
+        self.agents.set_offer(id, Offer { tags: heartbeat.tags, leases: heartbeat.beat.is_some() });
+        self.agents.set_kill_budget(id, heartbeat.beat.and_then(|beat| beat.kill_budget));
+        self.has_looked(id, heartbeat.tools.and_then(|told| told.looked));
+        let beat = heartbeat.beat.map(|beat| beat.number);
+        let wanted = heartbeat.run.map(|(task, round)| (task, round, self.wanted(id, task, round)));
+        match (self.agents.slot_or_free(id), wanted) {
+            (Slot::Free | Slot::Parked(..), Some((.., Directive::Drop))) => {
+                self.unpark(id);
+                self.agents.set_slot(id, Slot::Stray);
+            }
+            // The remains of a finished run keep it from taking another one.
+            (Slot::Free, None) if heartbeat.busy => self.agents.set_slot(id, Slot::Stray),
+            (Slot::Stray, None) if !heartbeat.busy => self.agents.set_slot(id, Slot::Free),
+            _ => {}
+        }
+        // An agent that does not park learns of work only from PUB. PUB may lose messages, so repeat it.
+        if !heartbeat.busy && self.tasks.queue().len() > 0 {
+            self.inform();
+        }
+        Reply::Heartbeat(Heard {
+            controller: self.controller_id,
+            beat,
+            wanted,
+            parked: self.has_applied(now, id),
+            tools: self.known_tools(id),
+            look: self.look_of(id),
+        })
+    }
+
+    /// Whether an agent that reports a free slot has no reason to ask for a task: it is parked here, or was given a task a
+    /// moment ago. A task that was given long before, and that the agent does not mention, was lost on its way.
+    fn has_applied(&self, now: Now, id: &AgentId) -> bool {
+        match self.agents.slot_or_free(id) {
+            Slot::Parked(..) => true,
+            Slot::Free | Slot::Stray | Slot::Lost => false,
+            Slot::Busy(task) => match self.tasks.get(task).map(|record| &record.state) {
+                Some(TaskState::Dispatched(run)) => {
+                    now.wall.since(run.dispatched_at) < self.settings.heartbeat_interval / HANDOUT_SHARE
+                }
+                _ => true,
+            },
+        }
+    }
+
+    /// The directive for a run that an agent reports.
+    fn wanted(&self, id: &AgentId, task: TaskId, round: Round) -> Directive {
+        let current = self.tasks.get(task).filter(|record| record.round == round);
+        let mine = current.filter(|record| record.assignment().is_some_and(|run| run.agent == *id));
+        match mine {
+            // Continuing would mean starting anew: the lease is not renewed, and the task waits no longer than it lasts.
+            Some(_) if self.expiring.contains_key(&task) => Directive::Drop,
+            Some(record) if record.kill.is_some() => Directive::Kill,
+            Some(_) => Directive::Run,
+            None => Directive::Drop,
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! The calls to Redis, one at a time beside the renewals, each made again until it is answered.
+
+use std::time::Duration;
+
+use super::{
+    Assignment, Effect, KEEP_AFTER, LEAVE_AFTER, Note, Phase, RENEW_INTERVAL, RETRY_FIRST, RETRY_MAX, Timer, Worker,
+};
+use crate::types::Now;
+use crate::types::tdf::Fence;
+
+impl Worker {
+    /// Makes the call that the phase is about.
+    pub(super) fn call(&mut self, now: Now) {
+        let may_claim = self.stopping.is_none();
+        let effect = match &mut self.phase {
+            Phase::Settling { results, orphans } => match (results.front(), orphans) {
+                (Some(fence), _) => Effect::Report { fence: fence.clone(), claim: None },
+                (None, None) => Effect::Recover,
+                (None, Some(orphans)) => match orphans.front() {
+                    Some(fence) => Effect::GiveBack(fence.clone()),
+                    None => return self.rest(now, Duration::ZERO),
+                },
+            },
+            Phase::Claiming => Effect::Claim(self.claims),
+            Phase::Recovering => Effect::Recover,
+            Phase::Reporting { fence, claim, .. } => {
+                *claim &= may_claim;
+                Effect::Report { fence: fence.clone(), claim: claim.then_some(self.claims) }
+            }
+            Phase::GivingBack { fence } => Effect::GiveBack(fence.clone()),
+            Phase::Busy(_) | Phase::Resting { .. } | Phase::Ended => return,
+        };
+        // What is opened after a claim has left may be missed by it.
+        self.is_woken &= !matches!(effect, Effect::Claim(_) | Effect::Report { claim: Some(_), .. });
+        self.is_calling = true;
+        self.effects.push_back(effect);
+    }
+
+    /// Redis has answered.
+    fn answered(&mut self) {
+        self.is_calling = false;
+        self.back();
+    }
+
+    fn back(&mut self) {
+        if self.away.take().is_some() {
+            self.say(Note::Back);
+        }
+    }
+
+    /// Redis has not answered: the same call, after a pause.
+    fn unanswered(&mut self, now: Now, reason: String) {
+        self.is_calling = false;
+        let pause = self.longer_pause(reason);
+        self.timers.set(Timer::Retry, now.mono + pause);
+    }
+
+    fn longer_pause(&mut self, reason: String) -> Duration {
+        if self.away.is_none() {
+            self.say(Note::Away(reason));
+        }
+        let pause = self.away.map_or(RETRY_FIRST, |pause| (pause * 2).min(RETRY_MAX));
+        self.away = Some(pause);
+        pause
+    }
+
+    /// Nothing to do for so long.
+    pub(super) fn rest(&mut self, now: Now, pause: Duration) {
+        if self.stopping.is_some() {
+            self.leave();
+        } else if pause.is_zero() {
+            self.claim(now);
+        } else {
+            self.phase = Phase::Resting { is_idle: false };
+            self.timers.set(Timer::Claim, now.mono + pause);
+        }
+    }
+
+    pub(super) fn claim(&mut self, now: Now) {
+        self.timers.clear(&Timer::Claim);
+        self.phase = Phase::Claiming;
+        self.call(now);
+    }
+
+    /// A task, or none that is due.
+    pub fn handle_claimed(&mut self, now: Now, answer: Result<Option<Assignment>, String>) {
+        if !matches!(self.phase, Phase::Claiming) {
+            return;
+        }
+        match answer {
+            Ok(Some(task)) => {
+                self.answered();
+                self.begin(now, task);
+            }
+            Ok(None) => {
+                self.answered();
+                self.claims += 1;
+                if self.stopping.is_some() {
+                    self.leave();
+                } else if self.is_woken {
+                    self.claim(now);
+                } else {
+                    self.phase = Phase::Resting { is_idle: true };
+                    self.timers.set(Timer::Claim, now.mono + self.settings.poll_interval);
+                }
+            }
+            // It may have been made: then the task is found among our own.
+            Err(reason) => {
+                self.phase = Phase::Recovering;
+                self.unanswered(now, reason);
+            }
+        }
+    }
+
+    /// The runs that this worker has, as Redis knows it.
+    pub fn handle_recovered(&mut self, now: Now, answer: Result<Vec<Assignment>, String>) {
+        let runs = match answer {
+            Ok(runs) => runs,
+            Err(reason) => return self.unanswered(now, reason),
+        };
+        self.answered();
+        match &mut self.phase {
+            Phase::Settling { orphans, .. } => {
+                *orphans = Some(runs.into_iter().map(|run| run.fence).collect());
+                if self.stopping.is_some() { self.leave() } else { self.call(now) }
+            }
+            Phase::Recovering => match runs.into_iter().next() {
+                Some(task) => self.begin(now, task),
+                None if self.stopping.is_some() => self.leave(),
+                // With the same token: had it been answered with a task, that one would be ours.
+                None => self.claim(now),
+            },
+            _ => {}
+        }
+    }
+
+    /// Takes a task; or gives it back, if it comes too late.
+    fn begin(&mut self, now: Now, task: Assignment) {
+        self.claims += 1;
+        self.is_woken = false;
+        if self.stopping.is_some() {
+            self.give_back(now, task.fence);
+        } else {
+            self.start(now, task);
+        }
+    }
+
+    pub(super) fn give_back(&mut self, now: Now, fence: Fence) {
+        self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER);
+        self.phase = Phase::GivingBack { fence };
+        self.call(now);
+    }
+
+    /// The task waits again, or is not ours any more.
+    pub fn handle_given_back(&mut self, now: Now, answer: Result<(), String>) {
+        if let Err(reason) = answer {
+            return self.unanswered(now, reason);
+        }
+        self.answered();
+        match &mut self.phase {
+            Phase::Settling { orphans: Some(orphans), .. } => {
+                let task = orphans.pop_front().map(|fence| fence.task);
+                task.into_iter().for_each(|task| self.say(Note::Orphan(task)));
+                if self.stopping.is_some() { self.leave() } else { self.call(now) }
+            }
+            Phase::GivingBack { fence } => {
+                let task = fence.task;
+                self.say(Note::GivenBack(task));
+                self.stopping.get_or_insert_default().given_back = Some(task);
+                self.phase = Phase::Resting { is_idle: false };
+                self.leave();
+            }
+            _ => {}
+        }
+    }
+
+    /// Reports a result that was collected.
+    pub(super) fn report(&mut self, now: Now, fence: Fence, has_failed: bool) {
+        let settings = &self.settings;
+        let pause = if has_failed { settings.pause_after_failure } else { settings.pause_after_success };
+        let claim = pause.is_zero() && self.stopping.is_none();
+        self.phase = Phase::Reporting { fence, is_kept: false, pause, claim };
+        self.timers.set(Timer::Keep, now.mono + KEEP_AFTER);
+        if self.stopping.is_some() {
+            self.timers.set(Timer::Leave, now.mono + LEAVE_AFTER);
+        }
+        self.call(now);
+    }
+
+    /// Redis has the result, or says what has become of the task meanwhile. The claim that went with the report is under way.
+    pub fn handle_reported(&mut self, now: Now, answer: Result<Option<String>, String>) {
+        let dropped = match answer {
+            Ok(dropped) => dropped,
+            Err(reason) => {
+                self.keep();
+                return self.unanswered(now, reason);
+            }
+        };
+        self.answered();
+        match &mut self.phase {
+            Phase::Settling { results, .. } => {
+                let Some(fence) = results.pop_front() else { return };
+                self.over(fence, dropped);
+                if self.stopping.is_some() { self.leave() } else { self.call(now) }
+            }
+            Phase::Reporting { fence, pause, claim, .. } => {
+                let (fence, pause, claim) = (fence.clone(), *pause, *claim);
+                self.timers.clear(&Timer::Keep);
+                self.over(fence, dropped);
+                if claim {
+                    self.phase = Phase::Claiming;
+                    self.is_calling = true;
+                } else {
+                    self.phase = Phase::Resting { is_idle: false };
+                    self.rest(now, pause);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn over(&mut self, fence: Fence, dropped: Option<String>) {
+        if let Some(found) = dropped {
+            self.say(Note::Dropped(fence.task, found));
+        }
+        self.effects.push_back(Effect::Forget(fence));
+    }
+
+    /// The result shall outlive this process.
+    pub(super) fn keep(&mut self) {
+        if let Phase::Reporting { is_kept: is_kept @ false, .. } = &mut self.phase {
+            *is_kept = true;
+            self.effects.push_back(Effect::Keep);
+        }
+    }
+
+    pub(super) fn renew(&mut self) {
+        self.effects.push_back(Effect::Renew(self.held().cloned()));
+    }
+
+    fn held(&self) -> Option<&Fence> {
+        match &self.phase {
+            Phase::Busy(run) => Some(run.fence()),
+            Phase::Reporting { fence, .. } => Some(fence),
+            _ => None,
+        }
+    }
+
+    /// The lease of a run is renewed, or Redis says what has become of the task.
+    pub fn handle_renewed(&mut self, now: Now, of: Option<&Fence>, answer: Result<Option<String>, String>) {
+        if matches!(self.phase, Phase::Ended) {
+            return;
+        }
+        let again = match answer {
+            Ok(found) => {
+                self.back();
+                // A call that waits for Redis to come back need not wait longer.
+                if self.timers.is_set(&Timer::Retry) {
+                    self.timers.set(Timer::Retry, now.mono);
+                }
+                self.renewed(now, of, found);
+                RENEW_INTERVAL
+            }
+            Err(reason) => self.longer_pause(reason).min(RENEW_INTERVAL),
+        };
+        self.timers.set(Timer::Renew, now.mono + again);
+    }
+
+    /// Ends a run whose task is not ours any more. A report tells that itself.
+    fn renewed(&mut self, now: Now, of: Option<&Fence>, found: Option<String>) {
+        let (Some(of), Some(found)) = (of, found) else { return };
+        if matches!(self.phase, Phase::Busy(_)) && self.held() == Some(of) {
+            self.say(Note::Dropped(of.task, found));
+            self.end_run(now, super::Ending::Lost);
+        }
+    }
+}

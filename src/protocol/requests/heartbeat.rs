@@ -1,0 +1,194 @@
+//! AGENT/HEARTBEAT (facts, 1.2): an agent reports its state; the controller answers with instructions.
+
+use std::time::Duration;
+
+use super::{FromAgent, Kind, Reader, Refusal, words};
+use crate::protocol::json::ObjectWriter;
+use crate::protocol::typed::{bad, labels, whole};
+use crate::types::{Fields, Labels, Round, Scalar, Session, TaskId, ToolSet};
+
+/// A sign of life with the state of the agent.
+pub const AGENT_HEARTBEAT: Kind =
+    Kind::of_agents("AGENT/HEARTBEAT", |reader| Ok(FromAgent::Heartbeat(reader.heartbeat()?)));
+
+/// Milliseconds, a day: the tasks of a lost agent may have to wait for so long.
+const KILL_BUDGET_MAX: u32 = 86_400_000;
+
+/// A sign of life.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Heartbeat {
+    /// Whether the slot is occupied.
+    pub busy: bool,
+    /// The run that occupies it. A busy agent that does not name one has the run that was assigned to it.
+    pub run: Option<(TaskId, Round)>,
+    /// The IP address of the agent.
+    pub ip: Option<String>,
+    /// Its tags: `AGENT_TAGS`.
+    pub tags: Labels,
+    /// The session that this one follows, whose process has ended.
+    pub replaces: Option<Session>,
+    /// Its tools, if it reports them.
+    pub tools: Option<ToldTools>,
+    /// The data for leases; `None` from an agent that does not support them.
+    pub beat: Option<Beat>,
+}
+
+/// The tools that an agent reports.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ToldTools {
+    /// A different number for each list that the agent reports in its life: as long as the controller answers with it, the
+    /// list need not be sent. `None` from an agent that sends its list each time.
+    pub generation: Option<u64>,
+    /// The list, if this heartbeat contains it.
+    pub set: Option<ToolSet>,
+    /// The number of the last requested look; the reported tools are from then, or later. `None` from an agent that cannot
+    /// look on request.
+    pub looked: Option<u64>,
+}
+
+/// The part of a heartbeat about leases.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Beat {
+    /// Its number, which the answer repeats.
+    pub number: u32,
+    /// The time from the end of a lease to the end of the last process of its run.
+    pub kill_budget: Option<Duration>,
+}
+
+/// The answer to a heartbeat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// Identifies the start of the controller that answers.
+    pub controller: u64,
+    /// The number of the answered heartbeat, if it had one.
+    pub beat: Option<u32>,
+    /// The directive for the agent's run.
+    pub wanted: Option<(TaskId, Round, Directive)>,
+    /// False if the controller has no APPLY of the agent and no task on its way to it: the agent must ask.
+    pub parked: bool,
+    /// The number of the tool list that the controller knows of this agent.
+    pub tools: Option<u64>,
+    /// The number of the requested look for tools.
+    pub look: Option<u64>,
+}
+
+/// The directive of a controller about a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Directive {
+    /// Continue.
+    Run,
+    /// End the run and report.
+    Kill,
+    /// End the run; its result is not wanted.
+    Drop,
+}
+
+impl Directive {
+    /// Its word on the wire.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Run => "RUN",
+            Self::Kill => "KILL",
+            Self::Drop => "DROP",
+        }
+    }
+
+    /// The directive with this word.
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        [Self::Run, Self::Kill, Self::Drop].into_iter().find(|wanted| wanted.word() == word)
+    }
+}
+
+impl Reader<'_> {
+    fn heartbeat(&self) -> Result<Heartbeat, Refusal> {
+        let busy = match self.fields.get(words::AGENT_STATUS) {
+            None => false,
+            Some(value) => match (value.as_text(), value.as_u64()) {
+                (Some("FREE" | "0"), _) | (_, Some(0)) => false,
+                (Some("BUSY" | "1"), _) | (_, Some(1)) => true,
+                _ => return Err(bad(words::AGENT_STATUS, value, "0 (free) or 1 (busy)")),
+            },
+        };
+        let run = match (self.fields.get(words::TASK_ID), self.round()?) {
+            (Some(_), round) => {
+                let task = self.task_id()?;
+                round.map(|round| (task, round))
+            }
+            (None, _) => None,
+        };
+        let ip = self.text(words::AGENT_IP).map(str::to_owned);
+        let tags = labels(&self.fields, words::TAGS)?;
+        let replaces = self.number(words::REPLACES)?.map(Session);
+        Ok(Heartbeat { busy, run, ip, tags, replaces, tools: self.tools()?, beat: self.beat()? })
+    }
+
+    fn tools(&self) -> Result<Option<ToldTools>, Refusal> {
+        let (generation, looked) = (self.number(words::TOOLS_GENERATION)?, self.number(words::LOOKED)?);
+        let Some(value) = self.fields.get(words::TOOLS) else {
+            return Ok(generation.is_some().then_some(ToldTools { generation, set: None, looked }));
+        };
+        let set = value.as_text().and_then(|text| ToolSet::parse(text).ok());
+        let set =
+            set.ok_or_else(|| bad(words::TOOLS, value, "names of tools, separated by commas, or * for every tool"))?;
+        Ok(Some(ToldTools { generation, set: Some(set), looked }))
+    }
+
+    fn beat(&self) -> Result<Option<Beat>, Refusal> {
+        let Some(number) = whole(&self.fields, words::BEAT, u32::MAX)? else { return Ok(None) };
+        let budget = whole(&self.fields, words::KILL_BUDGET, KILL_BUDGET_MAX)?;
+        Ok(Some(Beat { number, kill_budget: budget.map(|millis| Duration::from_millis(millis.into())) }))
+    }
+}
+
+/// Writes a heartbeat.
+pub(in crate::protocol) fn write(heartbeat: &Heartbeat, writer: &mut ObjectWriter<'_>) {
+    writer.literal(words::AGENT_STATUS, u8::from(heartbeat.busy));
+    if let Some((task, round)) = heartbeat.run {
+        writer.text(words::TASK_ID, &task.to_string());
+        writer.literal(words::ROUND, round);
+    }
+    writer.maybe_text(words::AGENT_IP, heartbeat.ip.as_deref());
+    if !heartbeat.tags.is_empty() {
+        writer.text(words::TAGS, &heartbeat.tags.to_string());
+    }
+    if let Some(Beat { number, kill_budget }) = heartbeat.beat {
+        writer.literal(words::BEAT, number);
+        writer.maybe(words::KILL_BUDGET, kill_budget.map(|budget| budget.as_millis()));
+    }
+    writer.maybe(words::REPLACES, heartbeat.replaces.map(|session| session.0));
+    if let Some(told) = &heartbeat.tools {
+        writer.maybe(words::TOOLS_GENERATION, told.generation);
+        writer.maybe_text(words::TOOLS, told.set.as_ref().map(ToString::to_string));
+        writer.maybe(words::LOOKED, told.looked);
+    }
+}
+
+impl Heard {
+    pub(in crate::protocol) fn write(&self, writer: &mut ObjectWriter<'_>) {
+        writer.literal(words::CONTROLLER_ID, self.controller);
+        writer.maybe(words::BEAT, self.beat);
+        if let Some((task, round, wanted)) = self.wanted {
+            writer.text(words::TASK_ID, &task.to_string());
+            writer.literal(words::ROUND, round);
+            writer.text(words::WANTED, wanted.word());
+        }
+        writer.literal(words::PARKED, self.parked);
+        writer.maybe(words::TOOLS_GENERATION, self.tools);
+        writer.maybe(words::LOOK, self.look);
+    }
+
+    /// Reads an answer as written by [`Self::write`]. `run` is the run that the answer names, if any.
+    pub(in crate::protocol) fn read(fields: &Fields, run: Option<(TaskId, Round)>) -> Self {
+        let wanted = fields.text(words::WANTED).and_then(Directive::of);
+        Self {
+            controller: fields.count(words::CONTROLLER_ID).unwrap_or_default(),
+            beat: fields.count(words::BEAT).and_then(|beat| u32::try_from(beat).ok()),
+            wanted: wanted.zip(run).map(|(wanted, (task, round))| (task, round, wanted)),
+            parked: fields.get(words::PARKED) != Some(&Scalar::Bool(false)),
+            tools: fields.count(words::TOOLS_GENERATION),
+            look: fields.count(words::LOOK),
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! TASK/DETAILS (document, section 2.6): tasks, newest first, in pages.
+
+use super::{Ask, Filter, Kind, Listing, Request, words};
+use crate::protocol::client::{Selector, TaskView};
+use crate::protocol::json::ObjectWriter;
+use crate::protocol::task;
+use crate::types::TaskRecord;
+
+/// All tasks, in pages.
+pub const TASK_DETAILS: Kind = Kind::question("TASK/DETAILS", |mut reader| {
+    let page = reader.page()?;
+    Ok(Request::TaskDetails(Filter::new(&reader.fields), page))
+});
+
+/// Requests the selected tasks, newest first. The controller may return fewer than `limit`: request the next from there.
+#[must_use]
+pub fn tasks(selector: &Selector, offset: u64, limit: u64) -> Ask<Listing<TaskView>> {
+    TASK_DETAILS.ask_for_rows().matching(selector).with(words::OFFSET, offset).with(words::LIMIT, limit)
+}
+
+/// Writes a row.
+pub(in crate::protocol) fn write(record: &TaskRecord, writer: &mut ObjectWriter<'_>) {
+    writer.object(&record.id.to_string(), |writer| task::write(record, writer));
+}

@@ -1,0 +1,276 @@
+//! The messages to the controller (document, section 2; facts, 1.2): a file for each request of a client and each message
+//! of an agent.
+//!
+//! Such a file has the [`Kind`]s of the request, with their words and parsers; the parsed data, if it is more than a value
+//! or two; the constructor of the request; and its answer, written and read. `engine/controller/requests/` has a file of
+//! the same name that carries it out, and `cli/` one with its command.
+
+pub mod agents;
+pub mod apply;
+pub mod drain;
+pub mod exit;
+pub mod explain;
+pub mod gate;
+pub mod heartbeat;
+pub mod hold;
+pub mod kill;
+pub mod list;
+pub mod query;
+pub mod report;
+pub mod retry;
+pub mod stats;
+pub mod submit;
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::client::{self, Ask, Listing};
+use super::code::{Code, Refusal, shown};
+use super::json;
+use super::page::Page;
+use super::rules::Rules;
+use super::task::Filter;
+use super::typed::{number, whole};
+use super::words::{self, kind};
+use crate::types::{AgentId, Fields, Label, Round, Scalar, Session, TaskId};
+
+/// One message to the controller.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Message {
+    /// From a client.
+    Client(Request),
+    /// From an agent.
+    Agent(Sender, FromAgent),
+}
+
+/// All messages, each with its kinds: the one list of both groups.
+macro_rules! said {
+    (
+        $(#[$doc:meta])* $name:ident, $kinds:ident {
+            $( $(#[$about:meta])* $variant:ident $(($($part:ty),+))? = $($kind:path),+; )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub enum $name {
+            $( $(#[$about])* $variant $(($($part),+))?, )+
+        }
+
+        const $kinds: &[Kind] = &[$($($kind),+),+];
+    };
+}
+
+said! {
+    /// A request of a client.
+    Request, OF_CLIENTS {
+        /// Run a tool.
+        Submit(Box<submit::Submit>) = submit::TASK_SUBMIT;
+        /// End a task; with the reason given by the sender.
+        Kill(TaskId, Option<Arc<str>>) = kill::TASK_KILL;
+        /// The known data of a task; with a time, the reply waits until the task has finished or the time has passed.
+        Query(Filter, Option<Duration>) = query::TASK_QUERY;
+        /// The number of agents.
+        AgentQuery = stats::AGENT_QUERY;
+        /// The number of tasks in each phase.
+        TaskStatistic = stats::TASK_STATISTIC;
+        /// A page of tasks.
+        TaskDetails(Filter, Page) = list::TASK_DETAILS;
+        /// A page of agents.
+        AgentDetails(Page) = agents::AGENT_DETAILS;
+        /// The explanation of the present state of a task.
+        Explain(Filter) = explain::TASK_EXPLAIN;
+        /// Another round of a finished task.
+        Retry(TaskId) = retry::TASK_RETRY;
+        /// Hold a task; with false, release it.
+        Hold(TaskId, bool) = hold::TASK_HOLD, hold::TASK_RELEASE;
+        /// Exclude an agent from new tasks; with false, include it again.
+        AgentDrain(AgentId, bool) = drain::AGENT_DRAIN;
+        /// The settings of a gate.
+        GateSet(Label, Box<gate::GateChange>) = gate::GATE_SET;
+        /// The state of a gate; without a name, of all gates.
+        GateQuery(Option<Label>) = gate::GATE_QUERY;
+    }
+}
+
+said! {
+    /// A message of an agent.
+    FromAgent, OF_AGENTS {
+        /// A sign of life with its state.
+        Heartbeat(heartbeat::Heartbeat) = heartbeat::AGENT_HEARTBEAT;
+        /// It leaves for good.
+        Exit = exit::AGENT_EXIT;
+        /// It asks for a task; with a time, the reply waits until there is a task or the time has passed.
+        Apply(Option<Duration>) = apply::TASK_APPLY;
+        /// The state of its run.
+        Report(Box<report::Report>) = report::TASK_REPORT;
+    }
+}
+
+/// One kind of message to the controller: a value of `__TYPE__`, and the parser of such a message.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    /// The value of `__TYPE__`.
+    pub word: &'static str,
+    read: Read,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// Of a client, without any change.
+    Question(fn(Reader<'_>) -> Result<Request, Refusal>),
+    /// Of a client, with a change.
+    Order(fn(Reader<'_>) -> Result<Request, Refusal>),
+    /// Of an agent.
+    Agent(fn(Reader<'_>) -> Result<FromAgent, Refusal>),
+}
+
+impl Kind {
+    const fn question(word: &'static str, read: fn(Reader<'_>) -> Result<Request, Refusal>) -> Self {
+        Self { word, read: Read::Question(read) }
+    }
+
+    const fn order(word: &'static str, read: fn(Reader<'_>) -> Result<Request, Refusal>) -> Self {
+        Self { word, read: Read::Order(read) }
+    }
+
+    const fn of_agents(word: &'static str, read: fn(Reader<'_>) -> Result<FromAgent, Refusal>) -> Self {
+        Self { word, read: Read::Agent(read) }
+    }
+
+    /// The kind with this `__TYPE__`.
+    fn named(value: &Scalar) -> Option<Self> {
+        let word = value.as_text()?;
+        OF_CLIENTS.iter().chain(OF_AGENTS).find(|kind| kind.word == word).copied()
+    }
+
+    fn read(self, fields: Fields, rules: &Rules) -> Result<Message, Refusal> {
+        let reader = |wait_max| Reader { kind: self, fields, rules, wait_max };
+        match self.read {
+            Read::Question(read) | Read::Order(read) => read(reader(rules.wait_max)).map(Message::Client),
+            Read::Agent(read) => {
+                let reader = reader(rules.apply_wait_max);
+                let agent = reader.agent_id()?;
+                let sender = Sender { agent, session: Session(reader.number(words::SESSION)?.unwrap_or_default()) };
+                Ok(Message::Agent(sender, read(reader)?))
+            }
+        }
+    }
+
+    /// A client's request of this kind whose answer contains no data.
+    fn demand(self) -> Ask<()> {
+        Ask::new(self.word, |frame| client::decode(frame).map(drop))
+    }
+
+    /// A client's request of this kind whose answer is one flat object.
+    fn ask<A: From<Fields>>(self) -> Ask<A> {
+        Ask::new(self.word, |frame| client::decode(frame).map(A::from))
+    }
+
+    /// A client's request of this kind whose answer is an object for each row.
+    fn ask_for_rows<T: From<Fields>>(self) -> Ask<Listing<T>> {
+        Ask::new(self.word, client::decode_listing)
+    }
+}
+
+/// The sender of an agent's message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sender {
+    /// Id of the agent.
+    pub agent: AgentId,
+    /// The session of its process.
+    pub session: Session,
+}
+
+/// A refused message, with the type for the answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The type of the message, as far as it could be read.
+    pub kind: &'static str,
+    /// The code and the message of the refusal.
+    pub refusal: Refusal,
+}
+
+/// Reads one message.
+///
+/// # Errors
+/// With the code of the document's section 2.7 for the error.
+pub fn parse(body: &[u8], rules: &Rules) -> Result<(&'static str, Message), Refused> {
+    let mut fields = json::parse(body, &rules.limits).map_err(|rejected| Refused {
+        kind: rejected.fields.get(words::TYPE).and_then(Kind::named).map_or(kind::ERROR, |kind| kind.word),
+        refusal: rejected.refusal,
+    })?;
+    let unknown = |code, message: String| Refused { kind: kind::ERROR, refusal: Refusal { code, message } };
+    let Some(value) = fields.remove(words::TYPE) else {
+        let message = "the message has no __TYPE__; set it to the request, for example \"TASK/SUBMIT\"";
+        return Err(unknown(Code::NoType, message.to_owned()));
+    };
+    let Some(kind) = Kind::named(&value) else {
+        let known = OF_CLIENTS.iter().map(|kind| kind.word).collect::<Vec<_>>().join(", ");
+        let shown = shown(&value.to_string());
+        return Err(unknown(Code::UnknownType, format!("__TYPE__ {shown} is unknown; the known ones are {known}")));
+    };
+    let message = kind.read(fields, rules).map_err(|refusal| Refused { kind: kind.word, refusal })?;
+    Ok((kind.word, message))
+}
+
+/// Whether a request with this `__TYPE__` changes nothing. False for an unknown kind.
+#[must_use]
+pub fn only_asks(word: &str) -> bool {
+    OF_CLIENTS.iter().any(|kind| kind.word == word && matches!(kind.read, Read::Question(_)))
+}
+
+/// The fields of a message, for the parser of its kind.
+struct Reader<'a> {
+    kind: Kind,
+    fields: Fields,
+    rules: &'a Rules,
+    wait_max: Duration,
+}
+
+impl Reader<'_> {
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name)?.as_text()
+    }
+
+    fn number(&self, name: &str) -> Result<Option<u64>, Refusal> {
+        number(&self.fields, name)
+    }
+
+    fn task_id(&self) -> Result<TaskId, Refusal> {
+        let Some(value) = self.fields.get(words::TASK_ID) else {
+            let message = "__TASK_ID__ is missing; set it to the id that the submit returned, not by __GIVEN_ID__";
+            return Err(Refusal::new(Code::InvalidTaskId, message));
+        };
+        let id = value.as_text().and_then(|text| text.parse().ok());
+        id.ok_or_else(|| Refusal::no_such_task(value))
+    }
+
+    fn agent_id(&self) -> Result<AgentId, Refusal> {
+        let Some(id) = self.fields.get(words::AGENT_ID) else {
+            let message = format!("{} has no __AGENT_ID__; set it to the agent", self.kind.word);
+            return Err(Refusal::new(Code::NoAgentId, message));
+        };
+        AgentId::new(&id.to_string()).map_err(|error| Refusal::new(Code::BadField, format!("__AGENT_ID__: {error}")))
+    }
+
+    fn round(&self) -> Result<Option<Round>, Refusal> {
+        whole(&self.fields, words::ROUND, u32::MAX).map(|round| round.map(Round))
+    }
+
+    fn wait(&self) -> Result<Option<Duration>, Refusal> {
+        Ok(self.number(words::WAIT)?.map(|millis| Duration::from_millis(millis).min(self.wait_max)))
+    }
+
+    /// The requested page. Its fields are removed: the others select the tasks.
+    fn page(&mut self) -> Result<Page, Refusal> {
+        let offset = self.number(words::OFFSET)?.unwrap_or_default();
+        let limit = self.number(words::LIMIT)?;
+        self.fields.remove(words::OFFSET);
+        self.fields.remove(words::LIMIT);
+        let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok(Page { offset: size(offset), limit: limit.map(size) })
+    }
+}

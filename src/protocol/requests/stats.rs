@@ -1,0 +1,77 @@
+//! TASK/STATISTIC and AGENT/QUERY (document, sections 2.5 and 2.4): the numbers of tasks and agents.
+
+use super::{Ask, Kind, Request, words};
+use crate::protocol::json::ObjectWriter;
+use crate::types::{Fields, Phase};
+
+/// The number of tasks in each phase.
+pub const TASK_STATISTIC: Kind = Kind::question("TASK/STATISTIC", |_| Ok(Request::TaskStatistic));
+
+/// The number of agents.
+pub const AGENT_QUERY: Kind = Kind::question("AGENT/QUERY", |_| Ok(Request::AgentQuery));
+
+/// Number of tasks in each phase, in the order of [`Phase::ALL`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskCounts(pub [usize; 6]);
+
+/// Numbers of agents (document, section 2.4). Lost agents are neither free nor busy.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct AgentCounts {
+    /// All known agents.
+    pub total: usize,
+    /// Agents with a free slot.
+    pub free: usize,
+    /// Agents with a task.
+    pub busy: usize,
+    /// Agents that have been silent for two heartbeat intervals.
+    pub lost: usize,
+}
+
+/// Requests the number of tasks in each phase.
+#[must_use]
+pub fn tasks() -> Ask<TaskCounts> {
+    TASK_STATISTIC.ask()
+}
+
+/// Requests the number of agents.
+#[must_use]
+pub fn agents() -> Ask<AgentCounts> {
+    AGENT_QUERY.ask()
+}
+
+impl TaskCounts {
+    /// Each phase with its number.
+    pub fn by_phase(self) -> impl Iterator<Item = (Phase, usize)> {
+        Phase::ALL.into_iter().zip(self.0)
+    }
+
+    pub(in crate::protocol) fn write(self, writer: &mut ObjectWriter<'_>) {
+        self.by_phase().for_each(|(phase, count)| writer.literal(words::phase(phase), count));
+    }
+}
+
+impl From<Fields> for TaskCounts {
+    fn from(fields: Fields) -> Self {
+        Self(Phase::ALL.map(|phase| count(&fields, words::phase(phase))))
+    }
+}
+
+impl AgentCounts {
+    const NAMES: [&str; 4] = [words::TOTAL, words::FREE, words::BUSY, words::LOST];
+
+    pub(in crate::protocol) fn write(self, writer: &mut ObjectWriter<'_>) {
+        let Self { total, free, busy, lost } = self;
+        Self::NAMES.into_iter().zip([total, free, busy, lost]).for_each(|(name, count)| writer.literal(name, count));
+    }
+}
+
+impl From<Fields> for AgentCounts {
+    fn from(fields: Fields) -> Self {
+        let [total, free, busy, lost] = Self::NAMES.map(|name| count(&fields, name));
+        Self { total, free, busy, lost }
+    }
+}
+
+fn count(fields: &Fields, name: &str) -> usize {
+    fields.count(name).and_then(|count| usize::try_from(count).ok()).unwrap_or_default()
+}

@@ -1,0 +1,197 @@
+//! TASK/SUBMIT (document, section 2.1): a client submits a task.
+
+use std::sync::Arc;
+
+use super::{Ask, Code, Kind, Reader, Refusal, Request, json, words};
+use crate::protocol::json::ObjectWriter;
+use crate::protocol::typed::bad;
+use crate::protocol::{address, policy, task};
+use crate::types::{Fields, Policy, PolicyField, PushAddress, Scalar, TaskId, ToolName};
+
+/// Submits a task.
+pub const TASK_SUBMIT: Kind = Kind::order("TASK/SUBMIT", |reader| Ok(Request::Submit(Box::new(read(reader)?))));
+
+/// A task to be accepted.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Submit {
+    /// Name of the tool.
+    pub tool: ToolName,
+    /// All submitted fields, without the names that the service sets itself.
+    pub fields: Fields,
+    /// The address for pushes.
+    pub address: Option<PushAddress>,
+    /// The parent task, whose end ends this one.
+    pub parent: Option<Parent>,
+    /// The policy of the task.
+    pub policy: Arc<Policy>,
+    /// The submitted names that the service sets itself.
+    pub ignored: Vec<String>,
+    /// The names that look like fields of the service but are unknown: fields of a newer version, or mistyped. They become
+    /// parameters.
+    pub unknown: Vec<String>,
+}
+
+impl Submit {
+    /// Removes the parent, which is unknown.
+    pub fn forget_parent(&mut self) {
+        self.parent = None;
+        self.fields.remove(words::FATHER_ID);
+    }
+
+    /// `__SUBMIT_KEY__` as JSON.
+    #[must_use]
+    pub fn submit_key(&self) -> Option<String> {
+        let key = self.fields.get(words::SUBMIT_KEY)?;
+        task::value_of(&json::members(&Fields::new().with(words::SUBMIT_KEY, key.clone()))).map(str::to_owned)
+    }
+
+    /// The submitted fields as members of a JSON object.
+    #[must_use]
+    pub fn members(&self) -> Arc<str> {
+        json::members(&self.fields).into()
+    }
+}
+
+/// The value of `__FATHER_ID__`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Parent {
+    /// A valid task id.
+    Task(TaskId),
+    /// A text that is not a task id.
+    NoTask(String),
+}
+
+fn read(Reader { mut fields, rules, .. }: Reader<'_>) -> Result<Submit, Refusal> {
+    let tool = match fields.get(words::OPERATION) {
+        None => Err("__OPERATION__ is missing; set it to the tool to run, for example \"helloworld\"".to_owned()),
+        Some(Scalar::Text(name)) => ToolName::new(name).map_err(|error| format!("__OPERATION__ {error}")),
+        Some(other) => Err(format!("__OPERATION__ {other} is not a text; set it to the tool to run")),
+    };
+    let tool = tool.map_err(|message| Refusal::new(Code::BadOperation, message))?;
+    let mut ignored = Vec::new();
+    fields.retain(|name, _| {
+        let ours = task::is_ours(name);
+        if ours {
+            ignored.push(name.to_owned());
+        }
+        !ours
+    });
+    let address = address::read(&fields, rules)?;
+    let parent = fields.get(words::FATHER_ID).map(|value| {
+        let id = value.as_text().and_then(|text| text.parse().ok());
+        id.map_or_else(|| Parent::NoTask(value.to_string()), Parent::Task)
+    });
+    let policy = policy::read(&fields, &rules.defaults)?;
+    if let Some(key) = fields.get(words::SUBMIT_KEY).filter(|key| key.as_text().is_none_or(str::is_empty)) {
+        return Err(bad(words::SUBMIT_KEY, key, "a non-empty text, different for each task"));
+    }
+    let unknown = fields.iter().map(|(name, _)| name).filter(|name| is_unknown(name)).map(str::to_owned).collect();
+    Ok(Submit { tool, fields, address, parent, policy, ignored, unknown })
+}
+
+/// Whether a name has the form of the service's fields, but a submit has no such field.
+fn is_unknown(name: &str) -> bool {
+    const KNOWN: [&str; 6] =
+        [words::OPERATION, words::GIVEN_ID, words::FATHER_ID, words::ADDRESS, words::ADDRESS_KEY, words::SUBMIT_KEY];
+    let inner = name.strip_prefix("__").and_then(|name| name.strip_suffix("__"));
+    let of_our_form =
+        inner.is_some_and(|inner| inner.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'));
+    of_our_form && !KNOWN.contains(&name) && policy::field(name).is_none()
+}
+
+/// A task to submit.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Submission {
+    /// Name of the tool.
+    pub tool: String,
+    /// The id chosen by the submitter.
+    pub given_id: Option<String>,
+    /// The parent task, whose end ends this one.
+    pub parent: Option<String>,
+    /// The address to which state changes are pushed.
+    pub address: Option<String>,
+    /// The public key of the receiver, in Z85: pushes to it then use CURVE only.
+    pub address_key: Option<String>,
+    /// The submit key: the same key returns the same task.
+    pub submit_key: Option<String>,
+    /// All other fields, including the policy.
+    pub parameters: Fields,
+}
+
+impl Submission {
+    /// A submission without parameters.
+    #[must_use]
+    pub fn new(tool: impl Into<String>) -> Self {
+        Self { tool: tool.into(), ..Self::default() }
+    }
+
+    /// Adds a parameter.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: impl Into<Scalar>) -> Self {
+        self.parameters.set(name, value);
+        self
+    }
+
+    /// Sets one more field of the policy: one of [`crate::types::Policy::FIELDS`], with its value in the form of the wire,
+    /// where times are in seconds or unix seconds. The controller's defaults apply to the others.
+    #[must_use]
+    pub fn demanding(self, field: &PolicyField, value: impl Into<Scalar>) -> Self {
+        self.with(&policy::word(field), value)
+    }
+
+    /// The request.
+    #[must_use]
+    pub fn request(&self) -> Ask<Submitted> {
+        let mut ask = TASK_SUBMIT.ask().with(words::OPERATION, self.tool.as_str());
+        for (name, value) in self.parameters.iter().filter(|(name, _)| !is_reserved(name)) {
+            ask = ask.with(name, value.clone());
+        }
+        let named = [
+            (words::GIVEN_ID, &self.given_id),
+            (words::FATHER_ID, &self.parent),
+            (words::ADDRESS, &self.address),
+            (words::ADDRESS_KEY, &self.address_key),
+            (words::SUBMIT_KEY, &self.submit_key),
+        ];
+        for (name, value) in named {
+            if let Some(value) = value {
+                ask = ask.with(name, value.as_str());
+            }
+        }
+        ask
+    }
+}
+
+/// Whether a field is part of the request itself, so that it cannot be a parameter of a task.
+#[must_use]
+pub fn is_reserved(name: &str) -> bool {
+    [words::TYPE, words::OPERATION].contains(&name)
+}
+
+/// An accepted task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Submitted {
+    /// Id of the task.
+    pub id: String,
+    /// A warning about the parts of the submit that were changed.
+    pub warning: Option<String>,
+    /// Whether it had been accepted before, with the same key.
+    pub duplicate: bool,
+}
+
+impl From<Fields> for Submitted {
+    fn from(fields: Fields) -> Self {
+        let text = |name| fields.text(name).map(str::to_owned);
+        let (id, warning) = (text(words::TASK_ID).unwrap_or_default(), text(words::WARNING));
+        Self { id, warning, duplicate: fields.flag(words::DUPLICATE) }
+    }
+}
+
+/// Writes the id of an accepted task.
+pub(in crate::protocol) fn write(task: TaskId, warning: Option<&str>, duplicate: bool, writer: &mut ObjectWriter<'_>) {
+    writer.text(words::TASK_ID, &task.to_string());
+    if duplicate {
+        writer.literal(words::DUPLICATE, true);
+    }
+    writer.maybe_text(words::WARNING, warning);
+}

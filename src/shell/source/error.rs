@@ -1,0 +1,92 @@
+//! Why a program could not be had. Each displays as a fragment with the value that is wrong.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::place::InvalidSource;
+use crate::shell::tools::ArchiveError;
+
+/// Why there is no program.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    /// It is no source.
+    #[error(transparent)]
+    Invalid(#[from] InvalidSource),
+    /// The server cannot be reached, or breaks off.
+    #[error("cannot fetch {url}: {reason}")]
+    Http {
+        /// What was asked for.
+        url: String,
+        /// What the library said.
+        reason: String,
+    },
+    /// The server answers, but not with a program.
+    #[error("cannot fetch {url}: the server answers {status}")]
+    Status {
+        /// What was asked for.
+        url: String,
+        /// The status line.
+        status: String,
+    },
+    /// rsync has failed, or has copied nothing.
+    #[error("cannot fetch {place:?} with rsync: {reason}")]
+    Rsync {
+        /// What rsync was called with.
+        place: String,
+        /// Its last line.
+        reason: String,
+    },
+    /// More bytes than an archive may have.
+    #[error("{place} has more than the {limit} bytes that are allowed")]
+    TooLong {
+        /// What was fetched.
+        place: String,
+        /// Bytes that are allowed.
+        limit: u64,
+    },
+    /// It took too long.
+    #[error("{place} was not fetched within {} s", limit.as_secs())]
+    TimedOut {
+        /// What was fetched.
+        place: String,
+        /// The time that is allowed.
+        limit: Duration,
+    },
+    /// What has come must not be unpacked.
+    #[error("cannot unpack {place}: {error}")]
+    Archive {
+        /// What was fetched.
+        place: String,
+        /// Why.
+        error: ArchiveError,
+    },
+    /// It is the same that could not be unpacked before.
+    #[error("{0} (it has not changed since)")]
+    Unchanged(String),
+    /// A file or folder of ours.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was done with it.
+        action: &'static str,
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// Something that is no folder has the name of the program.
+    #[error("{} is in the way: it is no folder", .0.display())]
+    InTheWay(PathBuf),
+    /// The caller wanted it to end.
+    #[error("stopped")]
+    Stopped,
+}
+
+impl SourceError {
+    /// Whether the same bytes would fail again, on any machine.
+    pub(super) fn is_about_the_bytes(&self) -> bool {
+        use crate::shell::tools::archive::Fault;
+        matches!(self, Self::Archive { error, .. } if matches!(error.fault(), Fault::Archive | Fault::Script))
+            && !matches!(self, Self::Archive { error: ArchiveError::TimedOut { .. }, .. })
+    }
+}

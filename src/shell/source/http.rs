@@ -1,0 +1,109 @@
+//! A program over http or https: one request, with what is known of the last answer, into a file.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::time::Duration;
+
+use sha2::{Digest as _, Sha256};
+use ureq::Agent;
+use ureq::http::{HeaderMap, StatusCode, header};
+use ureq::tls::{RootCerts, TlsConfig};
+
+use super::record::{Digest, Validators};
+use super::{SourceError, Stop};
+
+/// For one address; a host that is there answers sooner.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Until a server that was asked begins to answer.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// A page that was moved is one or two hops away; more is a circle.
+const REDIRECTS_MAX: u32 = 5;
+
+/// What is read in one go, so also how often the flag is looked at.
+const CHUNK_BYTES: usize = 64 * 1024;
+
+/// A validator is a short text; a longer one is left out.
+const VALIDATOR_BYTES_MAX: usize = 1024;
+
+/// What a source answers.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// It is what the validators are of.
+    Same,
+    /// It has come.
+    New(Validators, Digest),
+}
+
+/// Asks servers. Certificates are those that the machine trusts.
+pub(super) fn agent(timeout: Duration) -> Agent {
+    Agent::config_builder()
+        .http_status_as_error(false)
+        .max_redirects(REDIRECTS_MAX)
+        .max_redirects_will_error(true)
+        .timeout_connect(Some(CONNECT_TIMEOUT))
+        .timeout_recv_response(Some(ANSWER_TIMEOUT))
+        .timeout_global(Some(timeout))
+        .user_agent(concat!("llts/", env!("CARGO_PKG_VERSION")))
+        .tls_config(TlsConfig::builder().root_certs(RootCerts::PlatformVerifier).build())
+        .build()
+        .into()
+}
+
+/// Fetches `url` into an empty file, unless the server says that it is what `known` is of.
+pub(super) fn fetch(
+    agent: &Agent,
+    url: &str,
+    known: &Validators,
+    into: &mut File,
+    bytes_max: u64,
+    stop: &Stop,
+) -> Result<Answer, SourceError> {
+    let failed = |reason: String| SourceError::Http { url: url.to_owned(), reason };
+    let mut request = agent.get(url);
+    if let Some(etag) = &known.etag {
+        request = request.header(header::IF_NONE_MATCH, etag);
+    } else if let Some(date) = &known.last_modified {
+        request = request.header(header::IF_MODIFIED_SINCE, date);
+    }
+    let response = request.call().map_err(|error| failed(error.to_string()))?;
+    match response.status() {
+        StatusCode::OK => {}
+        StatusCode::NOT_MODIFIED if known.are_any() => return Ok(Answer::Same),
+        status => return Err(SourceError::Status { url: url.to_owned(), status: status.to_string() }),
+    }
+    let validators = Validators {
+        etag: validator(response.headers(), &header::ETAG),
+        last_modified: validator(response.headers(), &header::LAST_MODIFIED),
+    };
+    let too_long = || SourceError::TooLong { place: url.to_owned(), limit: bytes_max };
+    let body = response.into_body();
+    if body.content_length().is_some_and(|length| length > bytes_max) {
+        return Err(too_long());
+    }
+    let (mut reader, mut chunk) = (body.into_reader(), vec![0; CHUNK_BYTES]);
+    let (mut hasher, mut length) = (Sha256::new(), 0_u64);
+    loop {
+        stop.check()?;
+        let read = match reader.read(&mut chunk) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(failed(error.to_string())),
+        };
+        length += read as u64;
+        if length > bytes_max {
+            return Err(too_long());
+        }
+        let bytes = chunk.get(..read).unwrap_or_default();
+        hasher.update(bytes);
+        into.write_all(bytes).map_err(|error| failed(format!("it cannot be written: {error}")))?;
+    }
+    Ok(Answer::New(validators, Digest::of(hasher)))
+}
+
+fn validator(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {
+    let value = headers.get(name)?.to_str().ok()?;
+    (!value.is_empty() && value.len() <= VALIDATOR_BYTES_MAX).then(|| value.to_owned())
+}

@@ -1,0 +1,26 @@
+//! TDF on Redis: a namespace with one method for each script, and the loops around it.
+//!
+//! Rust decides by the rules of [`crate::engine::tdf`], a script moves: it checks the fence of the decision, and writes fields,
+//! sets and log in one step with the time of Redis. Each script is safe to send twice, because a reply can be lost after its script
+//! has run.
+
+mod error;
+mod holder;
+mod link;
+pub mod manage;
+pub mod namespace;
+pub mod opener;
+mod outage;
+mod reply;
+mod scripts;
+pub mod server;
+pub mod view;
+mod wake;
+pub mod worker;
+
+pub use error::RedisError;
+pub use manage::{CallbackError, Callbacks, Manager, ManagerError};
+pub use namespace::{Claim, Claimed, Ending, LogLine, Lost, Namespace, Report, Reported, WorkerKind};
+pub use opener::{OpenError, Order};
+pub use server::{Server, ServerError};
+pub use wake::{Channel, Message, Wake, WakeError};

@@ -1,0 +1,269 @@
+//! A namespace and the connection to it: one method for each script that a worker needs, one round trip each.
+//!
+//! After [`RedisError::Away`] the next call connects again. It may be made with the same arguments: every script is safe to send
+//! twice. [`Namespace::claim`] gets the same tasks for the same token, and [`Namespace::report`] tells that it was heard before.
+
+mod claimed;
+
+use std::time::Duration;
+
+use redis::Value;
+use serde_json::json;
+
+use super::error::RedisError;
+use super::link::{Address, Call, Link};
+use super::{reply, scripts};
+use crate::config::RedisSection;
+use crate::engine::tdf::moves;
+use crate::protocol::tdf::{Budget, hop, log, words};
+use crate::types::tdf::number::float;
+use crate::types::tdf::{Fence, TaskId, WorkerId, WorkerName};
+
+pub use claimed::Claimed;
+
+/// How long a run of ours is safe without a renewal.
+pub const LEASE: Duration = Duration::from_secs(10);
+
+/// How often leases are renewed: four renewals may be late or lost before a lease ends.
+pub const RENEWAL_INTERVAL: Duration = Duration::from_secs(2);
+
+/// How long the last claim of a worker is remembered: longer than it goes on asking with the same token.
+const TOKEN_LIFETIME: Duration = Duration::from_secs(3600);
+
+/// What runs the programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkerKind {
+    /// `llts tdf worker`.
+    Worker,
+    /// A controller with agents.
+    Controller,
+}
+
+/// What a worker asks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// Its name.
+    pub worker: &'a WorkerName,
+    /// A text without blanks that no other claim of this worker has, and a repetition of this one has again. Only the worker's last
+    /// claim that got something is remembered.
+    pub token: &'a str,
+    /// How many tasks at most: never more than can be started at once.
+    pub count: u32,
+}
+
+/// A line for the log of a task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogLine {
+    /// How long after the start of the run.
+    pub since_start: Duration,
+    /// The message, without a time.
+    pub text: String,
+}
+
+/// What has become of a run.
+#[derive(Clone, Copy, Debug)]
+pub enum Ending<'a> {
+    /// The program has ended, or could not be fetched or started: then stderr says why.
+    Executed {
+        /// What it wrote to stdout.
+        output: &'a [u8],
+        /// What it wrote to stderr.
+        error: &'a [u8],
+    },
+    /// It took longer than its `timeout`.
+    TimedOut {
+        /// What it wrote to stdout until then.
+        output: &'a [u8],
+        /// What it wrote to stderr until then.
+        error: &'a [u8],
+        /// [`Claimed::timeouts`].
+        timeouts: Budget,
+    },
+}
+
+/// What a worker says of a run. A repetition must have the same output and error.
+#[derive(Clone, Copy, Debug)]
+pub struct Report<'a> {
+    /// The run.
+    pub fence: &'a Fence,
+    /// What has become of it.
+    pub ending: Ending<'a>,
+    /// What the worker has noted.
+    pub log: &'a [LogLine],
+}
+
+/// What a report has done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reported {
+    /// The task has moved on.
+    Moved,
+    /// The same report was heard before.
+    Already,
+    /// The task is not this run's any more; the report was dropped.
+    Gone {
+        /// Its field `state`.
+        state: String,
+        /// Its field `round`.
+        round: String,
+    },
+}
+
+/// A run that is not the worker's any more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The task.
+    pub task: TaskId,
+    /// Its field `state`.
+    pub state: String,
+    /// Its field `round`.
+    pub round: String,
+}
+
+/// A connection to the tasks of one namespace.
+pub struct Namespace {
+    pub(super) link: Link,
+    pub(super) name: String,
+}
+
+impl Namespace {
+    /// Connects. A Redis that is away ends this attempt within seconds.
+    ///
+    /// # Errors
+    /// When Redis is away or refuses us, or a certificate cannot be read.
+    pub fn connect(redis: &RedisSection, namespace: &str) -> Result<Self, RedisError> {
+        let link = Link::connect(Address::new(redis)?, words::prefix(namespace))?;
+        Ok(Self { link, name: namespace.to_owned() })
+    }
+
+    /// The name of the namespace.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Makes a worker known as the original does, and tells what it is. May be repeated.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn register(&mut self, worker: &WorkerName, kind: WorkerKind) -> Result<WorkerId, RedisError> {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let kind = match kind {
+            WorkerKind::Worker => "worker",
+            WorkerKind::Controller => "controller",
+        };
+        let about = json!({ "host": host, "pid": std::process::id(), "kind": kind });
+        let call = Call::new(scripts::REGISTER).arg(worker.as_str()).arg(about.to_string());
+        self.ask(call, |value| reply::parsed(value).map(WorkerId))
+    }
+
+    /// Claims open tasks that are due, those first that the original would claim first. An empty list when there is none.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn claim(&mut self, claim: &Claim<'_>) -> Result<Vec<Claimed>, RedisError> {
+        self.ask(claim_call(claim), |value| Claimed::list(value, claim.worker))
+    }
+
+    /// Says what has become of a run.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn report(&mut self, report: &Report<'_>) -> Result<Reported, RedisError> {
+        self.ask(report_call(report), reported)
+    }
+
+    /// Reports and claims in one round trip.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should. Both are to be repeated then.
+    pub fn report_and_claim(
+        &mut self,
+        report: &Report<'_>,
+        claim: &Claim<'_>,
+    ) -> Result<(Reported, Vec<Claimed>), RedisError> {
+        let answers = self.link.call_all(&[report_call(report), claim_call(claim)])?;
+        let mut answers = answers.into_iter();
+        let heard = answers.next().and_then(reported).ok_or_else(|| self.link.reply(scripts::REPORT.name))?;
+        let claimed = answers.next().and_then(|value| Claimed::list(value, claim.worker));
+        Ok((heard, claimed.ok_or_else(|| self.link.reply(scripts::CLAIM.name))?))
+    }
+
+    /// Renews the leases of a worker's runs, and shows that it lives. To be called every [`RENEWAL_INTERVAL`], also without runs.
+    /// Tells the runs that are not its own any more.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn renew(&mut self, worker: &WorkerName, held: &[Fence]) -> Result<Vec<Lost>, RedisError> {
+        let mut call = Call::new(scripts::RENEW).arg(worker.as_str()).arg(LEASE.as_secs().to_string());
+        for fence in held {
+            call = call.arg(fence.task.to_string()).arg(fence.round.to_string()).arg(&fence.started);
+        }
+        self.ask(call, |value| reply::list(value)?.into_iter().map(lost).collect())
+    }
+
+    /// Gives a run back whose program was not started: the task waits again in the same round, and nothing is counted. A run that
+    /// is not the worker's any more is passed over.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn give_back(&mut self, fence: &Fence) -> Result<(), RedisError> {
+        let hops = hop::encode(&moves::given_back(fence.round, fence.worker.as_str()));
+        self.ask(fenced(scripts::GIVE_BACK, fence).arg(hops.to_string()), |value| {
+            matches!(value, Value::Int(_)).then_some(())
+        })
+    }
+
+    /// The runs that Redis holds for a worker, with a new lease for each: after a reconnection, or after a restart.
+    ///
+    /// # Errors
+    /// When Redis does not answer as it should.
+    pub fn own_running(&mut self, worker: &WorkerName) -> Result<Vec<Claimed>, RedisError> {
+        let call = Call::new(scripts::OWN_RUNNING).arg(worker.as_str()).arg(LEASE.as_secs().to_string());
+        self.ask(call, |value| Claimed::list(value, worker))
+    }
+
+    /// Runs one script and reads its answer.
+    pub(super) fn ask<T>(&mut self, call: Call, read: impl FnOnce(Value) -> Option<T>) -> Result<T, RedisError> {
+        let name = call.name();
+        let value = self.link.call(call)?;
+        read(value).ok_or_else(|| self.link.reply(name))
+    }
+}
+
+fn claim_call(claim: &Claim<'_>) -> Call {
+    let seconds = |time: Duration| time.as_secs().to_string();
+    let call = Call::new(scripts::CLAIM).arg(claim.worker.as_str()).arg(claim.token).arg(claim.count.to_string());
+    call.arg(seconds(LEASE)).arg(seconds(TOKEN_LIFETIME))
+}
+
+fn report_call(report: &Report<'_>) -> Call {
+    let fence = report.fence;
+    let (hops, output, error) = match report.ending {
+        Ending::Executed { output, error } => (moves::executed(fence.round), output, error),
+        Ending::TimedOut { output, error, timeouts } => (moves::timed_out(fence.round, timeouts), output, error),
+    };
+    let started = float(&fence.started).unwrap_or_default();
+    let lines: Vec<String> =
+        report.log.iter().map(|line| log::line(started + line.since_start.as_secs_f64(), &line.text)).collect();
+    fenced(scripts::REPORT, fence).arg(hop::encode(&hops).to_string()).arg(output).arg(error).arg(lines.join("\n"))
+}
+
+fn fenced(code: scripts::Code, fence: &Fence) -> Call {
+    let call = Call::new(code).arg(fence.task.to_string()).arg(fence.round.to_string());
+    call.arg(fence.worker.as_str()).arg(&fence.started)
+}
+
+fn reported(value: Value) -> Option<Reported> {
+    let texts = reply::texts(value)?;
+    match texts.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["moved"] => Some(Reported::Moved),
+        ["already"] => Some(Reported::Already),
+        ["gone", state, round] => Some(Reported::Gone { state: state.to_owned(), round: round.to_owned() }),
+        _ => None,
+    }
+}
+
+fn lost(value: Value) -> Option<Lost> {
+    let [task, state, round] = reply::texts(value)?.try_into().ok()?;
+    Some(Lost { task: task.parse().ok()?, state, round })
+}

@@ -1,0 +1,43 @@
+//! A Redis that is away, said once when it goes and once when it is back.
+
+use std::time::Duration;
+
+use super::super::clock;
+use super::error::RedisError;
+use crate::types::Mono;
+
+/// The first pause before another attempt, and the longest one.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(2));
+
+/// Whether Redis is away, as far as is known.
+#[derive(Debug, Default)]
+pub(super) struct Outage {
+    /// Since when, and after how many failed attempts.
+    since: Option<(Mono, u32)>,
+    /// What was said of it.
+    said: String,
+}
+
+impl Outage {
+    /// An attempt has failed. Says so if that is news, and tells how long to wait before the next one.
+    pub(super) fn fail(&mut self, error: &RedisError) -> Duration {
+        let (since, attempts) = self.since.unwrap_or((clock::now().mono, 0));
+        self.since = Some((since, attempts + 1));
+        let sentence = error.to_string();
+        // Away is away, whatever the connection says of it each time.
+        let is_news = if error.is_away() { attempts == 0 } else { self.said != sentence };
+        if is_news {
+            log::warn!("{sentence}; trying again");
+            self.said = sentence;
+        }
+        PAUSES.0.saturating_mul(1 << attempts.min(10)).min(PAUSES.1)
+    }
+
+    /// An attempt has succeeded.
+    pub(super) fn end(&mut self) {
+        if let Some((since, _)) = self.since.take() {
+            log::info!("Redis is back after {:.1} s", clock::now().mono.since(since).as_secs_f64());
+            self.said.clear();
+        }
+    }
+}

@@ -1,0 +1,42 @@
+-- Takes ended tasks for the callbacks of one manager. ARGV: manager, seconds of a lease, how many, how many bytes, set, and either
+-- 'from' and a rank, or 'ids' and ids. Answers with the number of entries that were passed over, the number that were looked at, and
+-- {id, failed callbacks, {field, value, …}} for each task. What the manager holds already it gets again: it has lost the reply.
+local me, count, bytes_max, key = ARGV[1], tonumber(ARGV[3]), tonumber(ARGV[4]), P .. ARGV[5]
+local LOOKED_MAX, PAGE = 2000, 100
+local rows, passed, looked, bytes = {}, 0, 0, 0
+
+local function consider(id)
+  looked = looked + 1
+  local free = redis.call('ZSCORE', CALLBACKS, id)
+  if free and tonumber(free) > NOW and redis.call('HGET', HOLDERS, id) ~= me then
+    passed = passed + 1
+    return
+  end
+  local values = redis.pcall('HGETALL', task(id))
+  if values.err or #values == 0 then
+    passed = passed + 1
+    redis.call('HSET', POISONED, id, 'the task has no hash')
+    return
+  end
+  redis.call('ZADD', CALLBACKS, later(tonumber(ARGV[2])), id)
+  redis.call('HSET', HOLDERS, id, me)
+  for _, value in ipairs(values) do bytes = bytes + #value end
+  rows[#rows + 1] = {id, redis.call('HGET', ATTEMPTS, id) or '0', values}
+end
+
+if ARGV[6] == 'ids' then
+  for at = 7, #ARGV do
+    if #rows < count and bytes < bytes_max and redis.call('ZSCORE', key, ARGV[at]) then consider(ARGV[at]) end
+  end
+else
+  local first = tonumber(ARGV[7])
+  while #rows < count and bytes < bytes_max and looked < LOOKED_MAX do
+    local page = redis.call('ZRANGE', key, first + looked, first + looked + PAGE - 1)
+    for _, id in ipairs(page) do
+      if #rows == count or bytes >= bytes_max then break end
+      consider(id)
+    end
+    if #page < PAGE then break end
+  end
+end
+return {passed, looked, rows}

@@ -1,0 +1,123 @@
+//! The line to Redis: calls on a thread of its own, one after the other, so that a slow Redis holds nothing else up.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+
+use super::results::Finished;
+use crate::shell::background::Background;
+use crate::shell::tdf::{Claim, Claimed, Lost, Namespace, RedisError, Reported, WorkerKind};
+use crate::types::tdf::{Fence, WorkerName};
+
+/// What Redis is asked. Numbers of claims become tokens.
+#[derive(Debug)]
+pub(super) enum Call {
+    Recover,
+    Claim(u64),
+    Report(Arc<Finished>, Option<u64>),
+    Renew(Option<Fence>),
+    GiveBack(Fence),
+}
+
+/// What it has answered.
+#[derive(Debug)]
+pub(super) enum Answer {
+    Recovered(Result<Vec<Claimed>, RedisError>),
+    Claimed(Result<Option<Claimed>, RedisError>),
+    Reported(Result<Reported, RedisError>),
+    Renewed(Option<Fence>, Result<Option<Lost>, RedisError>),
+    GivenBack(Result<(), RedisError>),
+}
+
+pub(super) struct Line(Background<Call, Answer>);
+
+impl Line {
+    /// `namespace` is connected, and knows the worker.
+    pub(super) fn start(namespace: Namespace, worker: WorkerName) -> io::Result<Self> {
+        let session: u64 = rand::random();
+        let mut caller = Caller { namespace, worker, session, is_known: true };
+        Ok(Self(Background::start("redis", move |call, answer| caller.serve(call, answer))?))
+    }
+
+    pub(super) fn ask(&self, call: Call) {
+        self.0.give(call);
+    }
+
+    pub(super) fn poll(&self) -> Option<Answer> {
+        self.0.poll()
+    }
+}
+
+impl AsFd for Line {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+struct Caller {
+    namespace: Namespace,
+    worker: WorkerName,
+    /// What no other process has in its tokens.
+    session: u64,
+    /// Whether this Redis has heard of the worker: one that comes back may have forgotten it.
+    is_known: bool,
+}
+
+impl Caller {
+    fn serve(&mut self, call: Call, answer: &dyn Fn(Answer)) {
+        match call {
+            Call::Recover => {
+                let worker = self.worker.clone();
+                answer(Answer::Recovered(self.ask(|namespace| namespace.own_running(&worker))));
+            }
+            Call::Claim(number) => {
+                let claimed = self.with_claim(number, Namespace::claim);
+                answer(Answer::Claimed(claimed.map(first)));
+            }
+            Call::Report(finished, None) => {
+                answer(Answer::Reported(self.ask(|namespace| namespace.report(&finished.report()))));
+            }
+            Call::Report(finished, Some(number)) => {
+                let both =
+                    self.with_claim(number, |namespace, claim| namespace.report_and_claim(&finished.report(), claim));
+                match both {
+                    Ok((reported, claimed)) => {
+                        answer(Answer::Reported(Ok(reported)));
+                        answer(Answer::Claimed(Ok(first(claimed))));
+                    }
+                    Err(error) => answer(Answer::Reported(Err(error))),
+                }
+            }
+            Call::Renew(fence) => {
+                let worker = self.worker.clone();
+                let held: Vec<Fence> = fence.iter().cloned().collect();
+                let renewed = self.ask(|namespace| namespace.renew(&worker, &held));
+                answer(Answer::Renewed(fence, renewed.map(|lost| lost.into_iter().next())));
+            }
+            Call::GiveBack(fence) => answer(Answer::GivenBack(self.ask(|namespace| namespace.give_back(&fence)))),
+        }
+    }
+
+    fn with_claim<T>(
+        &mut self,
+        number: u64,
+        call: impl FnOnce(&mut Namespace, &Claim<'_>) -> Result<T, RedisError>,
+    ) -> Result<T, RedisError> {
+        let (worker, token) = (self.worker.clone(), format!("{:016x}-{number}", self.session));
+        self.ask(|namespace| call(namespace, &Claim { worker: &worker, token: &token, count: 1 }))
+    }
+
+    fn ask<T>(&mut self, call: impl FnOnce(&mut Namespace) -> Result<T, RedisError>) -> Result<T, RedisError> {
+        if !self.is_known {
+            self.namespace.register(&self.worker, WorkerKind::Worker)?;
+            self.is_known = true;
+        }
+        let answer = call(&mut self.namespace);
+        self.is_known = answer.is_ok();
+        answer
+    }
+}
+
+fn first(claimed: Vec<Claimed>) -> Option<Claimed> {
+    claimed.into_iter().next()
+}

@@ -1,0 +1,353 @@
+//! `llts tdf worker`: one task of a namespace at a time, one loop.
+//!
+//! The loop waits for Redis, the signals, a fetch and the end of the program, all at once: calls to Redis are made on a thread of
+//! their own ([`line`]), a program that is not there is fetched on another ([`fetch`]), what a program writes goes to files, its
+//! end is a descriptor.
+//!
+//! Beside it stands its guard ([`crate::shell::guard`]): a worker that is killed leaves no program running. A worker whose guard is
+//! killed stops.
+
+mod fetch;
+mod line;
+mod output;
+mod place;
+mod results;
+mod runner;
+
+use std::io;
+use std::os::fd::AsFd as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nix::sys::signal::Signal;
+use rustix::event::{PollFd, PollFlags, poll};
+
+use super::{Channel, Namespace, RedisError, Reported, Wake, WakeError, WorkerKind};
+use crate::config::WorkerConfig;
+use crate::engine::tdf::worker::{Assignment, Effect, End, Note, Settings, Worker};
+use crate::shell::clock;
+use crate::shell::guard::{Guard, GuardError, GuardPlan};
+use crate::shell::process::{self, RecordError};
+use crate::shell::prompt_worker::PromptWorkerError;
+use crate::shell::readable;
+use crate::shell::signals::{STOP, Signals};
+use crate::shell::source::{Programs, SourceError};
+use crate::shell::tools::Limits;
+use crate::types::tdf::{Fence, WorkerName};
+
+use fetch::{Fetch, Fetcher, Preparation, complaint};
+use line::{Answer, Call, Line};
+use output::Templates;
+use place::Place;
+pub use place::runs;
+use results::{Finished, Results};
+use runner::Runner;
+
+/// What to work for, and how.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// The name of the worker.
+    pub name: WorkerName,
+    /// Its file.
+    pub config: WorkerConfig,
+    /// The folder with the programs.
+    pub root: PathBuf,
+    /// What an archive of a program may have.
+    pub limits: Limits,
+    /// Bytes of stdout, and of stderr, that are reported.
+    pub output_bytes_max: u64,
+    /// What the engine must know.
+    pub settings: Settings,
+}
+
+/// Why a worker cannot start.
+#[derive(Debug, thiserror::Error)]
+pub enum TdfWorkerError {
+    /// Redis cannot be used.
+    #[error(transparent)]
+    Redis(#[from] RedisError),
+    /// Nothing can be heard of new tasks.
+    #[error(transparent)]
+    Wake(#[from] WakeError),
+    /// A folder cannot be used.
+    #[error("cannot use {}: {error}", path.display())]
+    Folder {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// Another process has the name.
+    #[error(
+        "a worker {name} already runs in {}{}; use another name",
+        root.display(), pid.map_or_else(String::new, |pid| format!(" (process {pid})"))
+    )]
+    NameTaken {
+        /// The name.
+        name: WorkerName,
+        /// The folder.
+        root: PathBuf,
+        /// The process, if it is known.
+        pid: Option<u32>,
+    },
+    /// Both streams would go to one file.
+    #[error("task_output_filename and task_error_filename are both {0:?}; give them different names")]
+    OneOutputFile(String),
+    /// The folders of programs cannot be made.
+    #[error(transparent)]
+    Source(#[from] SourceError),
+    /// The run records cannot be kept.
+    #[error(transparent)]
+    Record(#[from] RecordError),
+    /// The folders of runs cannot be made.
+    #[error(transparent)]
+    Runs(#[from] PromptWorkerError),
+    /// It would leave its program running when it is killed.
+    #[error(transparent)]
+    Guard(#[from] GuardError),
+    /// The system refuses something that every process may have.
+    #[error("cannot start: {0}")]
+    System(#[from] io::Error),
+}
+
+/// Works until SIGINT, SIGTERM or SIGHUP; returns why it has ended. Call it before any thread is started.
+///
+/// # Errors
+/// [`TdfWorkerError`], before any task is claimed.
+pub fn run(work: Work, guard: GuardPlan) -> Result<End, TdfWorkerError> {
+    let config = work.config;
+    let templates = Templates { output: config.task_output_filename, error: config.task_error_filename };
+    if templates.output == templates.error {
+        return Err(TdfWorkerError::OneOutputFile(templates.output));
+    }
+    let (redis, name) = (&config.tdf.redis, &config.tdf.namespace);
+    let place = Place::open(&work.root, &work.name)?;
+    let runs = runs(&place.root)?;
+    let mut namespace = Namespace::connect(redis, name)?;
+    namespace.register(&work.name, WorkerKind::Worker)?;
+    // The kernel ends everything in a pid namespace whose first process ends. Before the worker adopts what detaches from it.
+    let guard = (std::process::id() != 1).then(|| guard.of_tdf(place.root.clone()).start()).transpose()?;
+    process::become_subreaper()?;
+    // Before any thread is started, so that all of them leave these signals to the loop.
+    let mut signals = Signals::install(&[&STOP[..], &[Signal::SIGCHLD]].concat())?;
+    let runner = Runner::start(place.root.clone(), templates, work.output_bytes_max, runs)?;
+    let programs = Arc::new(Programs::open(&place.root, &place.programs(), work.limits)?);
+    let fetcher = Fetcher {
+        programs,
+        root: place.root.clone(),
+        environment: runner.environment().clone(),
+        brand: runner.brand(),
+    };
+    let results = Results::open(&place.own, &work.name, format!("{}:{}/{} {name}", redis.host, redis.port, redis.db))?;
+    let worker = Worker::new(clock::now(), work.settings, results.left()?);
+    let wake = Wake::start(redis, name, &[Channel::Open])?;
+    let line = Line::start(namespace, work.name.clone())?;
+    log::info!("worker {} works for {name} in {}", work.name, place.root.display());
+    let mut turns = Loop { guard, worker, runner, fetcher, fetch: None, results, finished: None, line, wake };
+    let end = turns.serve(&mut signals);
+    turns.guard.into_iter().for_each(Guard::release);
+    Ok(end)
+}
+
+struct Loop {
+    /// `None` once it is dead, and for a worker that needs none.
+    guard: Option<Guard>,
+    worker: Worker,
+    runner: Runner,
+    fetcher: Fetcher,
+    fetch: Option<Fetch>,
+    results: Results,
+    /// Until it is reported.
+    finished: Option<Arc<Finished>>,
+    line: Line,
+    wake: Wake,
+}
+
+impl Loop {
+    fn serve(&mut self, signals: &mut Signals) -> End {
+        loop {
+            if let Some(end) = self.obey() {
+                return end;
+            }
+            self.wait(signals);
+            for signal in signals.read() {
+                if signal == Signal::SIGCHLD {
+                    self.runner.reap(&mut self.worker);
+                } else {
+                    log::info!("{signal}: stopping");
+                    self.worker.handle_stop(clock::now());
+                }
+            }
+            if self.guard.as_ref().is_some_and(Guard::is_gone) {
+                self.guard = None;
+                log::error!("the guard was killed: stopping");
+                self.worker.handle_stop(clock::now());
+            }
+            self.finish_fetch();
+            while let Some(answer) = self.line.poll() {
+                self.handle(answer);
+            }
+            if !self.wake.take().is_empty() {
+                self.worker.handle_woken(clock::now());
+            }
+            self.worker.handle_timeout(clock::now());
+        }
+    }
+
+    fn wait(&self, signals: &Signals) {
+        let mut fds = vec![signals.as_fd(), self.line.as_fd(), self.wake.as_fd()];
+        fds.extend(self.guard.as_ref().map(Guard::as_fd));
+        fds.extend(self.fetch.as_ref().map(Fetch::as_fd));
+        let mut polled: Vec<_> = fds.into_iter().map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+        // EINTR: a signal arrives through its descriptor, so the next turn sees it.
+        let timeout = self.worker.poll_timeout().map(|(at, _)| at.since(clock::now().mono));
+        let _ = poll(&mut polled, timeout.and_then(readable::timespec).as_ref());
+    }
+
+    fn handle(&mut self, answer: Answer) {
+        let (worker, now) = (&mut self.worker, clock::now());
+        match answer {
+            Answer::Recovered(runs) => {
+                let runs = runs.map(|runs| runs.into_iter().map(assignment).collect());
+                worker.handle_recovered(now, said(runs));
+            }
+            Answer::Claimed(task) => worker.handle_claimed(now, said(task.map(|task| task.map(assignment)))),
+            Answer::Reported(reported) => worker.handle_reported(now, said(reported.map(dropped))),
+            Answer::Renewed(fence, lost) => {
+                let lost = lost.map(|lost| lost.map(|lost| found(&lost.state, &lost.round)));
+                worker.handle_renewed(now, fence.as_ref(), said(lost));
+            }
+            Answer::GivenBack(given_back) => worker.handle_given_back(now, said(given_back)),
+        }
+    }
+
+    fn prepare(&mut self, task: &Assignment, doubted: bool) {
+        if let Err(reason) = self.runner.take(task.clone()) {
+            // The start of the program fails for the same reason, which ends the worker.
+            log::error!("{reason}");
+        }
+        match self.fetcher.prepare(task, doubted) {
+            Preparation::Present(held) => {
+                self.runner.hold(held);
+                self.worker.handle_prepared(clock::now(), Ok(()));
+            }
+            Preparation::Impossible(reason) => self.worker.handle_prepared(clock::now(), Err(reason)),
+            Preparation::Fetching(fetch) => {
+                self.runner.note(format!("fetching {} from {}", task.program, task.source));
+                self.fetch = Some(fetch);
+            }
+        }
+    }
+
+    fn finish_fetch(&mut self) {
+        let Some(outcome) = self.fetch.as_ref().and_then(Fetch::poll) else { return };
+        self.fetch = None;
+        let outcome = match outcome {
+            Ok(held) => {
+                self.runner.hold(held);
+                Ok(())
+            }
+            Err(error) => Err(complaint(self.runner.program(), &error.to_string())),
+        };
+        self.worker.handle_prepared(clock::now(), outcome);
+    }
+
+    /// The result of this run: the last one, or one that an earlier process has left.
+    fn result(&self, fence: &Fence) -> Result<Arc<Finished>, String> {
+        match &self.finished {
+            Some(finished) if finished.fence == *fence => Ok(Arc::clone(finished)),
+            _ => self.results.load(fence).map(Arc::new).map_err(|error| error.to_string()),
+        }
+    }
+
+    fn report(&mut self, fence: &Fence, claim: Option<u64>) {
+        match self.result(fence) {
+            Ok(finished) => self.line.ask(Call::Report(finished, claim)),
+            // Somebody has removed it: there is nothing to report, and the task is lost with its lease.
+            Err(error) => self.worker.handle_reported(clock::now(), Ok(Some(format!("without its result: {error}")))),
+        }
+    }
+
+    fn keep(&self) {
+        let Some(finished) = &self.finished else { return };
+        if let Err(error) = self.results.keep(finished) {
+            log::error!("the result of task {} cannot be kept on the disk: {error}", finished.fence.task);
+        }
+    }
+
+    /// Does what the engine has decided. `Some` when the worker is done.
+    fn obey(&mut self) -> Option<End> {
+        while let Some(effect) = self.worker.poll_effect() {
+            match effect {
+                Effect::Recover => self.line.ask(Call::Recover),
+                Effect::Claim(number) => self.line.ask(Call::Claim(number)),
+                Effect::Renew(fence) => self.line.ask(Call::Renew(fence)),
+                Effect::GiveBack(fence) => self.line.ask(Call::GiveBack(fence)),
+                Effect::Report { fence, claim } => self.report(&fence, claim),
+                Effect::Prepare { task, doubted } => self.prepare(&task, doubted),
+                Effect::CancelPreparation => {
+                    self.fetch.take().into_iter().for_each(Fetch::cancel);
+                    self.worker.handle_prepared(clock::now(), Err("stopped".to_owned()));
+                }
+                Effect::Start => {
+                    let started = self.runner.begin();
+                    self.worker.handle_started(clock::now(), started);
+                }
+                Effect::Signal(signal) => self.runner.signal(signal),
+                Effect::CheckTree => self.runner.check_tree(&mut self.worker),
+                Effect::Collect(outcome) => {
+                    self.finished = self.runner.collect(outcome);
+                    let has_failed = self.finished.as_ref().is_none_or(|finished| !finished.error.is_empty());
+                    self.worker.handle_collected(clock::now(), has_failed);
+                }
+                Effect::Discard => self.runner.discard(),
+                Effect::Keep => self.keep(),
+                Effect::Forget(fence) => {
+                    self.finished = self.finished.take().filter(|finished| finished.fence != fence);
+                    self.results.forget(&fence);
+                }
+                Effect::Say(note) => say(&note),
+                Effect::Exit(end) => return Some(end),
+            }
+        }
+        None
+    }
+}
+
+fn assignment(claimed: super::Claimed) -> Assignment {
+    Assignment {
+        fence: claimed.fence(),
+        program: claimed.program,
+        source: claimed.source,
+        input: claimed.input,
+        timeout: claimed.timeout,
+        timeouts: claimed.timeouts,
+    }
+}
+
+fn said<T>(answer: Result<T, RedisError>) -> Result<T, String> {
+    answer.map_err(|error| error.to_string())
+}
+
+fn dropped(reported: Reported) -> Option<String> {
+    match reported {
+        Reported::Moved | Reported::Already => None,
+        Reported::Gone { state, round } => Some(found(&state, &round)),
+    }
+}
+
+fn found(state: &str, round: &str) -> String {
+    if round.is_empty() { state.to_owned() } else { format!("{state}, round {round}") }
+}
+
+fn say(note: &Note) {
+    match note {
+        Note::Away(reason) => log::warn!("{reason}; the work in progress goes on, and its result waits"),
+        Note::Back => log::info!("Redis answers again"),
+        Note::Dropped(task, found) => {
+            log::warn!("task {task} is not this worker's any more ({found}): its run is dropped");
+        }
+        Note::Orphan(task) => log::warn!("task {task} was running when this worker died: it waits again"),
+        Note::GivenBack(task) => log::info!("task {task} is given back: it waits again in the same round"),
+    }
+}

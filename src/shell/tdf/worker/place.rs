@@ -1,0 +1,57 @@
+//! The folder that a worker works in, and what it keeps there.
+//!
+//! ```text
+//! PROGRAM/                        a program, fetched or put there
+//! .llts@tdf/workers/w-NAME.lock   held by the worker NAME while it lives
+//! .llts@tdf/runs/                 run records, by which the guard, or the next worker, ends the run of a dead one
+//! .llts@tdf/programs/             locks of programs, where they came from, and what is being fetched
+//! .llts@tdf/results/w-NAME/       results that wait for Redis
+//! ```
+//!
+//! No program can have the name of our folder: it has an `@`.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::TdfWorkerError;
+use crate::shell::lock::{LockError, StateLock};
+use crate::shell::prompt_worker::{PromptWorkerError, Runs};
+use crate::types::tdf::WorkerName;
+
+const OWN: &str = ".llts@tdf";
+
+/// The runs of all workers of this host in a folder, for a worker and for its guard.
+///
+/// # Errors
+/// When the folders cannot be made.
+pub fn runs(root: &Path) -> Result<Runs, PromptWorkerError> {
+    Runs::in_folder(&root.join(OWN).join("runs"))
+}
+
+/// The folder, and the place of one worker in it.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) root: PathBuf,
+    pub(super) own: PathBuf,
+    _lock: StateLock,
+}
+
+impl Place {
+    /// Takes the place of the worker of this name, which only one process may have.
+    pub(super) fn open(root: &Path, name: &WorkerName) -> Result<Self, TdfWorkerError> {
+        let failed = |error: io::Error| TdfWorkerError::Folder { path: root.to_owned(), error };
+        let root = root.canonicalize().map_err(failed)?;
+        let own = root.join(OWN);
+        fs::create_dir_all(&own).map_err(failed)?;
+        let lock = StateLock::acquire(&own.join("workers"), &format!("w-{name}")).map_err(|error| match error {
+            LockError::Held { pid, .. } => TdfWorkerError::NameTaken { name: name.clone(), root: root.clone(), pid },
+            LockError::Io { path, source } => TdfWorkerError::Folder { path, error: source },
+        })?;
+        Ok(Self { root, own, _lock: lock })
+    }
+
+    pub(super) fn programs(&self) -> PathBuf {
+        self.own.join("programs")
+    }
+}

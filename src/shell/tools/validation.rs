@@ -1,0 +1,191 @@
+//! Checks whether a folder or an archive would run as a tool, and reports likely mistakes.
+
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicBool;
+
+use super::archive::unpack;
+use super::pack::{PackError, tool_name, write_archive};
+use super::scratch::Scratch;
+use super::{ArchiveError, Limits, RUN_SCRIPT, Unpacked};
+use crate::types::{InvalidToolName, ToolName};
+
+/// Bytes of run.sh that are checked.
+const SCRIPT_BYTES_MAX: u64 = 1024 * 1024;
+
+/// A tool that an agent would accept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Checked {
+    /// Name of the gate.
+    pub tool: ToolName,
+    /// Files, folders and links in it.
+    pub entries: u64,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Likely mistakes that do not prevent a run. Each is a sentence without a full stop.
+    pub warnings: Vec<String>,
+}
+
+/// Why a tool would not run.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckError {
+    /// Neither a folder nor a file named `.tar.gz`.
+    #[error("{} is neither a folder nor a .tar.gz file", .path.display())]
+    NotTool {
+        /// The checked path.
+        path: PathBuf,
+    },
+    /// The name is not a valid tool name.
+    #[error("{}: {source}", .path.display())]
+    Name {
+        /// The checked path.
+        path: PathBuf,
+        /// The defect of the name.
+        source: InvalidToolName,
+    },
+    /// The folder cannot be packed.
+    #[error("{source}")]
+    Pack {
+        /// The reason.
+        source: PackError,
+    },
+    /// An agent would refuse the archive.
+    #[error("{}: {source}", .path.display())]
+    Refused {
+        /// The checked path.
+        path: PathBuf,
+        /// The reason.
+        source: ArchiveError,
+    },
+    /// run.sh cannot be started.
+    #[error("{}: its run.sh {why}", .path.display())]
+    Script {
+        /// The checked path.
+        path: PathBuf,
+        /// The defect, as the rest of the sentence.
+        why: &'static str,
+    },
+    /// The file system refused.
+    #[error("cannot read {}: {source}", .path.display())]
+    Io {
+        /// Path of the file.
+        path: PathBuf,
+        /// Error of the system.
+        source: io::Error,
+    },
+}
+
+/// Checks a folder with a tool, or an archive `<tool>.tar.gz`, by unpacking it, in a folder of its own under the system's
+/// folder for temporary files.
+///
+/// # Errors
+/// Defects that would make each run of the tool fail. Likely mistakes are in [`Checked::warnings`].
+pub fn check(path: &Path, limits: &Limits) -> Result<Checked, CheckError> {
+    let io_error = |source| CheckError::Io { path: path.to_owned(), source };
+    let metadata = fs::metadata(path).map_err(io_error)?;
+    let scratch = Scratch::create(&std::env::temp_dir(), "llts-check-").map_err(io_error)?;
+    let mut warnings = Vec::new();
+    let (tool, archive) = if metadata.is_dir() {
+        warnings.extend(not_executable(path));
+        let pack_error = |source| CheckError::Pack { source };
+        let tool = tool_name(path).map_err(pack_error)?;
+        let archive = scratch.path().join(tool.archive_name());
+        write_archive(path, &tool, &archive, limits).map_err(pack_error)?;
+        (tool, archive)
+    } else {
+        (archive_tool(path)?, path.to_owned())
+    };
+    let file = File::open(&archive).map_err(io_error)?;
+    let Unpacked { entries, bytes } = unpack(&file, &tool, scratch.path(), limits, &AtomicBool::new(false))
+        .map_err(|source| CheckError::Refused { path: path.to_owned(), source })?;
+    let mut script = Vec::new();
+    File::open(scratch.path().join(tool.as_str()).join(RUN_SCRIPT))
+        .and_then(|file| file.take(SCRIPT_BYTES_MAX).read_to_end(&mut script))
+        .map_err(io_error)?;
+    warnings.extend(check_script(&script).map_err(|why| CheckError::Script { path: path.to_owned(), why })?);
+    Ok(Checked { tool, entries, bytes, warnings })
+}
+
+/// The tool of an archive, by the archive's name.
+fn archive_tool(path: &Path) -> Result<ToolName, CheckError> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let Some(tool) = name.strip_suffix(".tar.gz") else {
+        return Err(CheckError::NotTool { path: path.to_owned() });
+    };
+    ToolName::new(tool).map_err(|source| CheckError::Name { path: path.to_owned(), source })
+}
+
+fn not_executable(dir: &Path) -> Option<String> {
+    let metadata = fs::metadata(dir.join(RUN_SCRIPT)).ok()?;
+    let executable = metadata.permissions().mode() & 0o100 != 0;
+    (!executable).then(|| "run.sh is not executable; packing makes it so".to_owned())
+}
+
+/// Checks the text of run.sh.
+///
+/// # Errors
+/// The rest of the sentence "its run.sh …".
+fn check_script(script: &[u8]) -> Result<Vec<String>, &'static str> {
+    let mut warnings = Vec::new();
+    if script.is_empty() {
+        return Err("is empty");
+    }
+    // A binary named run.sh needs no first line.
+    if script.starts_with(b"\x7fELF") {
+        return Ok(warnings);
+    }
+    let first = script.split(|&byte| byte == b'\n').next().unwrap_or_default();
+    match first.strip_prefix(b"#!") {
+        Some(line) if line.ends_with(b"\r") => {
+            return Err("has CR LF at the end of its #! line, so nothing can start it");
+        }
+        Some(line) => {
+            let line = String::from_utf8_lossy(line);
+            let interpreter = line.split_ascii_whitespace().next().unwrap_or_default();
+            if interpreter.is_empty() {
+                return Err("names no program in its #! line");
+            }
+            if !Path::new(interpreter).exists() {
+                warnings.push(format!("run.sh wants {interpreter}, which this machine does not have"));
+            }
+        }
+        None if script.starts_with(b"\xef\xbb\xbf") => {
+            return Err("begins with a byte order mark, which hides its #! line");
+        }
+        None => warnings.push("run.sh has no #! line, so it is not certain which shell runs it".to_owned()),
+    }
+    if script.windows(2).any(|pair| pair == b"\r\n") {
+        warnings.push("run.sh has lines that end with CR LF, and a shell takes the CR as part of the line".to_owned());
+    }
+    Ok(warnings)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_cannot_start_is_an_error_and_a_doubtful_one_a_warning() {
+        assert_eq!(check_script(b"#!/bin/sh\necho\n"), Ok(vec![]));
+        assert_eq!(check_script(b"\x7fELF\x02\r\n"), Ok(vec![]));
+        for (script, text) in [
+            (b"".as_slice(), "empty"),
+            (b"#!/bin/sh\r\necho\r\n", "CR LF"),
+            (b"#!  \necho\n", "no program"),
+            (b"\xef\xbb\xbf#!/bin/sh\n", "byte order mark"),
+        ] {
+            let error = check_script(script).unwrap_err();
+            assert!(error.contains(text), "{error}");
+        }
+        for (script, text) in [
+            (b"echo\n".as_slice(), "no #!"),
+            (b"#!/bin/sh\necho\r\n", "CR LF"),
+            (b"#! /no/such/shell -e\n", "/no/such/shell,"),
+        ] {
+            let warnings = check_script(script).unwrap();
+            assert!(warnings.len() == 1 && warnings[0].contains(text), "{warnings:?}");
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! A task folder that the next task may get: every file in it that llts made is held open and restored after the run.
+//!
+//! The guarantee to a task is the same as with a fresh folder: a private, unmodified copy of its tool, and empty output. No
+//! file is created or deleted for it. That saves much time: for each new inode ext4 searches all recently deleted ones, so
+//! a service that creates and deletes files becomes slower with its rate.
+//!
+//! [`ReusableDir::restore`] is called when no process of the run is left. It removes foreign entries and compares the rest.
+//! It never opens anything by a name that the tool could have replaced. It does not repair a changed file: the folder is
+//! discarded, and the next task gets a fresh one. Between two runs of a tool, other tasks can reach its folder:
+//! [`ReusableDir::is_as_left`] checks it once more before it is used.
+
+use std::ffi::{CStr, CString};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, RawDir, SeekFrom};
+use rustix::io::Errno;
+
+use super::pinned_file::{NotReusable, PinnedFile};
+use crate::shell::removal::{self, Budget};
+use crate::shell::tools::{RUN_SCRIPT, ToolSnapshot};
+use crate::types::Wall;
+
+/// The maximum number of entries that are removed to restore a folder. If a tool leaves more, a fresh folder is cheaper.
+const EXTRA_ENTRIES_MAX: u32 = 64;
+
+/// The maximum size of a file that is truncated here; a larger one takes so long that the remover has to do it.
+const CUT_BYTES_MAX: i64 = 1 << 20;
+
+/// A file made by llts in a task folder.
+#[derive(Debug)]
+pub(super) struct OwnFile {
+    name: CString,
+    pinned: PinnedFile,
+    /// Whether it is an output, which is emptied after each run because it is not rewritten before the next one.
+    is_output: bool,
+    /// The number of bytes of an earlier run that are still in it.
+    stale: u64,
+    /// Whether the present run uses it.
+    pub(super) in_use: bool,
+}
+
+impl OwnFile {
+    pub(super) const fn new(name: CString, pinned: PinnedFile, is_output: bool) -> Self {
+        Self { name, pinned, is_output, stale: 0, in_use: true }
+    }
+
+    pub(super) fn is_called(&self, name: &str) -> bool {
+        self.name.as_bytes() == name.as_bytes()
+    }
+
+    /// Replaces the content that an earlier run has left.
+    ///
+    /// # Errors
+    /// When it cannot be written completely.
+    pub(super) fn rewrite(&mut self, mut bytes: &[u8]) -> rustix::io::Result<()> {
+        self.in_use = true;
+        let size = bytes.len() as u64;
+        let mut at = 0;
+        while !bytes.is_empty() {
+            match rustix::io::pwrite(&self.pinned, bytes, at) {
+                Ok(0) => return Err(Errno::IO),
+                Ok(n) => {
+                    at += n as u64;
+                    bytes = bytes.get(n..).unwrap_or_default();
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        // The file is not truncated before the write: when a file that was truncated to zero is closed, ext4 writes it to
+        // the disk.
+        if self.stale > size { rustix::fs::ftruncate(&self.pinned, size) } else { Ok(()) }
+    }
+
+    fn restore(&mut self, folder: BorrowedFd<'_>, settled_before: Option<Wall>) -> Result<(), NotReusable> {
+        let size = self.pinned.check_file(folder, &self.name, settled_before)?.stat.st_size;
+        if size > CUT_BYTES_MAX {
+            return Err(NotReusable::TooMuch);
+        }
+        self.stale = u64::try_from(size).unwrap_or_default();
+        self.in_use = false;
+        if self.is_output { self.cut(folder) } else { Ok(()) }
+    }
+
+    /// Empties the file.
+    fn cut(&mut self, folder: BorrowedFd<'_>) -> Result<(), NotReusable> {
+        if self.stale > 0 {
+            rustix::fs::ftruncate(&self.pinned, 0)?;
+            self.stale = 0;
+            // For the same reason as in [`Self::rewrite`] the file must not be written out here. The next process to close
+            // it is the next run, when the file has content: closing this second descriptor while the file is empty costs
+            // nothing, and makes ext4 forget the truncation.
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            drop(rustix::fs::openat(folder, &self.name, flags, Mode::empty())?);
+            self.pinned.changed_by_us()?;
+        }
+        Ok(())
+    }
+}
+
+impl AsFd for OwnFile {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pinned.as_fd()
+    }
+}
+
+/// The tool's folder in a task folder, as the first task got it.
+#[derive(Debug)]
+pub(super) struct ReusableDir {
+    snapshot: Arc<ToolSnapshot>,
+    name: CString,
+    /// The task's folder.
+    top: PinnedFolder,
+    /// In the order of the tool snapshot.
+    folders: Vec<PinnedFolder>,
+    files: Vec<PinnedToolFile>,
+    /// Whether the file system is known to report every change of it.
+    tells_changes: bool,
+}
+
+#[derive(Debug)]
+struct PinnedFolder {
+    pinned: PinnedFile,
+    /// Some file systems never shrink a folder, and one that was large once stays slow.
+    size: i64,
+}
+
+#[derive(Debug)]
+struct PinnedToolFile {
+    pinned: PinnedFile,
+    /// When its content was written; build tools compare this time.
+    modified: (i64, i64),
+}
+
+impl PinnedFolder {
+    fn new(descriptor: OwnedFd) -> Result<Self, NotReusable> {
+        let mut pinned = PinnedFile::new(descriptor);
+        let size = pinned.note()?.st_size;
+        Ok(Self { pinned, size })
+    }
+
+    /// Removes foreign entries, and checks the folder itself, which is `path` of `parent`.
+    fn restore(
+        &mut self,
+        (parent, path): (BorrowedFd<'_>, &CStr),
+        belongs: impl Fn(&CStr) -> bool,
+        budget: &mut Budget<'_>,
+        settled_before: Option<Wall>,
+    ) -> Result<(), NotReusable> {
+        if self.pinned.is_untouched(parent, path) {
+            return Ok(());
+        }
+        for extra in extras(self.pinned.as_fd(), belongs)? {
+            remove_extra(self.pinned.as_fd(), &extra, budget)?;
+        }
+        let stat = self.pinned.check(parent, path, settled_before)?.stat;
+        if stat.st_size != self.size {
+            return Err(NotReusable::TooMuch);
+        }
+        Ok(())
+    }
+}
+
+impl ReusableDir {
+    /// Takes charge of a copy of a tool that was just made in a task folder, beside the other files made by llts.
+    ///
+    /// # Errors
+    /// [`NotReusable`], when this folder cannot be used twice; it can be used for one run in any case.
+    pub(super) fn new(
+        folder: BorrowedFd<'_>,
+        own: &mut [OwnFile],
+        snapshot: &Arc<ToolSnapshot>,
+    ) -> Result<Self, NotReusable> {
+        for file in own {
+            file.pinned.note()?;
+        }
+        let tool = removal::open_folder(folder, Path::new(snapshot.tool().as_str()))?;
+        let open = |path: &CStr| removal::open_folder(tool.as_fd(), removal::path_of(path));
+        let files = snapshot.files().iter().map(|file| {
+            let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let opened = rustix::fs::openat(&tool, file.path(), flags, Mode::empty())?;
+            make_ready(opened.as_fd(), file.path())?;
+            let mut pinned = PinnedFile::new(opened);
+            let modified = modified(&pinned.note()?);
+            Ok(PinnedToolFile { pinned, modified })
+        });
+        let files = files.collect::<Result<_, NotReusable>>()?;
+        let folders = snapshot.folders().iter().map(|folder| PinnedFolder::new(open(folder.path())?));
+        Ok(Self {
+            tells_changes: tells_changes(folder)?,
+            folders: folders.collect::<Result<_, NotReusable>>()?,
+            files,
+            top: PinnedFolder::new(removal::open_folder(folder, Path::new("."))?)?,
+            name: CString::new(snapshot.tool().as_str()).map_err(|_| Errno::INVAL)?,
+            snapshot: Arc::clone(snapshot),
+        })
+    }
+
+    /// Whether every file of the tool is settled: see [`super::pinned_file`].
+    #[cfg(test)]
+    pub(super) fn is_settled(&self) -> bool {
+        let folders = self.folders.iter().map(|folder| &folder.pinned);
+        folders.chain(self.files.iter().map(|file| &file.pinned)).all(PinnedFile::has_settled)
+    }
+
+    /// The identifier of the tool's content.
+    pub(super) fn content(&self) -> &str {
+        self.snapshot.content()
+    }
+
+    /// The tool's folder, open.
+    pub(super) fn tool_folder(&self) -> Option<BorrowedFd<'_>> {
+        self.folders.first().map(|tool| tool.pinned.as_fd())
+    }
+
+    /// Restores the state before the run, or finds out that this is not possible. `parent` and `name` are the location of
+    /// the folder. Outputs are emptied; the other files of llts are rewritten for the next task. Files unchanged since
+    /// `settled_before` settle: see [`super::pinned_file`].
+    ///
+    /// # Errors
+    /// [`NotReusable`]: no task may get this folder.
+    pub(super) fn restore(
+        &mut self,
+        parent: BorrowedFd<'_>,
+        name: &CStr,
+        own: &mut [OwnFile],
+        settled_before: Wall,
+    ) -> Result<(), NotReusable> {
+        let settled_before = self.tells_changes.then_some(settled_before);
+        let mut budget = Budget::of(EXTRA_ENTRIES_MAX);
+        let is_own = |name: &CStr| name == self.name.as_c_str() || own.iter().any(|file| file.name.as_c_str() == name);
+        self.top.restore((parent, name), is_own, &mut budget, settled_before)?;
+        let top = self.top.pinned.as_fd();
+        for file in &mut *own {
+            file.restore(top, settled_before)?;
+        }
+        // The tool's own folder comes first; everything else is reached from there.
+        let folders = (self.folders.split_first_mut(), self.snapshot.folders().split_first());
+        let (Some((tool, inner)), Some((own, folders))) = folders else { return Err(NotReusable::TooMuch) };
+        tool.restore((top, &self.name), |name| own.holds(name), &mut budget, settled_before)?;
+        let tool = tool.pinned.as_fd();
+        for (pinned, folder) in inner.iter_mut().zip(folders) {
+            pinned.restore((tool, folder.path()), |name| folder.holds(name), &mut budget, settled_before)?;
+        }
+        for (file, snapshot) in self.files.iter_mut().zip(self.snapshot.files()) {
+            let looked = file.pinned.check_file(tool, snapshot.path(), settled_before)?;
+            if looked.is_settled {
+                continue;
+            }
+            let stat = looked.stat;
+            let size = u64::try_from(stat.st_size).unwrap_or_default();
+            if size != snapshot.bytes().len() as u64 || modified(&stat) != file.modified {
+                return Err(NotReusable::Changed { name: snapshot.path().to_owned(), what: "was written" });
+            }
+            file.pinned.check_content(snapshot.path(), snapshot.bytes())?;
+        }
+        Ok(())
+    }
+}
+
+impl ReusableDir {
+    /// Whether everything is unchanged since [`Self::restore`]. The files of llts may be rewritten only after this check.
+    pub(super) fn is_as_left(&self, parent: BorrowedFd<'_>, name: &CStr, own: &[OwnFile]) -> bool {
+        let top = self.top.pinned.as_fd();
+        let Some(tool) = self.tool_folder() else { return false };
+        let mut folders = self.folders.iter().zip(self.snapshot.folders()).skip(1);
+        let mut files = self.files.iter().zip(self.snapshot.files());
+        self.top.pinned.is_as_left(parent, name)
+            && own.iter().all(|file| file.pinned.is_as_left(top, &file.name))
+            && self.folders.first().is_some_and(|folder| folder.pinned.is_as_left(top, &self.name))
+            && folders.all(|(folder, snapshot)| folder.pinned.is_as_left(tool, snapshot.path()))
+            && files.all(|(file, snapshot)| file.pinned.is_as_left(tool, snapshot.path()))
+    }
+}
+
+/// Whether the file system is known to record the last change of every file in a way that no call can forge. Some file
+/// systems in user space invent this time.
+pub(super) fn tells_changes(folder: BorrowedFd<'_>) -> rustix::io::Result<bool> {
+    const KNOWN: [libc::c_long; 5] = [
+        libc::EXT4_SUPER_MAGIC,
+        libc::XFS_SUPER_MAGIC,
+        libc::BTRFS_SUPER_MAGIC,
+        libc::TMPFS_MAGIC,
+        libc::OVERLAYFS_SUPER_MAGIC,
+    ];
+    Ok(KNOWN.contains(&rustix::fs::fstatfs(folder)?.f_type))
+}
+
+/// Gives the owner the right to execute run.sh, as its start does, before the properties of the file are recorded.
+fn make_ready(file: BorrowedFd<'_>, path: &CStr) -> rustix::io::Result<()> {
+    if path.to_bytes() != RUN_SCRIPT.as_bytes() {
+        return Ok(());
+    }
+    let mode = Mode::from_raw_mode(rustix::fs::fstat(file)?.st_mode);
+    let needed = Mode::RUSR | Mode::XUSR;
+    if mode.contains(needed) { Ok(()) } else { rustix::fs::fchmod(file, mode | needed) }
+}
+
+fn modified(stat: &rustix::fs::Stat) -> (i64, i64) {
+    #[expect(clippy::unnecessary_cast, reason = "the width depends on the architecture")]
+    (stat.st_mtime as i64, stat.st_mtime_nsec as i64)
+}
+
+/// The foreign names in a folder.
+fn extras(folder: BorrowedFd<'_>, belongs: impl Fn(&CStr) -> bool) -> Result<Vec<CString>, NotReusable> {
+    rustix::fs::seek(folder, SeekFrom::Start(0))?;
+    let mut buffer = [MaybeUninit::uninit(); 2048];
+    let mut entries = RawDir::new(folder, &mut buffer);
+    let mut extras = Vec::new();
+    while let Some(entry) = entries.next() {
+        let entry = entry?;
+        let name = entry.file_name();
+        if name != c"." && name != c".." && !belongs(name) {
+            if extras.len() >= EXTRA_ENTRIES_MAX as usize {
+                return Err(NotReusable::TooMuch);
+            }
+            extras.push(name.to_owned());
+        }
+    }
+    Ok(extras)
+}
+
+fn remove_extra(folder: BorrowedFd<'_>, name: &CStr, budget: &mut Budget<'_>) -> Result<(), NotReusable> {
+    let stat = rustix::fs::statat(folder, name, AtFlags::SYMLINK_NOFOLLOW)?;
+    if stat.st_size > CUT_BYTES_MAX && FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+        return Err(NotReusable::TooMuch);
+    }
+    budget.take().ok_or(NotReusable::TooMuch)?;
+    match rustix::fs::unlinkat(folder, name, AtFlags::empty()) {
+        Err(Errno::ISDIR) if removal::remove_tree(folder, name, budget).is_gone() => Ok(()),
+        Err(Errno::ISDIR) => Err(NotReusable::TooMuch),
+        other => Ok(other?),
+    }
+}

@@ -1,0 +1,291 @@
+//! The commands of `llts tdf`, as processes.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::process::{Child, Command, Output, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use redis::Commands as _;
+use serde_json::Value;
+
+use super::ground::Redis;
+use super::original::Order;
+use super::waiting::eventually;
+use super::{NAMESPACE, Place};
+
+const MANAGER: &str = "[manager]\nround_duration=0.05\n[task_defaults]\n";
+
+/// A command of `llts tdf` in the folder of a Redis.
+pub(crate) fn command(redis: &Redis, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_llts"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
+        command.env_remove(name);
+    }
+    command.arg("tdf").args(arguments).current_dir(redis.folder()).stdin(Stdio::null());
+    command
+}
+
+impl Place {
+    fn command(&self, arguments: &[&str]) -> Command {
+        command(&self.redis, arguments)
+    }
+
+    pub(crate) fn run(&self, arguments: &[&str]) -> Output {
+        self.command(arguments).output().unwrap()
+    }
+
+    fn json(&self, arguments: &[&str]) -> Value {
+        let output = self.run(&[arguments, &["--output", "json"]].concat());
+        assert!(output.status.success(), "{output:?}");
+        serde_json::from_slice(&output.stdout).unwrap()
+    }
+
+    pub(crate) fn configs(&self) {
+        self.redis.write_config("manager.cfg", NAMESPACE, MANAGER);
+        self.redis.write_config("server.cfg", NAMESPACE, "[server]\nround_duration=0.05\n");
+    }
+
+    pub(crate) fn start(&self, arguments: &[&str]) -> Service {
+        let mut child = self.command(arguments).stderr(Stdio::piped()).spawn().unwrap();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains(" ready: ") {
+            line.clear();
+            assert!(stderr.read_line(&mut line).unwrap() > 0, "it does not start");
+        }
+        let rest = std::thread::spawn(move || {
+            let mut rest = String::new();
+            let _ = stderr.read_to_string(&mut rest);
+            rest
+        });
+        Service { child, rest: Some(rest) }
+    }
+}
+
+/// A component that runs, and what it says on stderr.
+pub(crate) struct Service {
+    child: Child,
+    rest: Option<std::thread::JoinHandle<String>>,
+}
+
+impl Service {
+    fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(i32::try_from(self.child.id()).unwrap()), signal).unwrap();
+    }
+
+    /// Ends it politely, and gives what it has said.
+    pub(crate) fn stop(mut self) -> String {
+        self.signal(Signal::SIGTERM);
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+        self.rest.take().unwrap().join().unwrap()
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn a_wrong_count_of_arguments_is_told_with_their_names() {
+    let place = Place::new();
+    for (arguments, given) in [(&["server"][..], 0), (&["server", "a"], 1), (&["server", "a", "b", "c"], 3)] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(1));
+        let said = stderr(&output);
+        assert!(said.contains(&format!("expecting 2 arguments ({given} given)")), "{said}");
+        assert!(said.contains("NAME: ") && said.contains("CFG: "), "{said}");
+    }
+    assert!(stderr(&place.run(&["open", "a"])).contains("expecting 3 or 4 arguments (1 given)"));
+    assert!(stderr(&place.run(&["stats"])).contains("expecting 1 argument (0 given)"));
+}
+
+#[test]
+fn a_bad_configuration_writes_nothing() {
+    let mut place = Place::new();
+    for (text, expected) in [
+        ("[server]\nround_duration=soon\n", "[server] round_duration is \"soon\""),
+        ("", "the section [server] is missing"),
+    ] {
+        let path = place.redis.write_config("server.cfg", NAMESPACE, text);
+        let output = place.run(&["server", "s", path.to_str().unwrap()]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains(expected) && stderr(&output).contains("server.cfg"), "{output:?}");
+    }
+    let missing = place.run(&["server", "s", "nowhere.cfg"]);
+    assert_eq!((missing.status.code(), stderr(&missing).contains("nowhere.cfg")), (Some(1), true));
+    let keys: Vec<String> = place.original.redis.keys("*").unwrap();
+    assert!(keys.is_empty(), "{keys:?}");
+}
+
+#[test]
+fn tasks_are_opened_shown_listed_and_counted() {
+    let place = Place::new();
+    place.configs();
+    let output = place.run(&[
+        "open",
+        "manager.cfg",
+        "sum",
+        "http://h/sum.tar.gz",
+        "1 2",
+        "--timeout",
+        "1m",
+        "--max-fails",
+        "-1",
+    ]);
+    assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).trim()), (Some(0), "1"), "{output:?}");
+    std::fs::write(place.redis.folder().join("lines"), "a\r\nb b\n\n").unwrap();
+    let opened = place.json(&["open", "manager.cfg", "p", "s", "--each-line", "lines", "--start-after", "+1h"]);
+    assert_eq!(opened["ids"], serde_json::json!([2, 3, 4]));
+    let task = place.json(&["show", "manager.cfg", "1"]);
+    assert_eq!((&task["input"], &task["timeout"], &task["max_fails"]), (&"1 2".into(), &60.0.into(), &(-1).into()));
+    assert_eq!(place.json(&["show", "manager.cfg", "3"])["input"], "b b");
+    assert_eq!(place.json(&["stats", "server.cfg"])["tasks"]["open"], 4);
+    let listed = place.json(&["list", "server.cfg", "open"]);
+    let inputs: Vec<&str> =
+        listed["tasks"].as_array().unwrap().iter().map(|task| task["input"].as_str().unwrap()).collect();
+    assert_eq!(inputs, ["1 2", "a", "b b", ""]);
+    for arguments in [
+        &["show", "manager.cfg", "1"][..],
+        &["list", "manager.cfg"],
+        &["stats", "manager.cfg"],
+        &["workers", "manager.cfg"],
+    ] {
+        assert!(place.run(arguments).status.success(), "{arguments:?}");
+    }
+    assert_eq!(place.run(&["show", "manager.cfg", "9"]).status.code(), Some(5));
+    for (arguments, expected) in [
+        (&["list", "manager.cfg", "opened"][..], "no state"),
+        (&["show", "manager.cfg", "x"], "no id of a task"),
+        (&["open", "manager.cfg", "p", "s", "--timeout", "nan"], "nan"),
+        (&["open", "manager.cfg", "p", "s", "--max-fails", "1.5"], "max_fails is \"1.5\""),
+        (&["open", "manager.cfg", "p", "s", "in", "--each-line", "lines"], "--each-line"),
+        (&["open", "manager.cfg", "p", "s", "--each-line", "gone"], "gone"),
+    ] {
+        let output = place.run(arguments);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?} {output:?}");
+        assert!(stderr(&output).contains(expected), "{output:?}");
+    }
+    assert_eq!(place.json(&["stats", "server.cfg"])["opened"], 4);
+}
+
+#[test]
+fn a_server_and_a_manager_bring_a_task_from_its_report_to_the_archive() {
+    let mut place = Place::new();
+    place.configs();
+    let server = place.start(&["server", "one", "server.cfg"]);
+    let command = "cat >> $PWD/got; test -e mended";
+    let manager = place.start(&["manage", "manager.cfg", "--on-succeeded", command]);
+    let id = place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    place.execute(&fence, "out", "");
+    // The first callbacks fail.
+    eventually("the callback is called again", || {
+        std::fs::read_to_string(place.redis.folder().join("got")).is_ok_and(|got| got.lines().count() >= 2)
+    });
+    assert_eq!(place.sets(id), ["succeeded"]);
+    std::fs::write(place.redis.folder().join("mended"), "").unwrap();
+    eventually("the task is archived", || place.sets(id) == ["archived"]);
+    let got = std::fs::read_to_string(place.redis.folder().join("got")).unwrap();
+    let task: Value = serde_json::from_str(got.lines().last().unwrap()).unwrap();
+    assert_eq!((&task["id"], &task["rounds"][0]["output"]), (&id.into(), &"out".into()));
+    assert_eq!(place.json(&["stats", "manager.cfg"])["server"], "one");
+    let failed = place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    place.execute(&fence, "out", "bad");
+    eventually("a task without a command is archived", || place.sets(failed) == ["archived"]);
+    manager.stop();
+    server.stop();
+}
+
+#[test]
+fn another_server_stands_by_until_the_first_one_is_gone() {
+    let mut place = Place::new();
+    place.configs();
+    let first = place.start(&["server", "one", "server.cfg"]);
+    let at_work = |place: &Place| place.json(&["stats", "manager.cfg"])["server"].clone();
+    eventually("the first one is at work", || at_work(&place) == "one");
+    let second = place.start(&["server", "two", "server.cfg"]);
+    first.stop();
+    eventually("the second one is at work", || at_work(&place) == "two");
+    // Killed without a word: its lease ends.
+    let third = place.start(&["server", "three", "server.cfg"]);
+    drop(second);
+    eventually("the third one is at work", || at_work(&place) == "three");
+    let id = place.original.open(&Order { end_before: "1", ..Order::default() });
+    eventually("it has rounds", || place.sets(id) == ["expired"]);
+    third.stop();
+}
+
+#[test]
+fn a_redis_that_is_away_is_told_once_and_waited_for() {
+    let mut place = Place::new();
+    place.configs();
+    let server = place.start(&["server", "one", "server.cfg"]);
+    let manager = place.start(&["manage", "manager.cfg"]);
+    eventually("it is at work", || place.json(&["stats", "manager.cfg"])["server"] == "one");
+    place.redis.kill();
+    let away = place.run(&["stats", "manager.cfg"]);
+    assert_eq!(away.status.code(), Some(3), "{away:?}");
+    assert_eq!(place.run(&["server", "two", "server.cfg"]).status.code(), Some(3));
+    place.redis.restart();
+    place.original.redis = place.redis.connect();
+    let id = place.original.open(&Order { end_before: "1", ..Order::default() });
+    eventually("everything goes on", || place.sets(id) == ["archived"]);
+    for said in [server.stop(), manager.stop()] {
+        assert_eq!(said.matches("is away").count(), 1, "{said}");
+    }
+}
+
+#[test]
+fn a_password_and_a_database_are_used() {
+    let place = Place::on_options(&["--requirepass", "a:b#c%d e"]);
+    let with = |password: &str, db: u32| {
+        let text = std::fs::read_to_string(place.redis.write_config("x.cfg", NAMESPACE, MANAGER)).unwrap();
+        let text = text.replace("password=None", &format!("password={password}")).replace("db=0", &format!("db={db}"));
+        std::fs::write(place.redis.folder().join("x.cfg"), text).unwrap();
+        place.run(&["open", "x.cfg", "p", "s"])
+    };
+    assert!(with("a:b#c%d e", 0).status.success());
+    let other = with("a:b#c%d e", 3);
+    assert_eq!(String::from_utf8_lossy(&other.stdout).trim(), "1", "{other:?}");
+    for (password, db) in [("wrong", 0), ("None", 0), ("a:b#c%d e", 99)] {
+        let refused = with(password, db);
+        assert_eq!(refused.status.code(), Some(4), "{password} {db}: {refused:?}");
+        assert!(!stderr(&refused).contains("a:b#c"), "the password is not shown");
+    }
+}
+
+#[test]
+fn an_encrypted_connection_is_made_to_whom_the_configuration_trusts() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "set -e
+        openssl req -x509 -newkey rsa:2048 -nodes -keyout ca.key -out ca.pem -days 2 -subj /CN=ca
+        openssl req -newkey rsa:2048 -nodes -keyout s.key -out s.csr -subj /CN=redis
+        printf 'subjectAltName=IP:127.0.0.1\\nbasicConstraints=CA:FALSE\\n' > ext
+        openssl x509 -req -in s.csr -CA ca.pem -CAkey ca.key -CAcreateserial -out s.pem -days 2 -extfile ext";
+    let made = Command::new("sh").args(["-c", script]).current_dir(folder.path()).output().unwrap();
+    assert!(made.status.success(), "{made:?}");
+    let file = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (cert, key, ca) = (file("s.pem"), file("s.key"), file("ca.pem"));
+    let options =
+        ["--tls-cert-file", &cert, "--tls-key-file", &key, "--tls-ca-cert-file", &ca, "--tls-auth-clients", "no"];
+    let place = Place::on_options(&[&options[..], &["--port", "0", "--tls-port"]].concat());
+    let with = |host: &str, authority: &str| {
+        let path = place.redis.write_config("x.cfg", NAMESPACE, MANAGER);
+        let text = std::fs::read_to_string(&path).unwrap();
+        std::fs::write(path, text.replace("host=127.0.0.1", &format!("host={host}127.0.0.1\n{authority}"))).unwrap();
+        place.run(&["open", "x.cfg", "p", "s"])
+    };
+    let trusted = with("rediss://", &format!("tls_ca={ca}"));
+    assert_eq!(String::from_utf8_lossy(&trusted.stdout).trim(), "1", "{trusted:?}");
+    let stranger = with("rediss://", "");
+    assert_eq!((stranger.status.code(), stderr(&stranger).contains("is not trusted")), (Some(4), true), "{stranger:?}");
+    assert_eq!(with("", "").status.code(), Some(3));
+}

@@ -1,0 +1,189 @@
+//! The rounds of the server.
+
+use redis::Commands as _;
+
+use super::Place;
+use super::original::Order;
+
+#[test]
+fn an_executed_task_succeeds_or_fails_by_its_stderr() {
+    let mut place = Place::new();
+    let cases = [("", "0", "succeeded", "0"), ("bad\n", "0", "failed", "1"), ("bad\n", "1", "open", "1")];
+    for (error, max_fails, expected, fails) in cases {
+        let id = place.original.open(&Order { max_fails, ..Order::default() });
+        let fence = place.claim_one("w");
+        place.execute(&fence, "out", error);
+        place.rounds(1);
+        assert_eq!(place.sets(id), [expected]);
+        assert_eq!(
+            (place.get(id, "state").unwrap().as_str(), place.get(id, "fails").unwrap().as_str()),
+            (expected, fails)
+        );
+        let round = if expected == "open" { "1" } else { "0" };
+        assert_eq!(place.get(id, "round").unwrap(), round);
+        assert!(place.get(id, &format!("{round}:{expected}")).is_some());
+        assert_eq!(place.get(id, "0:failure").is_some(), !error.is_empty());
+        place.original.assert_readable(id);
+        if expected == "open" {
+            assert_eq!(
+                place.log(id)[2..],
+                [format!("moving task {id}: executed -> failure"), format!("moving task {id}: failure -> open")]
+            );
+            let fence = place.claim_one("w");
+            place.execute(&fence, "", "again");
+            place.rounds(1);
+            assert_eq!((place.sets(id), place.get(id, "1:failed").is_some()), (vec!["failed"], true));
+        }
+    }
+}
+
+#[test]
+fn open_running_and_executed_tasks_expire() {
+    let mut place = Place::new();
+    let open = place.original.open(&Order { end_before: "1000", ..Order::default() });
+    let ids = [(); 2].map(|()| place.original.open(&Order::default()));
+    let claimed = place.claim("w", 5);
+    assert_eq!(claimed.len(), 2, "an expired task is not claimed");
+    place.execute(&claimed[1].fence(), "", "");
+    for id in ids {
+        let () = place.original.redis.hset(format!("MyProgram:task:{id}"), "end_before", "1000.5").unwrap();
+    }
+    place.rounds(1);
+    for id in [open, ids[0], ids[1]] {
+        assert_eq!((place.sets(id), place.get(id, "0:expired").is_some()), (vec!["expired"], true));
+        place.original.assert_readable(id);
+    }
+    assert_eq!(place.log(open), ["moving task 1: open -> expired"]);
+}
+
+#[test]
+fn a_run_times_out_until_its_budget_is_spent() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order { timeout: "0.0", max_timeouts: "1", ..Order::default() });
+    place.claim_one("w");
+    place.rounds(1);
+    assert_eq!((place.sets(id), place.get(id, "round").unwrap()), (vec!["open"], "1".to_owned()));
+    assert_eq!(place.log(id)[1..], ["moving task 1: running -> timeout", "moving task 1: timeout -> open"]);
+    assert_eq!((place.get(id, "0:timeout").is_some(), place.get(id, "1:open").is_some()), (true, true));
+    place.claim_one("w");
+    place.rounds(1);
+    assert_eq!((place.sets(id), place.get(id, "timeouts").unwrap()), (vec!["timed_out"], "2".to_owned()));
+    place.original.assert_readable(id);
+}
+
+/// The original looks at the first ten of them for ever.
+#[test]
+fn every_task_of_a_large_set_is_looked_at() {
+    let mut place = Place::new();
+    let mut late = Vec::new();
+    for at in 0..1_300 {
+        let end_before = if at % 13 == 0 { "1000" } else { "inf" };
+        let id = place.original.open(&Order { end_before, ..Order::default() });
+        if end_before == "1000" {
+            late.push(id);
+        }
+    }
+    place.rounds(1);
+    let expired: u64 = place.original.redis.zcard("MyProgram:expired").unwrap();
+    assert_eq!(usize::try_from(expired).unwrap(), late.len());
+    let claimed = place.claim("w", 1_200);
+    for task in &claimed {
+        place.execute(&task.fence(), "", "");
+    }
+    place.rounds(1);
+    let succeeded: usize = place.original.redis.zcard("MyProgram:succeeded").unwrap();
+    assert_eq!(succeeded, claimed.len());
+}
+
+#[test]
+fn the_worker_of_an_expired_lease_is_lost_and_counts_nothing() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order::default());
+    for loss in 1..=4_u32 {
+        let fence = place.claim_one("w");
+        // As if it had not renewed it for long.
+        let lease = format!("0 {} 1000.0 w", fence.started);
+        let () = place.original.redis.hset("MyProgram:llts:leases", id, lease).unwrap();
+        place.rounds(1);
+        if loss <= 3 {
+            assert_eq!((place.sets(id), place.get(id, "round").unwrap()), (vec!["open"], "0".to_owned()));
+            assert_eq!((place.get(id, "fails").unwrap(), place.get(id, "timeouts").unwrap()), ("0".into(), "0".into()));
+            assert_eq!(place.log(id).last().unwrap(), "moving task 1: running -> open (worker w lost)");
+        }
+    }
+    assert_eq!(place.sets(id), ["failed"]);
+    assert_eq!(place.get(id, "0:error").unwrap(), "worker w lost; that is one loss more than the 3 that are allowed\n");
+    place.original.assert_readable(id);
+}
+
+#[test]
+fn a_renewed_lease_keeps_the_run() {
+    let mut place = Place::new();
+    let id = place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    let lease = format!("0 {} 1000.0 w", fence.started);
+    let () = place.original.redis.hset("MyProgram:llts:leases", id, lease).unwrap();
+    assert!(place.ours.renew(&super::name("w"), std::slice::from_ref(&fence)).unwrap().is_empty());
+    place.rounds(2);
+    assert_eq!(place.sets(id), ["running"]);
+}
+
+#[test]
+fn what_originals_leave_between_two_states_goes_on() {
+    let mut place = Place::new();
+    let mut at = |round: u32, state: &str, field: &str, order: Order<'_>| {
+        let id = place.original.open(&order);
+        assert!(place.original.leave(id, "open"));
+        place.original.enter(id, "running", state, round, &[(field, "1"), ("round", &round.to_string())]);
+        id
+    };
+    let again = || Order { max_fails: "1", max_timeouts: "1", ..Order::default() };
+    // Killed between the two moves: of a failure, of a time-out by the worker, of a time-out by the server.
+    let failure = at(0, "failure", "fails", again());
+    let by_worker = at(0, "timeout", "timeouts", again());
+    let by_server = at(1, "timeout", "timeouts", again());
+    let spent = at(0, "failure", "fails", Order::default());
+    let timed_out = at(0, "timeout", "timeouts", Order::default());
+    place.rounds(1);
+    for (id, set, round) in [
+        (failure, "open", "1"),
+        (by_worker, "open", "1"),
+        (by_server, "open", "1"),
+        (spent, "failed", "0"),
+        (timed_out, "timed_out", "0"),
+    ] {
+        assert_eq!((id, place.sets(id), place.get(id, "round").unwrap()), (id, vec![set], round.to_owned()));
+        place.original.assert_readable(id);
+    }
+}
+
+#[test]
+fn poison_is_counted_and_stops_no_round() {
+    let mut place = Place::new();
+    for set in ["open", "running", "executed", "timeout", "failure"] {
+        let () = place.original.redis.zadd(format!("MyProgram:{set}"), 900, -1).unwrap();
+        let () = place.original.redis.zadd(format!("MyProgram:{set}"), "x", -1).unwrap();
+    }
+    let id = place.original.open(&Order::default());
+    let () = place.original.redis.hset("MyProgram:task:1", "max_fails", "many").unwrap();
+    // An original worker that was away: round 1, and no error of it.
+    let odd = place.original.open(&Order { max_fails: "5", ..Order::default() });
+    assert!(place.original.leave(odd, "open"));
+    place.original.enter(odd, "running", "executed", 1, &[("round", "1"), ("0:output", "x")]);
+    let good = place.original.open(&Order::default());
+    let fence = place.claim_one("w");
+    place.execute(&fence, "", "");
+    place.rounds(3);
+    assert_eq!((fence.task.0, place.sets(good)), (good, vec!["succeeded"]));
+    assert_eq!((place.sets(odd), place.get(odd, "round").unwrap()), (vec!["open"], "2".to_owned()));
+    assert_eq!(place.get(odd, "1:error").unwrap(), "no result of this round was reported\n");
+    let told: std::collections::BTreeMap<String, String> =
+        place.original.redis.hgetall("MyProgram:llts:poisoned").unwrap();
+    assert_eq!(told[&id.to_string()], "the field max_fails is \"many\"; a whole number is expected");
+    assert_eq!(told["900"], "the task has no hash");
+    // Somebody mends it.
+    let () = place.original.redis.hset("MyProgram:task:1", "max_fails", "0").unwrap();
+    place.rounds(1);
+    let claimed: Vec<u64> = place.claim("w", 5).iter().map(|task| task.task.0).collect();
+    assert!(claimed.contains(&id), "{claimed:?}");
+}

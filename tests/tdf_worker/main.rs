@@ -1,0 +1,10 @@
+//! `llts tdf worker`: the real binary against a real Redis, with a test as manager and server.
+
+mod arrows;
+mod ends;
+mod examples;
+mod hazards;
+mod place;
+mod proxy;
+mod redis;
+mod sources;
