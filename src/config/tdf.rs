@@ -29,7 +29,7 @@ pub enum TdfConfigError {
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The fault, as a sentence part.
         message: &'static str,
     },
     /// A section is missing.

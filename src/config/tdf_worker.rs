@@ -11,7 +11,7 @@ const DAY: u64 = 86_400_000;
 /// Redis takes no longer text.
 const OUTPUT_BYTES_MAX: u64 = 512 << 20;
 
-/// Whoever runs programs for a TDF namespace.
+/// The programs that are run for a TDF namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TdfWorkerSection {
     /// Between SIGTERM and SIGKILL to a program.

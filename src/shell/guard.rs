@@ -115,7 +115,7 @@ impl GuardPlan {
         self
     }
 
-    /// Starts the guard and returns when it has detached. Nobody may reap children meanwhile, and orphans must not be
+    /// Starts the guard and returns when it has detached. No other code may reap children meanwhile, and orphans must not be
     /// adopted by this process: see [`super::process::without_adoption`].
     ///
     /// # Errors

@@ -30,6 +30,11 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("prompt", &["clock", "file_stamp", "limits", "lock", "prompt_create", "rename", "signals"]),
     ("prompt_status", &["clock", "prompt_create", "readable"]),
     ("prompt_worker", &["clock", "guard", "process", "prompt_create", "readable", "removal", "rename", "signals"]),
+    ("source", &["background", "clock", "process", "readable", "removal", "rename", "tools"]),
+    (
+        "tdf",
+        &["background", "clock", "guard", "lock", "process", "prompt_worker", "readable", "signals", "source", "tools"],
+    ),
     ("push", &["clock", "endpoint", "metrics", "readable"]),
     ("transport", &["curve_keys", "endpoint", "port", "zmq"]),
     (

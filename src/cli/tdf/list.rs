@@ -25,7 +25,7 @@ pub(in crate::cli) struct ListArgs {
 pub(in crate::cli) fn run(session: &mut Session, args: &ListArgs) -> Result<u8, Failure> {
     let (first, state) = super::all_but_last(&args.arguments, [super::CFG, STATE])?;
     let states: Vec<State> = match state {
-        // Tasks are archived for ever, and nobody waits for them.
+        // Tasks are archived for ever, and no component waits for them.
         None => State::ALL.into_iter().filter(|state| *state != State::Archived).collect(),
         Some(name) => vec![words::parse_state(name).ok_or_else(|| {
             let known: Vec<&str> = State::ALL.into_iter().map(words::state).collect();

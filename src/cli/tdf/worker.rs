@@ -74,7 +74,7 @@ pub(in crate::cli) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Fa
             "stopped while Redis is away: the result of task {task} is on the disk; start this worker again to report it"
         )),
         End::Unreturned(task) => note(&format!(
-            "stopped while Redis is away: the run of task {task} was ended; the task waits again when its lease is over"
+            "stopped while Redis is away: the run of task {task} was ended; the task waits again when its lease has expired"
         )),
         End::Broken(reason) => return Err(Failure::failed(format!("{reason}; its task was given back"))),
     }

@@ -24,7 +24,7 @@ pub enum Verdict {
     NoStart,
 }
 
-/// What is decided at one moment.
+/// The moment of a decision, and the facts beside it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Moment {
     /// Unix seconds, by the clock of Redis.
@@ -58,7 +58,7 @@ pub fn judge(facts: &Facts, at: Moment) -> Verdict {
 pub fn adopt(facts: &Facts, max_losses: u32) -> Option<Verdict> {
     let state = facts.state?;
     Some(match state {
-        // Whatever the worker brings, its entry is gone; nobody else will move it on.
+        // Whatever the worker brings, its entry is gone; no other component will move it on.
         State::Running => {
             let losses = Budget { used: facts.losses.into(), max: max_losses.into() };
             Verdict::Lost(moves::lost(None, facts.round, None, losses, facts.fails))

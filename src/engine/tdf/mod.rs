@@ -1,4 +1,4 @@
-//! The rules of TDF: which moves a task makes, and when. Values in, values out; whoever calls brings the time.
+//! The rules of TDF: which moves a task makes, and when. Values in, values out; the caller brings the time.
 //!
 //! | module | what it decides |
 //! |---|---|

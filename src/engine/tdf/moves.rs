@@ -1,7 +1,7 @@
 //! What one event makes of a task: the hops between states, the rounds that their moments belong to, and the counters.
 //!
 //! Time-outs and failures pass through `timeout` and `failure`, as the original's do; both hops are one move, so that a task is never
-//! seen there. A round is over when it has failed or timed out: `round := fails + timeouts` (document, "Rounds"). A worker that is lost
+//! seen there. A round ends when it has failed or timed out: `round := fails + timeouts` (document, "Rounds"). A worker that is lost
 //! or gives a task back ends no round.
 
 use crate::protocol::tdf::words::{field, of_round};

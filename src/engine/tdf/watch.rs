@@ -1,4 +1,4 @@
-//! The entries of one set that a server has looked at, and when it must look again. What is known of an entry holds as long as its
+//! The entries of one set that a server has looked at, and when it must look again. An observation of an entry holds as long as its
 //! score is the same: every move of any component gives it another one.
 
 use std::collections::HashMap;

@@ -3,12 +3,12 @@
 //! | phase | event | next phase |
 //! |---|---|---|
 //! | settling | a kept result is reported, a run of a dead process is given back; nothing is left | settling; resting |
-//! | resting | it is woken, or the pause is over | claiming |
+//! | resting | it is woken, or the pause has ended | claiming |
 //! | claiming | a task; none; no answer | preparing; resting; recovering |
 //! | recovering | a run is ours whose claim was not answered; none | preparing; claiming, with the same token |
 //! | preparing | the program is there; it cannot be had | starting; reporting |
 //! | starting | it runs; it cannot be started | running; reporting |
-//! | running ([`RunMachine`]) | nothing is left of the tree | reporting; giving back; resting, if nobody wants the result |
+//! | running ([`RunMachine`]) | nothing is left of the tree | reporting; giving back; resting, if the result is not wanted |
 //! | reporting | Redis has it, or has no use for it | resting; claiming |
 //! | giving back | the same | ended, or settling |
 //!
@@ -22,7 +22,7 @@
 //! | a deadline | [`Worker::handle_timeout`] |
 //!
 //! Redis may be away at any time. A program goes on, a result is kept on the disk, and every call is made again until it is
-//! answered; each of them may be made twice. While a task is held, its lease is renewed; whoever has lost it ends the program.
+//! answered; each of them may be made twice. While a task is held, its lease is renewed; a worker that has lost it ends the program.
 
 mod calls;
 mod doubts;
@@ -48,7 +48,7 @@ use run::{Ending, Run};
 /// Between two renewals of a lease, which lasts five times as long.
 const RENEW_INTERVAL: Duration = Duration::from_secs(2);
 
-/// An original opens tasks and wakes nobody, so that an idle worker looks so often at least: half of it is the usual delay.
+/// An original wakes no worker when it opens a task, so that an idle worker looks so often at least: half of it is the usual delay.
 const POLL_INTERVAL_MAX: Duration = Duration::from_millis(400);
 
 /// A worker that is told to make no pause at all would do nothing but ask.
@@ -164,7 +164,7 @@ pub enum Note {
     Away(String),
     /// Redis answers again.
     Back,
-    /// Somebody else has the task, or its time is over: this is what Redis says of it.
+    /// Another worker has the task, or its time has passed: the answer of Redis about it.
     Dropped(TaskId, String),
     /// A run of a process of this name that has died is given back.
     Orphan(TaskId),
@@ -182,7 +182,7 @@ pub enum End {
     },
     /// It was told to stop while Redis was away: the next process of its name reports this result.
     Kept(TaskId),
-    /// It was told to stop while Redis was away: this task waits again when its lease is over.
+    /// It was told to stop while Redis was away: this task waits again when its lease has expired.
     Unreturned(TaskId),
     /// It cannot run anything, for this reason; its task was given back.
     Broken(String),
@@ -191,7 +191,7 @@ pub enum End {
 /// Why the engine wants to be called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Timer {
-    /// The pause before a claim is over.
+    /// The pause before a claim has ended.
     Claim,
     /// A call that was not answered is due again.
     Retry,

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 /// One line at a moment in unix seconds. What would end the line is escaped.
 #[must_use]
 pub fn line(at: f64, message: &str) -> String {
-    // A moment beyond the calendar is one of a clock that nobody believes.
+    // A moment beyond the calendar comes from a clock that cannot be right.
     #[expect(clippy::cast_possible_truncation, reason = "a conversion from a float saturates")]
     let at = Timestamp::from_second(at as i64).unwrap_or(Timestamp::UNIX_EPOCH);
     let message = message.replace('\r', "\\r").replace('\n', "\\n");

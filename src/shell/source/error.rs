@@ -16,7 +16,7 @@ pub enum SourceError {
     /// The server cannot be reached, or breaks off.
     #[error("cannot fetch {url}: {reason}")]
     Http {
-        /// What was asked for.
+        /// The requested source.
         url: String,
         /// What the library said.
         reason: String,
@@ -24,7 +24,7 @@ pub enum SourceError {
     /// The server answers, but not with a program.
     #[error("cannot fetch {url}: the server answers {status}")]
     Status {
-        /// What was asked for.
+        /// The requested source.
         url: String,
         /// The status line.
         status: String,
@@ -40,7 +40,7 @@ pub enum SourceError {
     /// More bytes than an archive may have.
     #[error("{place} has more than the {limit} bytes that are allowed")]
     TooLong {
-        /// What was fetched.
+        /// The fetched source.
         place: String,
         /// Bytes that are allowed.
         limit: u64,
@@ -48,17 +48,17 @@ pub enum SourceError {
     /// It took too long.
     #[error("{place} was not fetched within {} s", limit.as_secs())]
     TimedOut {
-        /// What was fetched.
+        /// The fetched source.
         place: String,
         /// The time that is allowed.
         limit: Duration,
     },
-    /// What has come must not be unpacked.
+    /// The fetched archive must not be unpacked.
     #[error("cannot unpack {place}: {error}")]
     Archive {
-        /// What was fetched.
+        /// The fetched source.
         place: String,
-        /// Why.
+        /// The reason, as a sentence part.
         error: ArchiveError,
     },
     /// It is the same that could not be unpacked before.
@@ -67,9 +67,9 @@ pub enum SourceError {
     /// A file or folder of ours.
     #[error("cannot {action} {}: {error}", path.display())]
     Io {
-        /// What was done with it.
+        /// The operation that failed, as a verb.
         action: &'static str,
-        /// Which.
+        /// The path of the file or folder.
         path: PathBuf,
         /// What the system said.
         error: io::Error,

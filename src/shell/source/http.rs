@@ -21,7 +21,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 /// A page that was moved is one or two hops away; more is a circle.
 const REDIRECTS_MAX: u32 = 5;
 
-/// What is read in one go, so also how often the flag is looked at.
+/// Bytes that are read in one go, which also says how often the flag is looked at.
 const CHUNK_BYTES: usize = 64 * 1024;
 
 /// A validator is a short text; a longer one is left out.

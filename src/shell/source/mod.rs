@@ -1,12 +1,12 @@
 //! Where programs come from: fetched over http, https or with rsync, unpacked by the rules for tools, kept in a folder.
 //!
 //! A program is a folder with a run.sh, below the root that the caller names. One that is there is used; one that is not is fetched
-//! ([`http`], [`rsync`]), unpacked beside, and renamed when it is whole ([`install`]). What has failed leaves nothing behind.
+//! ([`http`], [`rsync`]), unpacked beside, and renamed when it is whole ([`install`]). A failed fetch leaves nothing behind.
 //!
 //! | a lock on a program | is held |
 //! |---|---|
-//! | shared | by whoever runs it ([`Held`]) |
-//! | exclusive | by whoever fetches it, or looks whether its source has changed |
+//! | shared | by each process that runs it ([`Held`]) |
+//! | exclusive | by the process that fetches it, or looks whether its source has changed |
 //!
 //! So no program is replaced while it runs, and two processes in one folder never fetch the same one twice, nor see half of it.
 //!
@@ -123,21 +123,21 @@ impl Programs {
         Ok(Self { root, own, limits, agent: http::agent(FETCH_TIMEOUT), broken: Mutex::default() })
     }
 
-    /// The program, if it is there and nobody is about to replace it. Does not wait.
+    /// The program, if it is there and no process is about to replace it. Does not wait.
     pub fn present(&self, name: &ProgramName) -> Option<Held> {
         let lock = self.lock_file(name).ok()?;
         flock(&lock, FlockOperation::NonBlockingLockShared).ok()?;
         self.is_there(name).then_some(Held { _lock: lock })
     }
 
-    /// The program; fetches it if it is not there. Waits for whoever does so already.
+    /// The program; fetches it if it is not there. Waits for a process that does so already.
     ///
     /// # Errors
     /// [`SourceError`], with nothing of the fetch left behind.
     pub fn fetch(&self, name: &ProgramName, source: &str, means: &Means<'_>) -> Result<Held, SourceError> {
         let lock = loop {
             means.stop.check()?;
-            // Whoever has fetched it meanwhile may run it for hours.
+            // The process that has fetched it meanwhile may run it for hours.
             if let Some(held) = self.present(name) {
                 return Ok(held);
             }
@@ -155,7 +155,7 @@ impl Programs {
     }
 
     /// The same for a program that is there and is doubted: if it was fetched from this source, and that has changed, it is fetched
-    /// anew. It stays as it is while somebody runs it, and when its source cannot be had.
+    /// anew. It stays as it is while a process runs it, and when its source cannot be had.
     ///
     /// # Errors
     /// As [`Self::fetch`].
@@ -197,7 +197,7 @@ impl Programs {
         options.open(&path).map_err(|error| SourceError::Io { action: "open", path, error })
     }
 
-    /// The lock on a program that nobody fetches or runs; `None` while somebody does.
+    /// The lock on a program that no process fetches or runs; `None` while one does.
     fn take_alone(&self, name: &ProgramName) -> Result<Option<File>, SourceError> {
         let lock = self.lock_file(name)?;
         match self.take(&lock, name, FlockOperation::NonBlockingLockExclusive) {
@@ -214,7 +214,7 @@ impl Programs {
 
     /// Lets others run it, too.
     fn hold(&self, lock: File, name: &ProgramName) -> Result<Held, SourceError> {
-        // Given up and taken again: in between, somebody may have replaced it by another whole one.
+        // Given up and taken again: in between, another process may have replaced it by another whole one.
         self.take(&lock, name, FlockOperation::LockShared)?;
         Ok(Held { _lock: lock })
     }

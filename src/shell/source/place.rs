@@ -21,7 +21,7 @@ pub(super) enum Way {
     Rsync,
 }
 
-/// What comes.
+/// The format of the fetched bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A run.sh that is the whole program.

@@ -1,4 +1,4 @@
-//! What is known of a program that was fetched: from where, and how a change of it would show.
+//! The record of a fetched program: its source, and the signs by which a change of it would show.
 
 use std::fs;
 use std::io;

@@ -17,7 +17,7 @@ use crate::types::ExitCode;
 /// Seconds of silence after which rsync gives up.
 const SILENCE_SECONDS_MAX: u32 = 60;
 
-/// How rsync reaches another host unless RSYNC_RSH says otherwise: it asks nobody for a password.
+/// How rsync reaches another host unless RSYNC_RSH says otherwise: it asks for no password.
 const REMOTE_SHELL: &str = "ssh -o BatchMode=yes -o ConnectTimeout=10";
 
 /// Bytes of what rsync complains about that a message shows.

@@ -26,7 +26,7 @@ pub enum RedisError {
     Untrusted {
         /// Host and port.
         address: String,
-        /// What is wrong with the certificate.
+        /// The fault of the certificate.
         message: String,
     },
     /// It answers with an error. Nothing has changed.
@@ -52,14 +52,14 @@ pub enum RedisError {
     Certificates {
         /// The file as the configuration names it.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault, as a sentence part.
         message: String,
     },
 }
 
 impl RedisError {
     /// Whether it may go away by itself: the connection, a Redis that is still loading or has no memory left. The others need
-    /// somebody.
+    /// a person.
     #[must_use]
     pub fn is_away(&self) -> bool {
         match self {

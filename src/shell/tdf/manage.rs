@@ -75,7 +75,7 @@ pub trait Callbacks {
         false
     }
 
-    /// A round is over; the number of those before it.
+    /// A round has ended; the number of rounds before it.
     fn end_round(&mut self, manager: &mut Manager, round: u64) {}
 
     /// Whether the manager is to stop before the next task. It is asked after each callback.
@@ -203,11 +203,11 @@ impl Manager {
     /// One round through the four sets.
     ///
     /// # Errors
-    /// When Redis does not answer as it should. What was called back for is archived later.
+    /// When Redis does not answer as it should. Tasks whose callbacks have been called are archived later.
     pub fn round(&mut self, callbacks: &mut impl Callbacks) -> Result<(), RedisError> {
         self.pay()?;
         for set in State::ENDED {
-            // What is passed over stays in front of the rest.
+            // Entries that are passed over stay in front of the rest.
             let mut first = 0;
             loop {
                 let Taken { tasks, passed, looked } = self.take(set, &Place::From(first))?;
@@ -318,7 +318,7 @@ impl Manager {
     }
 
     fn archive(&mut self, task: &Task, set: State) -> Result<(), RedisError> {
-        // A task without a round has ended by the hand of somebody else; it is archived all the same.
+        // A task without a round was ended by another program; it is archived all the same.
         let hops = hop::encode(&moves::archived(set, task.round().unwrap_or_default()));
         let call = Call::new(scripts::ARCHIVE).arg(task.id().to_string()).arg(words::state(set));
         self.owed.push(call.arg(hops.to_string()));

@@ -60,21 +60,21 @@ pub struct LogLine {
     pub text: String,
 }
 
-/// What has become of a run.
+/// The end of a run.
 #[derive(Clone, Copy, Debug)]
 pub enum Ending<'a> {
     /// The program has ended, or could not be fetched or started: then stderr says why.
     Executed {
-        /// What it wrote to stdout.
+        /// Its stdout, as bytes.
         output: &'a [u8],
-        /// What it wrote to stderr.
+        /// Its stderr, as bytes.
         error: &'a [u8],
     },
     /// It took longer than its `timeout`.
     TimedOut {
-        /// What it wrote to stdout until then.
+        /// Its stdout until then, as bytes.
         output: &'a [u8],
-        /// What it wrote to stderr until then.
+        /// Its stderr until then, as bytes.
         error: &'a [u8],
         /// [`Claimed::timeouts`].
         timeouts: Budget,
@@ -86,7 +86,7 @@ pub enum Ending<'a> {
 pub struct Report<'a> {
     /// The run.
     pub fence: &'a Fence,
-    /// What has become of it.
+    /// Its end.
     pub ending: Ending<'a>,
     /// What the worker has noted.
     pub log: &'a [LogLine],

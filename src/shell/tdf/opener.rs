@@ -16,7 +16,7 @@ const BATCH: usize = 500;
 /// How long a token is known: longer than an opener goes on asking with it. Each costs Redis some hundred bytes.
 const TOKEN_LIFETIME: Duration = Duration::from_secs(60);
 
-/// A task that is to be opened. What is not said is taken from `[task_defaults]`.
+/// A task that is to be opened. Missing values are taken from `[task_defaults]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Order {
     /// The name of the program.

@@ -14,7 +14,7 @@ const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_
 pub(super) struct Outage {
     /// Since when, and after how many failed attempts.
     since: Option<(Mono, u32)>,
-    /// What was said of it.
+    /// The last sentence that was logged about it.
     said: String,
 }
 

@@ -103,7 +103,7 @@ impl Server {
                     let pause = self.outage.fail(&error);
                     self.next_lead = clock::now().mono + pause;
                     self.next_round = self.next_round.max(self.next_lead);
-                    // What was heard is looked at when Redis is back.
+                    // The heard reports are looked at when Redis is back.
                     self.leads = false;
                 }
             }
@@ -188,7 +188,7 @@ impl Server {
         match &holder {
             None if !self.leads => {
                 log::info!("at work on {}", self.namespace.name());
-                // Whoever was at work before may have left anything.
+                // The server that was at work before may have left anything.
                 self.rounds.forget();
                 (self.next_round, self.next_mending) = (clock::now().mono, clock::now().mono);
             }

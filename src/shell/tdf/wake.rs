@@ -1,4 +1,4 @@
-//! A second connection that hears at once what the other components do. What it misses is found by the rounds and the polls of those
+//! A second connection that hears at once what the other components do. A message that it misses is made up for by the rounds and the polls of those
 //! who listen: it makes them fast, not right.
 
 use std::io;
@@ -21,10 +21,10 @@ const QUIET_MAX: Duration = Duration::from_secs(10);
 /// Between two attempts to reach a Redis that is away.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(500);
 
-/// Messages that are kept for a listener that is busy. What is dropped beyond them is found by its next round.
+/// Messages that are kept for a listener that is busy. Its next round finds the tasks of messages that are dropped beyond them.
 const MESSAGES_MAX: usize = 10_000;
 
-/// What is to be heard.
+/// The channels to listen to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Channel {
     /// A task can be claimed.
@@ -47,7 +47,7 @@ impl Channel {
     }
 }
 
-/// What was heard.
+/// The received messages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// On a channel, with its payload.
@@ -100,7 +100,7 @@ impl Wake {
         Ok(Self { bell, messages, stopping })
     }
 
-    /// What was heard since the last call, at most [`MESSAGES_MAX`] messages.
+    /// The messages since the last call, at most [`MESSAGES_MAX`] messages.
     pub fn take(&mut self) -> Vec<Message> {
         self.bell.take();
         self.messages.try_iter().take(MESSAGES_MAX).collect()

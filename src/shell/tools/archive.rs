@@ -119,7 +119,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// What was unpacked.
+/// The result of unpacking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// Number of files, folders and links.

@@ -56,7 +56,7 @@ impl Drop for Scratch {
     }
 }
 
-/// A name that nobody else uses.
+/// A name that no other process uses.
 pub(in crate::shell) fn unique(parent: &Path, prefix: &str) -> PathBuf {
     parent.join(format!("{prefix}{}-{:016x}", std::process::id(), rand::random::<u64>()))
 }

@@ -30,7 +30,7 @@ impl Worker {
             Phase::GivingBack { fence } => Effect::GiveBack(fence.clone()),
             Phase::Busy(_) | Phase::Resting { .. } | Phase::Ended => return,
         };
-        // What is opened after a claim has left may be missed by it.
+        // A task that is opened after a claim has left may be missed by it.
         self.is_woken &= !matches!(effect, Effect::Claim(_) | Effect::Report { claim: Some(_), .. });
         self.is_calling = true;
         self.effects.push_back(effect);

@@ -172,13 +172,13 @@ impl Worker {
         self.report(now, fence, has_failed);
     }
 
-    /// The result is not wanted, or comes too late: the program is to end. What has ended by itself keeps its result, unless the
+    /// The result is not wanted, or comes too late: the program is to end. A program that has ended by itself keeps its result, unless the
     /// task is lost.
     pub(super) fn end_run(&mut self, now: Now, ending: Ending) {
         let Phase::Busy(run) = &mut self.phase else { return };
         match &run.state {
             State::Run(RunMachine { end: Some(()), .. }) | State::Collecting if ending != Ending::Lost => {}
-            // What is left of it is being ended already.
+            // The processes that are left of it are being ended already.
             State::Run(RunMachine { end: Some(()), .. }) | State::Collecting => run.ending = Some(ending),
             State::Preparing => {
                 if run.ending.replace(ending).is_none() {
@@ -207,7 +207,7 @@ impl Worker {
     pub(super) fn run_timer(&mut self, now: Now, timer: Timer) {
         match timer {
             Timer::Limit => self.end_run(now, Ending::TimedOut),
-            // What was born since the last signal may have been missed: once more and again.
+            // A process that was born since the last signal may have been missed: once more and again.
             _ => self.step(now, |machine, terms| machine.handle_timeout(now, terms)),
         }
     }

@@ -115,23 +115,21 @@ impl Drop for Server {
 
 fn serve(stream: &TcpStream, seen: &Seen, stop: &AtomicBool, answer: &dyn Fn(&Request) -> Answer) {
     let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-    while let Some(first) = lines.next() {
-        let headers = lines.by_ref().take_while(|line| !line.is_empty());
-        let headers = headers.filter_map(|line| {
-            let (name, value) = line.split_once(": ")?;
-            Some((name.to_ascii_lowercase(), value.to_owned()))
-        });
-        let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
-        let request = Request { path, headers: headers.collect() };
-        let said = answer(&request);
-        seen.requests.lock().unwrap().push(request);
-        seen.one_more.notify_all();
-        let mut out = stream;
-        let head = format!("{}Connection: close\r\n\r\n", said.head);
-        if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&said.body)).is_err() {
-            return;
-        }
-        while said.is_endless && !stop.load(Ordering::SeqCst) && out.write_all(&said.body).is_ok() {}
+    let Some(first) = lines.next() else { return };
+    let headers = lines.by_ref().take_while(|line| !line.is_empty());
+    let headers = headers.filter_map(|line| {
+        let (name, value) = line.split_once(": ")?;
+        Some((name.to_ascii_lowercase(), value.to_owned()))
+    });
+    let path = first.split(' ').nth(1).unwrap_or_default().to_owned();
+    let request = Request { path, headers: headers.collect() };
+    let said = answer(&request);
+    seen.requests.lock().unwrap().push(request);
+    seen.one_more.notify_all();
+    let mut out = stream;
+    let head = format!("{}Connection: close\r\n\r\n", said.head);
+    if out.write_all(head.as_bytes()).and_then(|()| out.write_all(&said.body)).is_err() {
         return;
     }
+    while said.is_endless && !stop.load(Ordering::SeqCst) && out.write_all(&said.body).is_ok() {}
 }

@@ -46,7 +46,7 @@ fn wait(child: &mut Child, signals: &mut Signals) -> io::Result<bool> {
         let ready = readable::wait([end.as_fd(), signals.as_fd()], None);
         for _ in signals.read() {
             came += 1;
-            // It cannot be another process: nobody has waited for it.
+            // It cannot be another process: no other code has waited for it.
             let _ = kill_process(pid, if came == 1 { Signal::TERM } else { Signal::KILL });
         }
         if ready.first() == Some(&true) {

@@ -23,7 +23,7 @@ pub(super) enum Place<'a> {
     Ids(&'a [TaskId]),
 }
 
-/// What was taken.
+/// The taken tasks.
 pub(super) struct Taken {
     /// The tasks, and how often the callback of each has failed.
     pub(super) tasks: Vec<(Task, u32)>,

@@ -60,7 +60,7 @@ impl Claimed {
             program: name(program)?,
             source: name(source)?,
             input: reply::bytes(input)?,
-            // A time-out below zero is over at once, and one beyond all time is none.
+            // A time-out below zero has passed at once, and one beyond all time is none.
             timeout: Duration::try_from_secs_f64(timeout.max(0.0)).ok(),
             end_before: end_before.is_finite().then_some(end_before),
             timeouts: Budget { used: count(used)?, max: count(max)? },

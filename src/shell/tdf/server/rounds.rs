@@ -29,7 +29,7 @@ const STRAYS_PER_ROUND: u64 = 50_000;
 /// How long a task must be in no set: an original component has it there between two commands.
 const STRAY_GRACE: f64 = 5.0;
 
-/// When an entry that nothing can be done with is looked at again: somebody may have mended it. Seconds.
+/// When an entry that nothing can be done with is looked at again: a user may have mended it. Seconds.
 const POISON_INTERVAL: f64 = 60.0;
 
 /// Entries of our own keys that one command looks at.
@@ -129,7 +129,7 @@ impl Rounds {
             if chunk.length < CHUNK {
                 return Ok(moved);
             }
-            // What has not moved is still in front of the rest.
+            // Entries that have not moved are still in front of the rest.
             first += chunk.length - done.min(chunk.length);
         }
     }

@@ -67,12 +67,12 @@ impl Fetcher {
 }
 
 impl Fetch {
-    /// What has come of it, if it is over.
+    /// Its outcome, once it has ended.
     pub(super) fn poll(&self) -> Option<Result<Held, SourceError>> {
         self.thread.poll()
     }
 
-    /// Ends it. What it has begun to fetch is removed by itself or, at the latest, by the next worker.
+    /// Ends it. The fetch removes its partial download; at the latest, the next worker does.
     pub(super) fn cancel(self) {
         self.stop.set();
         readable::is_readable(&self.thread, Some(END_MAX));

@@ -19,7 +19,7 @@ pub(super) enum Call {
     GiveBack(Fence),
 }
 
-/// What it has answered.
+/// Its answer.
 #[derive(Debug)]
 pub(super) enum Answer {
     Recovered(Result<Vec<Claimed>, RedisError>),

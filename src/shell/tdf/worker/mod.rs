@@ -72,9 +72,9 @@ pub enum TdfWorkerError {
     /// A folder cannot be used.
     #[error("cannot use {}: {error}", path.display())]
     Folder {
-        /// Which.
+        /// The path of the file or folder.
         path: PathBuf,
-        /// Why.
+        /// The reason of the system.
         error: io::Error,
     },
     /// Another process has the name.
@@ -263,7 +263,7 @@ impl Loop {
     fn report(&mut self, fence: &Fence, claim: Option<u64>) {
         match self.result(fence) {
             Ok(finished) => self.line.ask(Call::Report(finished, claim)),
-            // Somebody has removed it: there is nothing to report, and the task is lost with its lease.
+            // A user has removed it: there is nothing to report, and the task is lost with its lease.
             Err(error) => self.worker.handle_reported(clock::now(), Ok(Some(format!("without its result: {error}")))),
         }
     }

@@ -70,7 +70,7 @@ fn create(path: &Path) -> io::Result<File> {
     }
 }
 
-/// What is in a file; of more than `max` bytes the beginning and the end, with a line between them that says so.
+/// The content of a file; of more than `max` bytes the beginning and the end, with a line between them that says so.
 ///
 /// # Errors
 /// What the system says.

@@ -199,7 +199,7 @@ mod tests {
             let kept = finished(&worker);
             results.keep(&kept).unwrap();
             let next = Results::open(own.path(), &worker, "ns".to_owned()).unwrap();
-            assert_eq!(next.left().unwrap(), [kept.fence.clone()]);
+            assert_eq!(next.left().unwrap(), std::slice::from_ref(&kept.fence));
             assert_eq!(next.load(&kept.fence).unwrap(), kept);
             let other = Results::open(own.path(), &worker, "other".to_owned()).unwrap();
             assert_eq!(other.left().unwrap(), []);
