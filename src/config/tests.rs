@@ -140,7 +140,7 @@ fn an_unknown_key_is_refused_with_its_place_and_the_nearest_known_one() {
         ),
         (
             "MAX_FAILS = 1",
-            "my.toml:1: MAX_FAILS is no known key; the nearest is task_defaults.MAX_FAILS (it belongs below the line \
+            "my.toml:1: MAX_FAILS is not a known key; the nearest is task_defaults.MAX_FAILS (it belongs below the line \
              [task_defaults])",
         ),
         (

@@ -165,8 +165,8 @@ fn what_cannot_be_fetched_is_said_and_leaves_nothing() {
         ("endless/run.sh", "more than the 10000 bytes"),
         ("cut/run.sh", "cannot fetch http://"),
         ("page.zip", "not zip or is damaged"),
-        ("empty.tar", "cut off"),
-        ("half.tar.gz", "cut off"),
+        ("empty.tar", "truncated"),
+        ("half.tar.gz", "truncated"),
         ("no-script.tar", "no run.sh in it"),
         ("folder.tar", "not a regular file"),
         ("missing/run.sh", "404 Not Found"),
@@ -214,10 +214,10 @@ fn hostile_archives_are_refused_by_the_rules_for_tools() {
         ("many.zip", zip(&many_zipped), "more than the 100 entries"),
         ("bomb.zip", zip(&[("run.sh", 0, SCRIPT), ("zeros", 0, &zeros)]), "more than 200 times"),
         ("bomb.tar.bz2", bzip2(&tar(&[("run.sh", SCRIPT), ("zeros", &zeros)])), "more than 200 times"),
-        ("twice.zip", archives::twice(), "is there twice"),
+        ("twice.zip", archives::twice(), "occurs twice"),
         ("damaged.zip", archives::damaged(), "not zip or is damaged"),
         ("tail.tar.bz2", [bzip2(&program()), b"tail".to_vec()].concat(), "not bzip2 or is damaged"),
-        ("tail.tar", [program(), b"tail".to_vec()].concat(), "goes on behind its end"),
+        ("tail.tar", [program(), b"tail".to_vec()].concat(), "continues after its end"),
     ];
     for (name, bytes, why) in cases {
         let server = Server::start(move |_| Said::ok(&bytes));
