@@ -19,7 +19,7 @@ use crate::shell::clock;
 use crate::shell::supervisor::{self, Service};
 use crate::types::ToolName;
 
-/// What a controller says of itself.
+/// The answers of a controller.
 struct Answer {
     endpoint: String,
     agents: AgentCounts,
@@ -49,7 +49,7 @@ pub(super) fn run(session: &mut Session) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// What the controller says that is meant; `None` if none was named and none listens where the home says.
+/// The answers of the named controller or of that of the home; `None` if none was named and that of the home does not listen.
 fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
     let Session { global, config, .. } = session;
     let endpoint = match global.controller()? {
@@ -63,7 +63,7 @@ fn ask(session: &Session) -> Result<Option<Answer>, Failure> {
     Ok(Some(Answer { agents: client.ask(&stats::agents())?, tasks: client.ask(&stats::tasks())?, endpoint }))
 }
 
-/// What is known of the home and of the service in it without asking it.
+/// The facts about the home and its service that need no request to the controller.
 fn place(session: &Session, facts: &mut Map<String, Value>) {
     let Session { config, sources, home, .. } = session;
     let state_dir = &config.paths.state_dir;
@@ -170,7 +170,7 @@ fn table(facts: &Map<String, Value>) -> Table {
     table
 }
 
-/// What a value is in a sentence.
+/// The text of a value in a sentence.
 fn plain(value: &Value) -> String {
     match value {
         Value::Null => "none".to_owned(),

@@ -23,7 +23,7 @@ const CONFIG: &str = "\
 LOG_DIR = \"log\"
 ";
 
-/// What is added to it for a controller that other machines reach.
+/// The lines that are added to it for a controller that other machines can reach.
 const KEYS: &str = "\
 CURVE_SERVER_SECRET_KEY_FILE = \"keys/server.key\"
 CURVE_AUTHORISED_KEYS_DIR = \"keys/authorised\"
@@ -35,7 +35,7 @@ CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
 #[command(after_help = "\
 A home is one folder for the configuration, state, tools, work, logs, keys and socket of a service. Commands that are started in it \
 or below it mean its service; so do all others with --home or LLTS_HOME. With --listen, the controller takes connections of other \
-machines, and only those with a key in keys/authorised; CURVE encrypts them. What is there already is never overwritten.")]
+machines, and only those with a key in keys/authorised; CURVE encrypts them. Existing files are never overwritten.")]
 pub(super) struct InitArgs {
     /// The folder [default: the home that is meant, which is that of the user where nothing else was said]
     dir: Option<PathBuf>,
@@ -106,7 +106,7 @@ fn tell(session: &mut Session, home: &Home, listen: Option<IpAddr>, key: Option<
     let (Some(ip), Some(key)) = (listen, key) else { return };
     out.text(&format!(
         "the public key of the controller is {key}
-for agents on another machine: `llts --home {folder} keys invite --listen {ip}` prints what to say there
+for agents on another machine: `llts --home {folder} keys invite --listen {ip}` prints the command to run there
 "
     ));
 }

@@ -19,22 +19,22 @@ use crate::shell::join::{Desk, Visit, let_in};
 use crate::shell::signals::{STOP, Signals};
 use crate::shell::supervisor::{self, Service};
 
-/// A longer invitation is forgotten by whoever made it.
+/// The maximum validity of an invitation.
 const VALID_MAX: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(Args, Debug)]
 #[command(after_help = "\
-Prints the `llts join` to say on the other machine, with a token that is good for once and until the time is over, and waits here for \
-it. The token proves the controller to the other machine and the other machine here; give it to nobody else. The connection is \
-encrypted, and the controller need not be restarted.")]
+Prints the `llts join` command for the other machine, with a token that is good for once and until it expires, and waits here for \
+that machine. The token proves the controller to the other machine and the other machine here; give it to no third party. The \
+connection is encrypted, and the controller need not be restarted.")]
 pub(super) struct InviteArgs {
-    /// Where the other machine is waited for [default: CONTROLLER_IP]
+    /// The address at which to wait for the other machine [default: CONTROLLER_IP]
     #[arg(long, value_name = "IP")]
     listen: Option<IpAddr>,
     /// TCP port; 0 takes a free one
     #[arg(long, value_name = "PORT", default_value_t = 0)]
     port: u16,
-    /// How long the token is valid: a day at most
+    /// Validity of the token: a day at most
     #[arg(long, value_name = "DURATION", default_value = "10m", value_parser = valid)]
     valid: Duration,
     /// Let it in without asking
@@ -60,16 +60,14 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
     let (requests, broadcasts) = ports(config)?;
     let configured = config.controller.requests.map(|address| address.ip());
     let Some(ip) = args.listen.or(configured) else {
-        return Err(Failure::usage(
-            "CONTROLLER_IP is \"\"; say with --listen IP where the other machine is waited for",
-        ));
+        return Err(Failure::usage("CONTROLLER_IP is \"\"; name the address for the other machine with --listen IP"));
     };
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     let mut desk = Desk::open(config, &files, SocketAddr::new(ip, args.port)).map_err(Failure::failed)?;
     tell(session, &desk, ip);
     match desk.wait(clock::now().mono + args.valid, &mut signals) {
         Visit::Newcomer(newcomer, to) => {
-            // A Ctrl-C while it is asked ends this process as any other.
+            // From here on, Ctrl-C ends this process at its question.
             drop(signals);
             let outcome = decide(&files, &newcomer, args.yes);
             let admission = match &outcome {
@@ -83,7 +81,9 @@ pub(super) fn run(session: &mut Session, args: &InviteArgs) -> Result<u8, Failur
             }
             Ok(0)
         }
-        Visit::Nonsense => Err(Failure::failed("somebody has used the token for something else; nothing was let in")),
+        Visit::Nonsense => {
+            Err(Failure::failed("the token was used for a message other than a join; no machine was let in"))
+        }
         Visit::Expired => Err(Failure::new(exit::TIMED_OUT, "no machine has come while the token was valid")),
         Visit::Interrupted => Err(Failure::new(exit::INTERRUPTED, "the invitation was taken back")),
     }
@@ -117,5 +117,5 @@ fn tell(session: &mut Session, desk: &Desk, ip: IpAddr) {
         return session.out.value(&json!({ "address": address, "token": token }));
     }
     session.out.line(format_args!("llts join {address} --token='{token}'"));
-    note("waiting for the other machine, on which this is to be said");
+    note("waiting for the other machine; run this command there");
 }

@@ -55,7 +55,7 @@ pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure>
     let address = format!("tcp://{}", args.address);
     if connect::is_refused(&address, session.config.client.reply_timeout) {
         let sentence = format!(
-            "nobody waits at {address}: the invitation was used, or its time is over; ask there for a new one with `llts keys invite`"
+            "nothing listens at {address}: the invitation was used, or has expired; ask there for a new one with `llts keys invite`"
         );
         return Err(Failure::new(exit::NO_CONTROLLER, sentence));
     }

@@ -1,4 +1,4 @@
-//! What a home means for a configuration: relative paths begin there.
+//! The home and the configuration: relative paths start in the home.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -40,7 +40,7 @@ pub fn is_configured(folder: &Path) -> bool {
     let path = folder.join(USUAL_FILE);
     let text = match read_bounded(&path) {
         Ok(text) => text,
-        // What is there and cannot be read is named by those who need it.
+        // A file that cannot be read is reported by the code that needs it.
         Err(error) => return error.kind() != io::ErrorKind::NotFound,
     };
     let is_like_ours = |key: &str| {
@@ -50,7 +50,7 @@ pub fn is_configured(folder: &Path) -> bool {
     };
     match layers::entries(&text, Some(&path)) {
         Ok(entries) => entries.is_empty() || entries.iter().any(|(key, ..)| is_like_ours(key)),
-        // To pass over one that is broken would hide the mistake.
+        // Skipping a file with a syntax error would hide the error.
         Err(ConfigError::Syntax { .. }) => true,
         Err(_) => false,
     }

@@ -1,4 +1,4 @@
-//! How a machine hands its public key over: one request to whoever has invited it, and one answer.
+//! How a machine hands its public key over: one request to the machine that has invited it, and one answer.
 
 use super::json::{self, FieldLimits};
 use super::words;
@@ -19,13 +19,13 @@ const LIMITS: FieldLimits = FieldLimits { message_bytes: 4096, fields: 16, name_
 /// A machine that wants to be let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Newcomer {
-    /// What it calls itself. It fits a file name, as the id of an agent does.
+    /// The name that it gives itself. It is valid as a file name, as the id of an agent is.
     pub name: AgentId,
     /// Its public key.
     pub key: PublicKey,
 }
 
-/// What becomes of it.
+/// The answer to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Admission {
     /// Its key is let in from here on, at these ports of the controller.

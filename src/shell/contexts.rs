@@ -22,7 +22,7 @@ use crate::config::nearest::nearest;
 /// A longer file is not ours.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 
-/// Where a controller is, and what it takes to talk to it.
+/// The address of a controller, and the keys for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Context {
@@ -45,20 +45,20 @@ impl Context {
     }
 }
 
-/// Why there is no context.
+/// An error of the contexts.
 #[derive(Debug, thiserror::Error)]
 pub enum ContextError {
-    /// There is no place for the file.
+    /// No folder for the file is known.
     #[error("there is no folder for contexts: neither HOME nor XDG_CONFIG_HOME is an absolute path")]
     Homeless,
     /// The file cannot be read or written.
     #[error("cannot {what} the contexts in {}: {source}", .path.display())]
     Io {
-        /// What was to be done.
+        /// The operation, `read` or `write`.
         what: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// It is no table of contexts.
@@ -66,10 +66,10 @@ pub enum ContextError {
     Malformed {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The error, as a sentence.
         why: String,
     },
-    /// Nothing is called so.
+    /// No context has this name.
     #[error("there is no context {name:?}{hint}; `llts context list` shows them, `llts context add` makes one")]
     Unknown {
         /// The name.
@@ -132,7 +132,7 @@ impl Contexts {
     /// One of them.
     ///
     /// # Errors
-    /// When nothing is called so.
+    /// When no context has this name.
     pub fn get(&self, name: &str) -> Result<&Context, ContextError> {
         self.text.contexts.get(name).ok_or_else(|| self.unknown(name))
     }
@@ -146,10 +146,10 @@ impl Contexts {
         self.write()
     }
 
-    /// Takes one away.
+    /// Removes one.
     ///
     /// # Errors
-    /// When nothing is called so, or the rest cannot be written.
+    /// When no context has this name, or the rest cannot be written.
     pub fn remove(&mut self, name: &str) -> Result<(), ContextError> {
         match self.text.contexts.remove(name) {
             Some(_) => self.write(),

@@ -36,10 +36,10 @@ const VERSION: u32 = 1;
 /// A longer mark is not ours.
 const MARK_BYTES_MAX: u64 = 4096;
 
-/// The permissions of a folder in which everybody may make files of their own.
+/// The permissions of a folder in which every user may make files.
 const SHARED: u32 = 0o1002;
 
-/// What a new mark says.
+/// The text of a new mark.
 const MARK_TEXT: &str = "\
 # This folder is a home of llts: commands that are started in it or below it mean the service that runs here.
 version 1
@@ -61,7 +61,7 @@ pub enum FoundBy {
 }
 
 impl FoundBy {
-    /// How to say it to people.
+    /// The text for users.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -83,7 +83,7 @@ pub struct Home {
     is_marked: bool,
 }
 
-/// Why a folder is no home.
+/// The reason why a folder cannot be a home.
 #[derive(Debug, thiserror::Error)]
 pub enum HomeError {
     /// It is a file or the like.
@@ -101,7 +101,7 @@ pub enum HomeError {
         folder: PathBuf,
         /// How it was found.
         by: FoundBy,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
     /// Another user decides what is in it.
@@ -135,7 +135,7 @@ pub enum HomeError {
         folder: PathBuf,
         /// How it was found.
         by: FoundBy,
-        /// What the system said.
+        /// The error of the system.
         source: io::Error,
     },
 }
@@ -158,7 +158,7 @@ impl Home {
         } else if let Some(folder) = of_config() {
             (folder, FoundBy::Config)
         } else {
-            // A user without a home folder has what is left.
+            // The last resort of a user without a home folder.
             (default_folder().or_else(|| here.clone()).unwrap_or_else(|| "/".into()), FoundBy::Default)
         };
         Self::at(folder, by, here.as_deref())
@@ -210,7 +210,7 @@ impl Home {
         self.by
     }
 
-    /// What relative paths of the configuration are put behind; `None` if the current folder is the home.
+    /// The folder in which relative paths of the configuration start; `None` if the current folder is the home.
     #[must_use]
     pub fn base(&self) -> Option<&Path> {
         (!self.is_current).then_some(&self.folder)
@@ -221,7 +221,7 @@ impl Home {
     /// # Errors
     /// [`HomeError::Make`]
     pub fn make(&self) -> Result<bool, HomeError> {
-        // What makes the current folder a home is there, and may be only readable.
+        // The file that makes the current folder a home exists, and the folder may be read-only.
         if self.is_marked || matches!(self.by, FoundBy::Here | FoundBy::Config) { Ok(false) } else { self.mark() }
     }
 
@@ -264,14 +264,14 @@ fn absolute(path: &Path) -> PathBuf {
     if !path.components().any(|part| part == Component::ParentDir) {
         return path;
     }
-    // People read it, and a socket has a short path. The last part may not exist yet.
+    // The path is shown to users, and the path of a socket must be short. The last part may not exist yet.
     let of_parent = || Some(path.parent()?.canonicalize().ok()?.join(path.file_name()?));
     path.canonicalize().ok().or_else(of_parent).unwrap_or(path)
 }
 
 fn nearest(here: &Path) -> Option<PathBuf> {
     let is_marked = |folder: &Path| folder.join(MARK).symlink_metadata().is_ok();
-    // In such a folder, as /tmp is, a stranger could put a mark above all of ours.
+    // In a shared folder such as /tmp, another user could put a mark above the folders of this user.
     let is_shared = |folder: &Path| fs::metadata(folder).is_ok_and(|found| found.mode() & SHARED == SHARED);
     let is_home = |folder: &&Path| {
         let is_named = is_marked(folder) || (*folder == here && config::is_configured(folder));

@@ -1,15 +1,16 @@
-//! How another machine gets its key let in, without a copy of files by hand: [`Desk`] invites it, [`ask`] is its side.
+//! Authorises the key of another machine without copying files by hand: [`Desk`] is the side of the controller, [`ask`] that of
+//! the newcomer.
 //!
 //! The token of an invitation is the public key of the controller and a secret key that was made for it. The newcomer connects with
-//! CURVE, knows by the token whom it talks to, and hands its own public key over; its secret one never leaves its machine.
+//! CURVE, identifies the controller by the token, and hands over its own public key; its secret key never leaves its machine.
 //!
-//! | who | what they get |
+//! | peer | result |
 //! |---|---|
 //! | a stranger without the token | a handshake that fails, as with every controller that does not know the key |
 //! | a machine in the middle | the same: it has neither the secret of the controller nor that of the token |
 //! | a second holder of the token | nothing: the desk takes one message and closes |
 //!
-//! The token is compared with nothing. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
+//! The token is not compared. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd as _;
@@ -38,7 +39,7 @@ const CONNECTIONS_MAX: usize = 64;
 /// Bytes that they may make the desk hold.
 const HELD_BYTES_MAX: usize = 1 << 20;
 
-/// Why nobody joins.
+/// The reason why a machine could not join.
 #[derive(Debug, thiserror::Error)]
 pub enum JoinError {
     /// The text is no token.
@@ -47,7 +48,7 @@ pub enum JoinError {
     /// A key file is not as it should be.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// There is no connection to be had.
+    /// No connection could be made.
     #[error(transparent)]
     Socket(#[from] SocketError),
     /// The other side does not take the token.
@@ -55,13 +56,13 @@ pub enum JoinError {
         "{address} does not take this token: it is for another invitation, or for another controller; ask there for a new one with `llts keys invite`"
     )]
     Denied {
-        /// Where.
+        /// The endpoint, as `tcp://IP:PORT`.
         address: String,
     },
     /// The answer was no.
     #[error("{address} does not let this machine in: {why}")]
     Refused {
-        /// Where.
+        /// The endpoint, as `tcp://IP:PORT`.
         address: String,
         /// Its sentence.
         why: String,
@@ -69,9 +70,9 @@ pub enum JoinError {
     /// No answer came.
     #[error("{address} has not answered within {} s", .waited.as_secs())]
     Silence {
-        /// Where.
+        /// The endpoint, as `tcp://IP:PORT`.
         address: String,
-        /// How long.
+        /// The time that passed without an answer.
         waited: Duration,
     },
     /// A signal has come.
@@ -79,7 +80,7 @@ pub enum JoinError {
     Interrupted,
 }
 
-/// What an invitation hands to a newcomer. It is shown once, to whoever invites, and never logged.
+/// The secret that an invitation gives to a newcomer. It is shown once, to the user who invites, and never logged.
 pub struct Token {
     server: PublicKey,
     pair: KeyPair,
@@ -115,20 +116,20 @@ impl std::fmt::Debug for Token {
     }
 }
 
-/// Where one newcomer is waited for.
+/// A socket that waits for one newcomer.
 pub struct Desk {
     ports: OwnPorts,
     token: Token,
 }
 
-/// What has come to the desk.
+/// The event that ends the wait of a desk.
 #[derive(Debug)]
 pub enum Visit {
-    /// A newcomer, and where the answer goes.
+    /// A newcomer, and the frames to which the answer is addressed.
     Newcomer(Newcomer, Vec<Vec<u8>>),
-    /// Somebody with the token who says something else. The token is used up.
+    /// A message that is not a request to join, from a holder of the token. The token is used up.
     Nonsense,
-    /// The time is over.
+    /// The time has passed.
     Expired,
     /// A signal has come.
     Interrupted,
@@ -159,13 +160,13 @@ impl Desk {
         Ok(Self { ports: OwnPorts::open(Some(&endpoint), None, String::new(), &settings)?, token })
     }
 
-    /// Where it is: `tcp://IP:PORT`.
+    /// Its endpoint: `tcp://IP:PORT`.
     #[must_use]
     pub fn address(&self) -> &str {
         self.ports.requests()
     }
 
-    /// What the newcomer must have.
+    /// The token for the newcomer.
     #[must_use]
     pub const fn token(&self) -> &Token {
         &self.token

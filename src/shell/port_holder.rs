@@ -1,4 +1,4 @@
-//! Who listens at a TCP port of this machine, as far as this user may see: for the sentence about a port that is taken.
+//! The process that listens at a TCP port of this machine, if this user may see it, for the error about a port in use.
 
 use std::fmt;
 use std::fs;
@@ -14,7 +14,7 @@ pub struct PortHolder {
     pid: u32,
     /// The name of its program, cut by the kernel.
     name: String,
-    /// Where it runs: a part of a service runs in its home.
+    /// Its current folder; for a part of a service, that is the home.
     folder: Option<PathBuf>,
 }
 

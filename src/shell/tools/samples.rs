@@ -25,7 +25,7 @@ const SAMPLES: [Sample; 4] = [
     ("sleeper", &[(RUN_SCRIPT, include_str!("../../../tools/sleeper/run.sh"))]),
 ];
 
-/// A sample and what became of it.
+/// A sample, and whether it was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Unpacked {
     /// Its folder.
@@ -34,7 +34,7 @@ pub struct Unpacked {
     pub is_new: bool,
 }
 
-/// Makes the folders of the samples in `into`, or only that of `only`. What is there already stays as it is.
+/// Makes the folders of the samples in `into`, or only that of `only`. An existing folder stays as it is.
 ///
 /// # Errors
 /// When a folder or a file cannot be made. Nothing of that sample is left then.
@@ -66,7 +66,7 @@ fn unpack(folder: PathBuf, files: &[(&str, &str)]) -> Result<Unpacked, CreateErr
 mod tests {
     use super::*;
 
-    /// What is in the repository is what an installed program has.
+    /// An installed program has the tools of the repository.
     #[test]
     fn every_tool_of_the_repository_is_a_sample() {
         let tools = Path::new(env!("CARGO_MANIFEST_DIR")).join("tools");
