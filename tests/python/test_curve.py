@@ -152,7 +152,7 @@ def test_nobody_else_is_served(secured, who):
     "wrong, text",
     [
         ({"CURVE_AUTHORISED_KEYS_DIR": ""}, "CURVE_AUTHORISED_KEYS_DIR is not"),
-        ({"TRANSPORT": "zmq"}, 'say TRANSPORT = "own"'),
+        ({"TRANSPORT": "zmq"}, 'set TRANSPORT = "own"'),
         ({"CURVE_SERVER_SECRET_KEY_FILE": "/nowhere/key"}, "there is no key file /nowhere/key"),
     ],
 )
