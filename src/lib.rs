@@ -88,6 +88,12 @@
 //! the run record and by the mark in the environment of every process of a run. If both were killed, the next agent that
 //! starts does the same.
 //!
+//! # A home
+//!
+//! A service lives in one folder, its home ([`shell::home`]). Its parts have it as their current folder; a client puts relative paths
+//! of the configuration behind it, and finds the controller by the unix socket there. So a command means the same service in every
+//! folder. The supervisor also runs agents alone, for a controller elsewhere.
+//!
 //! # Prompts
 //!
 //! Prompts have a door of their own, over TCP: the prompt master hands the files of a folder out to workers

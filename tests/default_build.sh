@@ -18,7 +18,7 @@ folder=$(mktemp -d)
 # What should not have been started is ended.
 trap 'timeout 60 "$llts" down >/dev/null 2>&1 || true; rm -rf "$folder"' EXIT
 cd "$folder"
-export LLTS_TOOL_SOURCES_DIR=$OLDPWD/tools
+export LLTS_TOOL_SOURCES_DIR=$OLDPWD/tools LLTS_HOME=$folder
 
 "$llts" run helloworld name=world | grep -q world || fail "the first command of the README does not greet"
 

@@ -31,8 +31,9 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     session.check_transport()?;
     privacy::keep_files_private();
     let config = &match session.global.controller()? {
-        // Its supervisor has overridden the configuration.
-        Some(endpoint) if !is_supervised() => {
+        // The variable may come from the environment in which the service was started. A supervisor names another controller
+        // with an argument.
+        Some(endpoint) if !is_supervised() || session.global.named_elsewhere().is_some() => {
             session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?
         }
         _ => session.config.clone(),
@@ -49,7 +50,7 @@ pub(super) fn run(session: &Session, args: &AgentArgs) -> Result<u8, Failure> {
     // The remains of a killed agent are ended by its supervisor, or otherwise by its guard.
     let guard = match is_supervised() {
         true => None,
-        false => Some(GuardPlan::new(Session::program()?, session.config_file())),
+        false => Some(GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder())),
     };
     agent::run(config, &name, guard).map_err(|error| {
         let exit = match &error {

@@ -4,8 +4,8 @@ use clap::{Parser, Subcommand};
 
 use super::connect::Global;
 use super::{
-    agent, config, drain, explain, gate, guard, hold, keys, kill, list, prompt, query, retry, run, store, submit,
-    supervise, tdf, tool, up, wait,
+    agent, config, context, drain, explain, gate, guard, hold, init, join, keys, kill, list, prompt, query, retry, run,
+    store, submit, supervise, tdf, tool, up, wait,
 };
 
 const ABOUT: &str =
@@ -57,6 +57,8 @@ pub(super) enum Command {
     Stats,
     /// List agents
     Agents,
+    /// Show the service that is meant, and where everything of it is
+    Info,
     /// Give agents no more tasks
     Drain(drain::DrainArgs),
     /// Limit how many tasks of a kind run at once, or start
@@ -69,8 +71,14 @@ pub(super) enum Command {
     Keys(keys::KeysArgs),
     /// Show the configuration in force, and the source of each value
     Config(config::ConfigArgs),
+    /// Name controllers of other machines
+    Context(context::ContextArgs),
     /// Hand prompts out to workers that run a command for each
     Prompt(prompt::PromptArgs),
+    /// Make a home for a service, with keys if it listens for other machines
+    Init(init::InitArgs),
+    /// Make a home for agents of a controller on another machine that has invited this one
+    Join(join::JoinArgs),
     /// Distribute tasks over machines by way of Redis
     Tdf(tdf::TdfArgs),
     /// Start a controller and agents in the background
@@ -91,17 +99,20 @@ pub(super) enum Command {
 
 impl Command {
     /// Where this command works instead of at a controller that `--controller` could name; `None` if it uses a controller.
-    pub(super) const fn acts_elsewhere(&self) -> Option<&'static str> {
+    pub(super) fn acts_elsewhere(&self) -> Option<&'static str> {
         match self {
             Self::Run(_) | Self::Submit(_) | Self::Wait(_) | Self::Kill(_) | Self::Retry(_) | Self::Hold(_) => None,
             Self::Release(_) | Self::Query(_) | Self::Explain(_) | Self::List(_) | Self::Stats | Self::Agents => None,
-            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) => None,
+            Self::Drain(_) | Self::Gate(_) | Self::Agent(_) | Self::Info => None,
+            Self::Up(args) if args.is_about_agents_only() => None,
             Self::Up(_) => Some("`llts up` starts a service on this machine"),
+            Self::Init(_) | Self::Join(_) => Some("this command makes a home on this machine"),
             Self::Down => Some("`llts down` stops a service of this machine"),
             Self::Controller => Some("`llts controller` is a controller itself"),
             Self::Store(_) => Some("`llts store` reads the store of this machine"),
             Self::Tool(_) => Some("`llts tool` works on files of this machine"),
             Self::Keys(_) => Some("`llts keys` makes files on this machine"),
+            Self::Context(_) => Some("`llts context` keeps a file of this user"),
             Self::Config(_) => Some("`llts config` shows the configuration of this machine"),
             Self::Prompt(_) => {
                 Some("`llts prompt` uses a prompt master, whose host and port are given after the command")
@@ -109,6 +120,11 @@ impl Command {
             Self::Tdf(_) => Some("`llts tdf` knows a Redis, which is named in the file behind the command"),
             Self::Supervise(_) | Self::Guard(_) => Some("this command belongs to a service of this machine"),
         }
+    }
+
+    /// Whether it is a part of a service, which has the home as its current folder.
+    pub(super) const fn runs_in_its_home(&self) -> bool {
+        matches!(self, Self::Controller | Self::Agent(_))
     }
 
     /// Whether its stderr is for people.

@@ -3,7 +3,7 @@
 use std::io::ErrorKind;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use clap::Args;
@@ -17,16 +17,26 @@ use crate::shell::supervisor::{self, Service};
 use crate::shell::transport;
 use crate::types::split_tcp;
 
+/// The variable that names a context.
+const CONTEXT: &str = "LLTS_CONTEXT";
+
 /// The options that every command accepts.
 #[derive(Args, Debug)]
 pub(super) struct Global {
-    /// Configuration file, read over the built-in defaults [default: ./config.toml if there is one]
+    /// The folder of the service: configuration, state, tools, work, logs, socket [default: the variable LLTS_HOME, else the
+    /// nearest home upwards from here, else that of the user]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Global options")]
+    pub(super) home: Option<PathBuf>,
+    /// Configuration file, read over the built-in defaults [default: config.toml of the home if there is one]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Global options")]
     pub(super) config: Option<PathBuf>,
     /// The controller to talk to: tcp://IP:PORT or ipc://PATH [default: the variable CONTROLLER_ADDRESS, else the one of the
     /// configuration]
     #[arg(long, global = true, value_name = "ENDPOINT", value_parser = parse, help_heading = "Global options")]
     controller: Option<String>,
+    /// A controller by its name in `llts context list`, with the keys for it [default: the variable LLTS_CONTEXT]
+    #[arg(long, global = true, value_name = "NAME", conflicts_with = "controller", help_heading = "Global options")]
+    context: Option<String>,
     /// Tables for people, or one JSON value on stdout
     #[arg(
         long,
@@ -57,9 +67,27 @@ impl Global {
         named.map(Some).map_err(|why| Failure::usage(format!("the environment variable {CONTROLLER_ADDRESS}: {why}")))
     }
 
-    /// The controller, if the arguments name one.
-    pub(super) fn named_controller(&self) -> Option<&str> {
-        self.controller.as_deref()
+    /// The option that names a controller, with its value, if one does.
+    pub(super) fn named_elsewhere(&self) -> Option<String> {
+        let controller = self.controller.as_ref().map(|address| format!("--controller {address}"));
+        controller.or_else(|| self.context.as_ref().map(|name| format!("--context {name}")))
+    }
+
+    /// The context in force, if there is one: an address overrides a name, and an option overrides a variable.
+    ///
+    /// # Errors
+    /// When the variable for the address, which overrides a name, is not an address of a controller.
+    pub(super) fn context(&self) -> Result<Option<String>, Failure> {
+        if self.context.is_some() || self.controller()?.is_some() {
+            return Ok(self.context.clone());
+        }
+        let variable = std::env::var_os(CONTEXT).filter(|value| !value.is_empty());
+        Ok(variable.map(|name| name.to_string_lossy().into_owned()))
+    }
+
+    /// Names the controller as `--controller` does.
+    pub(super) fn set_controller(&mut self, address: String) {
+        self.controller = Some(address);
     }
 }
 
@@ -104,8 +132,14 @@ pub(super) fn endpoint(global: &Global, config: &Config) -> Result<String, Failu
     }
 }
 
-/// The endpoint of the configuration. A port that was chosen at the start is read from the service file.
+/// The unix socket of the home, if a controller listens there, otherwise the endpoint of the configuration. A port that was
+/// chosen at the start is read from the service file.
 pub(super) fn configured(config: &Config) -> Configured {
+    if let Some(path) = config.network.socket(&config.paths.state_dir)
+        && let Some(endpoint) = listening(&path)
+    {
+        return Configured::At(endpoint);
+    }
     let Some(requests) = config.controller.requests else {
         return Configured::At(transport::agent_endpoint(config));
     };
@@ -119,6 +153,14 @@ pub(super) fn configured(config: &Config) -> Configured {
         Some(address) => Configured::At(format!("tcp://{}", SocketAddr::new(reachable(address.ip()), address.port()))),
         None => Configured::Nowhere,
     }
+}
+
+/// The address of a socket that has a listener and is open to this user.
+fn listening(path: &Path) -> Option<String> {
+    UnixStream::connect(path).ok()?;
+    let endpoint = Address::Ipc(path.to_owned()).to_string();
+    // A path that is too long for an endpoint can still be connected to.
+    Address::parse(&endpoint).is_ok().then_some(endpoint)
 }
 
 /// A controller that is bound to all addresses is reached at the loopback one.

@@ -2,9 +2,11 @@
 
 use super::Session;
 use super::exit::{self, Failure};
+use crate::config::Config;
 use crate::shell::controller::{self, ControllerError};
 use crate::shell::lock::StateLock;
 use crate::shell::logging::{self, LogError};
+use crate::shell::port_holder;
 use crate::shell::privacy;
 
 pub(super) fn run(session: &Session) -> Result<u8, Failure> {
@@ -19,9 +21,19 @@ pub(super) fn run(session: &Session) -> Result<u8, Failure> {
     }
     controller::run(config).map_err(|error| {
         let is_usage = matches!(&error, ControllerError::Socket(error) if error.is_about_keys());
-        Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(error) }
+        let holder = holder_of_port(&error, config);
+        Failure { exit: if is_usage { exit::USAGE } else { exit::FAILED }, ..logged(format!("{error}{holder}")) }
     })?;
     Ok(0)
+}
+
+/// The process that holds the port that this controller cannot bind, as the end of a sentence.
+fn holder_of_port(error: &ControllerError, config: &Config) -> String {
+    let ControllerError::Socket(error) = error else { return String::new() };
+    let addresses = [config.controller.requests, config.controller.broadcasts].into_iter().flatten();
+    let sentence = error.to_string();
+    let taken = addresses.filter(|_| error.is_taken()).find(|address| sentence.contains(&format!("tcp://{address}:")));
+    taken.and_then(|address| port_holder::of(address.port())).map_or_else(String::new, |holder| format!("; {holder}"))
 }
 
 /// A failure that is also written to the log file.

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use super::Session;
 use super::exit::Failure;
+use super::invite::{self, InviteArgs};
 use crate::shell::curve_keys;
 
 #[derive(Args, Debug)]
@@ -27,10 +28,18 @@ A controller needs a pair (CURVE_SERVER_SECRET_KEY_FILE), and a folder with the 
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
     },
+    /// Let another machine in: print what to say there, and wait for it
+    Invite(InviteArgs),
 }
 
 pub(super) fn run(session: &mut Session, args: &KeysArgs) -> Result<u8, Failure> {
-    let KeysCommand::New { files } = &args.command;
+    match &args.command {
+        KeysCommand::New { files } => new(session, files),
+        KeysCommand::Invite(args) => invite::run(session, args),
+    }
+}
+
+fn new(session: &mut Session, files: &[PathBuf]) -> Result<u8, Failure> {
     let mut values = Vec::new();
     for file in files {
         let (key, public_file) = curve_keys::create(file).map_err(Failure::failed)?;

@@ -21,6 +21,7 @@ mod when;
 mod agent;
 mod agents;
 mod config;
+mod context;
 mod controller;
 mod down;
 mod drain;
@@ -28,6 +29,10 @@ mod explain;
 mod gate;
 mod guard;
 mod hold;
+mod info;
+mod init;
+mod invite;
+mod join;
 mod keys;
 mod kill;
 mod list;
@@ -44,14 +49,17 @@ mod tool;
 mod up;
 mod wait;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Parser;
 
 use crate::client::Client;
 use crate::config::{Config, Sources};
+use crate::shell::contexts::Contexts;
+use crate::shell::home::{Home, HomeError};
 use crate::shell::supervised::is_supervised;
 use crate::shell::supervisor::{self, Abandoned};
+use crate::shell::tools;
 use crate::shell::transport;
 
 use args::{Arguments, Command};
@@ -64,6 +72,7 @@ struct Session {
     global: Global,
     config: Config,
     sources: Sources,
+    home: Home,
     out: Output,
 }
 
@@ -97,15 +106,33 @@ impl Session {
         }
     }
 
+    /// Makes the home, if it does not exist, with a first tool.
+    fn make_home(&self) -> Result<(), Failure> {
+        if !self.home.make()? {
+            return Ok(());
+        }
+        let folder = self.home.folder().display();
+        let paths = &self.config.paths;
+        match &paths.tool_sources_dir {
+            Some(sources) if !sources.exists() && !paths.tools_dir.exists() => {
+                tools::unpack_samples(sources, Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
+                note(&format!("{folder} is the home of your service; it has the tool {} to try", tools::FIRST_SAMPLE));
+            }
+            _ => note(&format!("{folder} is the home of your service")),
+        }
+        Ok(())
+    }
+
+    /// The file of `--config`, as an absolute path.
     fn config_file(&self) -> Option<PathBuf> {
-        self.global.config.as_deref().map(Path::to_path_buf)
+        self.global.config.as_deref().map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()))
     }
 }
 
 /// Runs the program with the arguments of this process, and returns its exit code.
 #[must_use]
 pub fn run() -> u8 {
-    let Arguments { global, command } = match Arguments::try_parse() {
+    let Arguments { mut global, command } = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(refused) => {
             // Help and version go to stdout and are not errors. If they cannot be written, no other output is left.
@@ -114,17 +141,17 @@ pub fn run() -> u8 {
         }
     };
     let mut out = Output::new(global.output);
-    let config = match &command {
-        Command::Config(args) if args.is_about_defaults() => Config::built_in(),
-        _ => Config::load(global.config.as_deref()),
-    };
-    let result = config.map_err(|error| Failure::usage(error.to_string())).and_then(|(config, sources)| {
+    let result = configure(&mut global, &command).and_then(|(home, config, sources)| {
         // The processes of a service share the environment of the service, which has already given these warnings.
         if command.is_for_people() && !is_supervised() {
             sources.warnings().iter().for_each(|warning| note(warning));
         }
+        let mut config = config;
         obey_or_refuse(&global, &command)?;
-        let mut session = Session { global, config, sources, out: Output::new(out.format()) };
+        if command.acts_elsewhere().is_none() {
+            use_context(&mut global, &mut config)?;
+        }
+        let mut session = Session { global, config, sources, home, out: Output::new(out.format()) };
         let code = dispatch(&mut session, command)?;
         session.out.finish()?;
         Ok(code)
@@ -135,14 +162,49 @@ pub fn run() -> u8 {
     })
 }
 
+/// Finds the home and reads the configuration there.
+fn configure(global: &mut Global, command: &Command) -> Result<(Home, Config, Sources), Failure> {
+    let mut home = Home::find(global.home.as_deref(), global.config.as_deref())?;
+    if command.runs_in_its_home() {
+        // This is the only path that is relative to the folder in which the process was started.
+        if let Some(file) = &mut global.config {
+            *file = std::path::absolute(&*file).unwrap_or_else(|_| file.clone());
+        }
+        home.make().and_then(|_| home.enter())?;
+    }
+    let (config, sources) = match command {
+        Command::Config(args) if args.is_about_defaults() => Config::built_in(),
+        _ => Config::load(global.config.as_deref(), home.base()),
+    }
+    .map_err(|error| Failure::usage(error.to_string()))?;
+    Ok((home, config, sources))
+}
+
+impl From<HomeError> for Failure {
+    /// A wrong name is an error of usage; a refusal of the system is not.
+    fn from(error: HomeError) -> Self {
+        let exit = if let HomeError::Make { .. } = error { exit::FAILED } else { exit::USAGE };
+        Self::new(exit, error.to_string())
+    }
+}
+
 /// Refuses a named controller that the command would not use.
 fn obey_or_refuse(global: &Global, command: &Command) -> Result<(), Failure> {
-    match (global.named_controller(), command.acts_elsewhere()) {
-        (Some(named), Some(what)) => {
-            Err(Failure::usage(format!("{what}, so --controller {named} has no meaning here; omit it")))
-        }
+    match (global.named_elsewhere(), command.acts_elsewhere()) {
+        (Some(named), Some(what)) => Err(Failure::usage(format!("{what}, so {named} has no meaning here; omit it"))),
         _ => Ok(()),
     }
+}
+
+/// A named context stands for the address of a controller and the keys for it.
+fn use_context(global: &mut Global, config: &mut Config) -> Result<(), Failure> {
+    let Some(name) = global.context()? else { return Ok(()) };
+    let contexts = Contexts::read().map_err(|error| Failure::usage(error.to_string()))?;
+    let context = contexts.get(&name).map_err(|error| Failure::usage(error.to_string()))?;
+    config.network.curve_client = context.keys();
+    let address = connect::parse(&context.address);
+    global.set_controller(address.map_err(|why| Failure::usage(format!("the context {name}: {why}")))?);
+    Ok(())
 }
 
 fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
@@ -160,6 +222,9 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Explain(args) => explain::run(session, &args),
         Command::List(args) => list::run(session, &args),
         Command::Stats => stats::run(session),
+        Command::Info => info::run(session),
+        Command::Init(args) => init::run(session, &args),
+        Command::Join(args) => join::run(session, &args),
         Command::Agents => agents::run(session),
         Command::Drain(args) => drain::run(session, &args),
         Command::Gate(args) => gate::run(session, &args),
@@ -167,6 +232,7 @@ fn dispatch(session: &mut Session, command: Command) -> Result<u8, Failure> {
         Command::Tool(args) => tool::run(session, &args),
         Command::Keys(args) => keys::run(session, &args),
         Command::Config(args) => config::run(session, &args),
+        Command::Context(args) => context::run(session, args),
         Command::Prompt(args) => prompt::run(session, args),
         Command::Tdf(args) => tdf::run(session, args),
         Command::Controller => controller::run(session),

@@ -72,6 +72,7 @@ fn endpoint(session: &Session) -> Result<Option<String>, Failure> {
 
 fn host(session: &Session, signals: &mut Signals) -> Result<EphemeralService, Failure> {
     session.check_start()?;
+    session.make_home()?;
     session.end_abandoned();
     let agents = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let agents = u16::try_from(agents).unwrap_or(AGENTS_MAX).min(AGENTS_MAX);
@@ -80,6 +81,7 @@ fn host(session: &Session, signals: &mut Signals) -> Result<EphemeralService, Fa
     let way = if session.config.network.transport == Transport::Own { Way::Socket } else { Way::Tcp };
     let plan = EphemeralPlan {
         program: Session::program()?,
+        home: session.home.folder().to_owned(),
         config: session.config_file(),
         agents,
         way,

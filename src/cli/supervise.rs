@@ -16,6 +16,9 @@ pub(super) struct SuperviseArgs {
     /// Number of agents; without any, tasks wait
     #[arg(long, value_name = "N", value_parser = RangedU64ValueParser::<u16>::new().range(..=u64::from(AGENTS_MAX)))]
     agents: u16,
+    /// The controller of the agents, which is not started
+    #[arg(long, value_name = "ENDPOINT")]
+    of: Option<String>,
     /// Detach from the terminal
     #[arg(long)]
     detached: bool,
@@ -26,8 +29,8 @@ pub(super) struct SuperviseArgs {
 
 pub(super) fn run(session: &mut Session, args: SuperviseArgs) -> Result<u8, Failure> {
     privacy::keep_files_private();
-    let SuperviseArgs { agents, detached, guest } = args;
-    let options = Options { config: session.config_file(), agents, detached, ephemeral_dir: guest };
+    let SuperviseArgs { agents, of: elsewhere, detached, guest } = args;
+    let options = Options { config: session.config_file(), agents, elsewhere, detached, ephemeral_dir: guest };
     let Session { config, out, .. } = session;
     supervise(config, &options, |report| out.value(&serde_json::json!(report))).map_err(|error| {
         let sentence = error.to_string();

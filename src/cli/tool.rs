@@ -8,7 +8,7 @@ use serde_json::json;
 use super::Session;
 use super::exit::Failure;
 use super::output::note;
-use crate::shell::tools::{self, Limits};
+use crate::shell::tools::{self, Limits, UnpackedSample};
 use crate::types::ToolName;
 
 #[derive(Args, Debug)]
@@ -23,6 +23,12 @@ enum ToolCommand {
     New {
         /// The folder; its name is that of the tool
         folder: PathBuf,
+    },
+    /// Put the sample tools that are built into this program into a folder; existing files stay
+    Samples {
+        /// The folder that gets a folder for each [default: TOOL_SOURCES_DIR]
+        #[arg(long, value_name = "DIR")]
+        into: Option<PathBuf>,
     },
     /// Check whether a folder or a .tar.gz would run as a tool
     Check {
@@ -42,6 +48,7 @@ enum ToolCommand {
 pub(super) fn run(session: &mut Session, args: &ToolArgs) -> Result<u8, Failure> {
     match &args.command {
         ToolCommand::New { folder } => new(session, folder),
+        ToolCommand::Samples { into } => samples(session, into.as_deref()),
         ToolCommand::Check { path } => check(session, path),
         ToolCommand::Pack { folder, out } => pack(session, folder, out.as_deref()),
     }?;
@@ -55,6 +62,24 @@ fn new(session: &mut Session, folder: &Path) -> Result<(), Failure> {
         session.out.value(&json!({ "tool": tool.as_str(), "script": script }));
     } else {
         session.out.line(script.display());
+    }
+    Ok(())
+}
+
+fn samples(session: &mut Session, into: Option<&Path>) -> Result<(), Failure> {
+    let sources = session.config.paths.tool_sources_dir.as_deref();
+    let Some(into) = into.or(sources) else {
+        return Err(Failure::usage("TOOL_SOURCES_DIR is \"\"; say with --into DIR where the samples go"));
+    };
+    let samples = tools::unpack_samples(into, None).map_err(Failure::failed)?;
+    if session.out.is_json() {
+        let value = |sample: &UnpackedSample| json!({ "folder": sample.folder, "new": sample.is_new });
+        session.out.value(&samples.iter().map(value).collect());
+        return Ok(());
+    }
+    for UnpackedSample { folder, is_new } in samples {
+        let kept = if is_new { "" } else { " (kept as it is)" };
+        session.out.line(format_args!("{}{kept}", folder.display()));
     }
     Ok(())
 }

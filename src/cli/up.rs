@@ -7,8 +7,10 @@ use super::Session;
 use super::exit::Failure;
 use super::output::note;
 use super::table::Table;
+use crate::config::CurveClientFiles;
 use crate::shell::signals::{STOP, Signals};
-use crate::shell::supervisor::{AGENTS_MAX, Launch, log_file};
+use crate::shell::supervisor::{self, AGENTS_MAX, Launch, log_file};
+use crate::shell::transport;
 
 /// The document's number of agents (section 4.1).
 const AGENTS: u16 = 30;
@@ -19,6 +21,16 @@ pub(super) struct UpArgs {
     /// Number of agents
     #[arg(value_name = "N", default_value_t = AGENTS, value_parser = agents())]
     agents: u16,
+    /// Start no controller but this many agents, of the one that --controller, --context or the configuration names
+    #[arg(long, value_name = "N", conflicts_with = "agents", value_parser = agents())]
+    agents_only: Option<u16>,
+}
+
+impl UpArgs {
+    /// Whether the controller is another one.
+    pub(super) const fn is_about_agents_only(&self) -> bool {
+        self.agents_only.is_some()
+    }
 }
 
 /// The permitted numbers of agents.
@@ -26,16 +38,45 @@ fn agents() -> RangedU64ValueParser<u16> {
     RangedU64ValueParser::new().range(1..=u64::from(AGENTS_MAX))
 }
 
+/// The supervisor refuses it too; here the home is known by a name that holds in every folder.
+fn refuse_second(session: &Session) -> Result<(), Failure> {
+    let Some(holder) = supervisor::holder(&session.config.paths.state_dir) else { return Ok(()) };
+    let process = holder.pid.map_or_else(|| "a process elsewhere".to_owned(), |pid| format!("process {pid}"));
+    let home = session.home.folder().display();
+    let sentence = format!(
+        "a service already runs in the home {home} ({process}); `llts down` stops it, --home DIR names another home"
+    );
+    Err(Failure::failed(sentence))
+}
+
+/// The controller of agents that are started without one.
+fn controller(session: &Session) -> Result<String, Failure> {
+    let named = session.global.controller()?;
+    let endpoint = named.unwrap_or_else(|| transport::agent_endpoint(&session.config));
+    // The agents would say so one by one.
+    session.config.clone().at_controller(&endpoint).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok(endpoint)
+}
+
 pub(super) fn run(session: &mut Session, args: &UpArgs) -> Result<u8, Failure> {
     let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
     session.check_start()?;
+    let elsewhere = args.agents_only.map(|_| controller(session)).transpose()?;
+    session.make_home()?;
     session.end_abandoned();
+    refuse_second(session)?;
+    // The keys of a context are not in any configuration.
+    let keys = session.config.network.curve_client.as_ref().filter(|_| elsewhere.is_some());
+    let keys = keys.map(CurveClientFiles::variables).transpose().map_err(Failure::failed)?;
+    let environment = keys.into_iter().flatten().map(|(name, file)| (name.into(), file.into())).collect();
     let launch = Launch {
         program: Session::program()?,
+        home: session.home.folder().to_owned(),
         config: session.config_file(),
-        agents: args.agents,
+        agents: args.agents_only.unwrap_or(args.agents),
+        elsewhere,
         ephemeral_dir: None,
-        environment: Vec::new(),
+        environment,
     };
     let mut launched = launch.start().map_err(Failure::failed)?;
     let service = launched.wait_up(&mut signals, &log_file(&session.config)).map_err(Failure::failed)?;

@@ -22,6 +22,9 @@ pub(super) const PREFIX: &str = "LLTS_";
 /// keys.
 pub const TOOL_VARIABLE_PREFIX: &str = "LLTS_RUN_";
 
+/// Further exceptions: variables that name the place of the configuration.
+const NO_KEYS: [&str; 2] = ["LLTS_HOME", "LLTS_CONTEXT"];
+
 /// A value that has not been interpreted yet.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
@@ -92,7 +95,7 @@ pub(super) fn overlay(
         }
     }
     for (name, text) in env {
-        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) {
+        if !name.starts_with(PREFIX) || name.starts_with(TOOL_VARIABLE_PREFIX) || NO_KEYS.contains(&name.as_str()) {
             continue;
         }
         let known = settings.iter().find(|(key, _)| variable(key) == name);

@@ -8,6 +8,7 @@
 //! built.
 
 mod error;
+mod home;
 mod http;
 mod ini;
 mod layers;
@@ -29,6 +30,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 pub use error::{ConfigError, Origin};
+pub use home::is_configured;
 pub use http::HttpSection;
 pub use layers::TOOL_VARIABLE_PREFIX;
 pub use log::{LogFormat, LogPart, LogPiece, LogSection};
@@ -51,7 +53,7 @@ use reader::Reader;
 /// Every key with its unit, its default and the reason for it: the text of the built-in file.
 pub const DEFAULTS: &str = layers::BUILT_IN;
 
-/// The file that is read if none is named and it exists.
+/// The file of a home that is read if none is named and it exists.
 const USUAL_FILE: &str = "config.toml";
 
 /// A longer file is not a configuration, but a wrong file name.
@@ -93,13 +95,14 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `path`, or `./config.toml` if it exists, over the built-in values, and the environment over both. Also returns
-    /// the origin of each value.
+    /// Reads `path`, or `config.toml` of the home if it exists, over the built-in values, and the environment over both. Also
+    /// returns the origin of each value. Relative paths are put behind `base`, the home, unless that is the current folder.
     ///
     /// # Errors
     /// [`ConfigError`], whose text names the place, the key and the allowed values.
-    pub fn load(path: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
-        let (path, must_exist) = path.map_or((Path::new(USUAL_FILE), false), |path| (path, true));
+    pub fn load(path: Option<&Path>, base: Option<&Path>) -> Result<(Self, Sources), ConfigError> {
+        let usual = base.map_or_else(|| USUAL_FILE.into(), |base| base.join(USUAL_FILE));
+        let (path, must_exist) = path.map_or((usual.as_path(), false), |path| (path, true));
         let text = match read_bounded(path) {
             Ok(text) => Some(text),
             Err(error) if error.kind() == io::ErrorKind::NotFound && !must_exist => None,
@@ -108,7 +111,7 @@ impl Config {
         // A variable that is not UTF-8 is neither a key nor a valid value, so its replacement text is refused below.
         let env = std::env::vars_os()
             .map(|(name, value)| (name.to_string_lossy().into_owned(), value.to_string_lossy().into_owned()));
-        Self::of(text.as_deref().map(|text| (path, text)), env)
+        Self::of(text.as_deref().map(|text| (path, text)), env, base)
     }
 
     /// The built-in values, without a file and the environment.
@@ -116,16 +119,21 @@ impl Config {
     /// # Errors
     /// None in a program that was built, because the build has read the same values.
     pub fn built_in() -> Result<(Self, Sources), ConfigError> {
-        Self::of(None, [])
+        Self::of(None, [], None)
     }
 
     fn of(
         file: Option<(&Path, &str)>,
         env: impl IntoIterator<Item = (String, String)>,
+        base: Option<&Path>,
     ) -> Result<(Self, Sources), ConfigError> {
         let layers::Overlaid { settings, warnings } = layers::overlay(DEFAULTS, file, env)?;
         let sources = Sources::new(file.map(|(path, _)| path), settings.clone(), warnings);
-        Ok((Self::read(settings)?, sources))
+        let mut config = Self::read(settings)?;
+        if let Some(base) = base {
+            home::put_behind(&mut config, base, &sources);
+        }
+        Ok((config, sources))
     }
 
     /// Lays `file` (its name is used in messages only) and the variables of `env` with the prefix `LLTS_` over the built-in

@@ -326,7 +326,7 @@ impl ArchiveSection {
     }
 }
 
-/// Folders; relative ones start in the folder where the program was started.
+/// Folders; relative ones begin in the current folder, which is the home in every part of a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathsSection {
     /// Folder with a folder for each task.

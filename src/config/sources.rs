@@ -51,6 +51,12 @@ impl Sources {
         self.file.as_deref()
     }
 
+    /// Whether a file or a variable sets the value of `key`.
+    #[must_use]
+    pub(super) fn is_set(&self, key: &str) -> bool {
+        self.settings.get(key).is_some_and(|setting| setting.origin != Origin::BuiltIn)
+    }
+
     /// Refuses the value of `key`, which another build of this program would accept; `allowed` describes the allowed
     /// values.
     #[must_use]

@@ -362,11 +362,11 @@ fn folders_are_told_apart_by_what_they_are() {
 fn a_file_that_cannot_be_read_is_an_error_only_when_it_was_named() {
     let folder = tempfile::tempdir().expect("a folder");
     let missing = folder.path().join("none.toml");
-    let error = Config::load(Some(&missing)).expect_err("missing").to_string();
+    let error = Config::load(Some(&missing), None).expect_err("missing").to_string();
     assert!(error.contains("none.toml"), "{error}");
     let long = folder.path().join("long.toml");
     std::fs::write(&long, vec![b'#'; 1 << 21]).expect("written");
-    assert!(Config::load(Some(&long)).expect_err("long").to_string().contains("longer than"));
+    assert!(Config::load(Some(&long), None).expect_err("long").to_string().contains("longer than"));
 }
 
 proptest! {

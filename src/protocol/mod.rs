@@ -26,6 +26,7 @@ pub mod code;
 pub mod envelope;
 pub mod history;
 pub mod info;
+pub mod join;
 pub mod json;
 pub mod page;
 pub mod policy;

@@ -134,16 +134,32 @@ const PUBLIC_SUFFIX: &str = ".pub";
 /// # Errors
 /// When either file exists, which is left unchanged; or when it cannot be written.
 pub fn create(path: &Path) -> Result<(PublicKey, PathBuf), KeyError> {
+    let pair = KeyPair::from_bytes(rand::random());
+    Ok((pair.public(), keep(path, &pair)?))
+}
+
+/// Writes a pair as [`create`] does.
+///
+/// # Errors
+/// As [`create`].
+pub fn keep(path: &Path, pair: &KeyPair) -> Result<PathBuf, KeyError> {
     let mut public_path = path.as_os_str().to_owned();
     public_path.push(PUBLIC_SUFFIX);
     let public_path = PathBuf::from(public_path);
     if fs::symlink_metadata(&public_path).is_ok() {
         return Err(KeyError::Exists(public_path));
     }
-    let pair = KeyPair::from_bytes(rand::random());
     write(path, &Zeroizing::new(pair.secret_text()), 0o600)?;
-    write(&public_path, &pair.public().to_string(), 0o644)?;
-    Ok((pair.public(), public_path))
+    write_public(&public_path, pair.public())?;
+    Ok(public_path)
+}
+
+/// Writes a public key to a new file.
+///
+/// # Errors
+/// When there is something at the path, which stays as it is; or when it cannot be written.
+pub fn write_public(path: &Path, key: PublicKey) -> Result<(), KeyError> {
+    write(path, &key.to_string(), 0o644)
 }
 
 fn write(path: &Path, key: &str, mode: u32) -> Result<(), KeyError> {

@@ -27,7 +27,10 @@ const SOCKET: &str = "socket";
 pub struct EphemeralPlan {
     /// The `llts` program.
     pub program: PathBuf,
-    /// Its configuration file, if one was named. All of it applies, except for the folders and addresses.
+    /// The home whose configuration and tools it has.
+    pub home: PathBuf,
+    /// Its configuration file, if one was named, as an absolute path. All of it applies, except for the folders and
+    /// addresses.
     pub config: Option<PathBuf>,
     /// Number of agents; without any, tasks wait.
     pub agents: u16,
@@ -94,13 +97,16 @@ impl EphemeralPlan {
     pub fn start(self, signals: &mut Signals) -> Result<EphemeralService, EphemeralError> {
         let (folder, keeper) = make_folder().map_err(EphemeralError::Folder)?;
         let mut environment = places(&folder, self.way);
-        environment.extend(self.environment);
+        environment.extend(self.environment.iter().cloned());
         let guard = GuardPlan::new(self.program.clone(), self.config.clone())
+            .at_home(&self.home)
             .of_an_ephemeral_service(folder.clone(), environment.clone())
             .start()
             .inspect_err(|_| drop(removal::remove(&folder)))?;
-        let (program, config, agents) = (self.program, self.config, self.agents);
-        let launch = Launch { program, config, agents, ephemeral_dir: Some(folder.clone()), environment };
+        let Self { program, home, config, agents, .. } = self;
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value)).collect();
+        let ephemeral_dir = Some(folder.clone());
+        let launch = Launch { program, home, config, agents, elsewhere: None, ephemeral_dir, environment };
         let result = launch.start().and_then(|mut launched| {
             let up = launched.wait_up(signals, &folder)?;
             Ok((up, launched))

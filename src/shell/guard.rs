@@ -35,13 +35,14 @@ use std::ffi::OsString;
 use std::io::{self, Read, Write as _};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::process::{PidfdFlags, pidfd_open};
 
 use super::clock;
+use super::home::HOME_VARIABLE;
 use super::process::{ProcessId, close_all_on_exec};
 use super::signals::{STOP, Signals, with_clean_mask};
 use crate::shell::readable;
@@ -84,12 +85,19 @@ impl GuardPlan {
         Self { program, config, duty: Vec::new(), is_of_a_guest: false, environment: Vec::new() }
     }
 
+    /// The same, with the configuration of this home.
+    #[must_use]
+    pub fn at_home(mut self, home: &Path) -> Self {
+        self.environment.push((HOME_VARIABLE, home.into()));
+        self
+    }
+
     /// The same, for the ephemeral service in this folder, with the environment of that service.
     #[must_use]
     pub fn of_an_ephemeral_service(mut self, folder: PathBuf, environment: Vec<(&'static str, OsString)>) -> Self {
         self.duty = vec!["--guest".into(), folder.into()];
         self.is_of_a_guest = true;
-        self.environment = environment;
+        self.environment.extend(environment);
         self
     }
 

@@ -57,7 +57,7 @@ pub enum LockError {
     #[error(
         "another {what} already runs here: {holder} holds {path}; stop it with `llts down`, or use another STATE_DIR",
         holder = pid.map_or("a process".to_owned(), |pid| format!("process {pid}")),
-        path = path.display()
+        path = std::path::absolute(path).unwrap_or_else(|_| path.clone()).display()
     )]
     Held {
         /// Purpose of the lock: `controller`.

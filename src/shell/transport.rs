@@ -224,7 +224,7 @@ fn client_security(config: &Config, endpoint: &str) -> Result<Security, SocketEr
     Ok(Security::CurveClient(Arc::new(keys)))
 }
 
-fn limits(config: &Config) -> Limits {
+pub(super) fn limits(config: &Config) -> Limits {
     let limits = &config.limits;
     Limits {
         message_bytes_max: limits.message_bytes_max,
@@ -281,7 +281,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("my.toml");
         std::fs::write(&file, "\n\nTRANSPORT = \"zmq\"\n").unwrap();
-        let (config, sources) = Config::load(Some(&file)).unwrap();
+        let (config, sources) = Config::load(Some(&file), None).unwrap();
         assert!(check_built_in(&config, &sources).is_ok(), "the tests are built with libzmq");
         let refused = check_built_in_with(false, config.network.transport, &sources).unwrap_err().to_string();
         let sentence = "TRANSPORT is \"zmq\"; allowed is \"own\": this program was built without libzmq, which \

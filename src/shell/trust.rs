@@ -4,7 +4,7 @@
 //! | the folder, or one above it, | result |
 //! |---|---|
 //! | belongs to our user or to root | used |
-//! | belongs to the owner of the folder in which root has started the service | used, with a warning: see below |
+//! | belongs to the owner of the home in which root has started the service | used, with a warning: see below |
 //! | belongs to another user | refused |
 //! | is writable by the group or by others | refused |
 //! | is above it and writable by others, but sticky as `/tmp` is, or writable by a group that root has set | used |
@@ -57,7 +57,7 @@ pub enum Part {
 #[derive(Debug)]
 struct Trust {
     us: Uid,
-    /// The owner of the folder in which root has started this process.
+    /// The owner of the current folder, which is the home, if root has started this process.
     host: Option<Uid>,
     /// The user that stands for owners outside of a user namespace, root among them.
     outside: Option<Uid>,
@@ -198,7 +198,7 @@ fn outside() -> Option<Uid> {
     (!knows_all).then(|| Uid::from_raw(overflow))
 }
 
-fn name_of(uid: Uid) -> String {
+pub(super) fn name_of(uid: Uid) -> String {
     User::from_uid(uid).ok().flatten().map_or_else(|| format!("user {uid}"), |user| format!("user {}", user.name))
 }
 

@@ -16,7 +16,8 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ("logging", &["clock"]),
     ("process", &["clock", "privacy", "readable"]),
     ("removal", &["trust"]),
-    ("guard", &["clock", "process", "readable", "signals"]),
+    ("home", &["trust"]),
+    ("guard", &["clock", "home", "process", "readable", "signals"]),
     ("lock", &["clock", "logging", "process", "readable"]),
     ("port", &["curve_keys"]),
     ("store", &["background", "process"]),
@@ -37,6 +38,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
     ),
     ("push", &["clock", "endpoint", "metrics", "readable"]),
     ("transport", &["curve_keys", "endpoint", "port", "zmq"]),
+    ("join", &["clock", "curve_keys", "endpoint", "port", "signals", "transport"]),
     (
         "agent",
         &[
@@ -79,6 +81,7 @@ pub(crate) const SHELL: &[(&str, &[&str])] = &[
         &[
             "agent",
             "clock",
+            "home",
             "limits",
             "lock",
             "logging",

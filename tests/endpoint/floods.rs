@@ -34,6 +34,7 @@ impl Controller {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
             command.env_remove(name);
         }
+        command.env("LLTS_HOME", folder.path());
         command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
         command.envs(keys.iter().map(|(key, value)| (format!("LLTS_{key}"), *value)));
         let mut child = command.spawn().unwrap();

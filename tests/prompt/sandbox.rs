@@ -85,6 +85,7 @@ impl Sandbox {
             command.env_remove(name);
         }
         command.args(arguments).current_dir(self.folder.path()).stdin(Stdio::null()).stdout(Stdio::piped());
+        command.env("LLTS_HOME", self.folder.path());
         command.env("LLTS_PROMPT_KEEP_ALIVE", "true").env("LLTS_LOG_LEVEL", "error");
         // A worker that is delayed on a busy machine is not disconnected for it, and no message arrives that a test does
         // not request.

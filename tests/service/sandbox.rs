@@ -85,6 +85,7 @@ impl Sandbox {
         for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
             command.env_remove(name);
         }
+        command.env("LLTS_HOME", self.folder.path());
         command.env("LLTS_CONTROLLER_REP_PORT", "0").env("LLTS_CONTROLLER_PUB_PORT", "0");
         command.env("LLTS_TOOL_SOURCES_DIR", "").env("LLTS_AGENT_KILL_INTERVAL", "10000");
         command.envs(variables.iter().map(|(name, value)| (*name, value)));

@@ -16,6 +16,8 @@ pub(crate) fn program(path: &str, folder: &Path) -> Command {
         command.env_remove(name);
     }
     command.current_dir(folder).stdin(Stdio::null()).env(MARK, folder).env_remove("CONTROLLER_ADDRESS");
+    // The home of a command that finds no other one.
+    command.env("XDG_STATE_HOME", folder.join("user"));
     command
 }
 

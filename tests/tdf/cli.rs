@@ -22,6 +22,7 @@ pub(crate) fn command(redis: &Redis, arguments: &[&str]) -> Command {
         command.env_remove(name);
     }
     command.arg("tdf").args(arguments).current_dir(redis.folder()).stdin(Stdio::null());
+    command.env("LLTS_HOME", redis.folder());
     command
 }
 

@@ -10,6 +10,8 @@ fn runs(script: &str, arguments: &[&str], last: &str) {
     for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("LLTS_")) {
         command.env_remove(name);
     }
+    let home = tempfile::tempdir().expect("a folder");
+    command.env("XDG_STATE_HOME", home.path());
     let ran = command.args(arguments).env("LLTS", env!("CARGO_BIN_EXE_llts")).output().expect("bash");
     let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
     assert!(ran.status.success() && out.lines().last() == Some(last), "{out}{err}");

@@ -122,7 +122,7 @@ fn run_part(file: &Path, part: Part) -> Result<(), BenchError> {
 }
 
 fn load(file: &Path) -> Result<Config, BenchError> {
-    let loaded = Config::load(Some(file)).map_err(|error| BenchError::Unexpected(error.to_string()));
+    let loaded = Config::load(Some(file), None).map_err(|error| BenchError::Unexpected(error.to_string()));
     loaded.map(|(config, _)| config)
 }
 

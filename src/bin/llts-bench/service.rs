@@ -50,7 +50,8 @@ impl Bench<'_> {
         let environment = usual.chain(keys.iter().map(|(name, value)| (*name, value.into()))).collect();
         let program = llts_program()?;
         let config = Some(self.plan.config.clone());
-        let host = EphemeralPlan { program, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
+        let home = std::env::current_dir().map_err(|error| BenchError::Unexpected(error.to_string()))?;
+        let host = EphemeralPlan { program, home, config, agents, way: Way::Tcp, environment }.start(self.signals)?;
         Ok(Service { host, transport })
     }
 

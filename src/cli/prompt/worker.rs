@@ -76,7 +76,7 @@ pub(in crate::cli) fn run(session: &Session, args: WorkerArgs) -> Result<u8, Fai
     let master = format!("{host}:{port}");
     let durable = config.controller.durability == Durability::Disk;
     let work = Work { host, port, root, command, settings, durable };
-    let guard = GuardPlan::new(Session::program()?, session.config_file());
+    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     let (end, Tally { all, failed }) = prompt_worker::run(work, guard).map_err(|error| match error {
         PromptWorkerError::Command(_) | PromptWorkerError::Root { .. } => Failure::usage(error.to_string()),
         error => Failure::failed(error),

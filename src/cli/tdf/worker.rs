@@ -64,7 +64,7 @@ pub(in crate::cli) fn run(session: &Session, args: &WorkerArgs) -> Result<u8, Fa
         std::env::current_dir().map_err(|error| Failure::failed(format!("cannot find the present folder: {error}")))?;
     let limits = (&session.config.archive).into();
     let work = Work { name, config, root, limits, output_bytes_max: section.output_bytes_max, settings };
-    let guard = GuardPlan::new(Session::program()?, session.config_file());
+    let guard = GuardPlan::new(Session::program()?, session.config_file()).at_home(session.home.folder());
     match worker::run(work, guard).map_err(failure)? {
         End::Stopped { given_back: None } => note("stopped: no task was running"),
         End::Stopped { given_back: Some(task) } => {

@@ -124,17 +124,30 @@ impl Plan {
     /// A plan for a controller and `agents` agents; it starts the controller.
     #[must_use]
     pub fn new(now: Mono, agents: u16, times: Times) -> Self {
-        let roles = std::iter::once(Role::Controller).chain((1..=agents).map(Role::Agent));
-        let mut plan = Self {
+        let mut plan = Self::of(now, std::iter::once(Role::Controller).chain((1..=agents).map(Role::Agent)), times);
+        plan.start(now, Role::Controller);
+        plan
+    }
+
+    /// A plan for `agents` agents of a controller elsewhere; it starts them.
+    #[must_use]
+    pub fn of_agents(now: Mono, agents: u16, times: Times) -> Self {
+        let mut plan = Self::of(now, (1..=agents).map(Role::Agent), times);
+        for agent in plan.agents() {
+            plan.start(now, agent);
+        }
+        plan
+    }
+
+    fn of(now: Mono, roles: impl Iterator<Item = Role>, times: Times) -> Self {
+        Self {
             times,
             stage: Stage::Starting { until: now + times.start_max },
             slots: roles.map(|role| (role, Slot::default())).collect(),
             orphans: None,
             failure: None,
             effects: VecDeque::new(),
-        };
-        plan.start(now, Role::Controller);
-        plan
+        }
     }
 
     /// A process has reported that it is ready.

@@ -66,7 +66,8 @@ impl SocketError {
     }
 
     /// Whether the address of a socket is used by another process.
-    pub(super) fn is_taken(&self) -> bool {
+    #[must_use]
+    pub fn is_taken(&self) -> bool {
         let kind = self.source.downcast_ref::<io::Error>().map(io::Error::kind);
         matches!(kind, Some(io::ErrorKind::AddrInUse | io::ErrorKind::AlreadyExists))
     }

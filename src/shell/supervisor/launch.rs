@@ -1,5 +1,6 @@
 //! Starts a supervisor as a process of its own and reads its report.
 
+use std::borrow::Cow;
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,6 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::child::Lines;
 use super::{Report, Service};
+use crate::shell::home::HOME_VARIABLE;
 use crate::shell::readable;
 use crate::shell::signals::{Signals, with_clean_mask};
 
@@ -18,14 +20,18 @@ use crate::shell::signals::{Signals, with_clean_mask};
 pub struct Launch {
     /// The `llts` program.
     pub program: PathBuf,
-    /// Its configuration file, if one was named.
+    /// The home of the service, in which all of its processes run.
+    pub home: PathBuf,
+    /// Its configuration file, if one was named: an absolute path.
     pub config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
+    /// The controller of its agents, if none is to be started: `tcp://IP:PORT`.
+    pub elsewhere: Option<String>,
     /// `None`: it outlives this process. A folder: it ends with this process, and removes the folder.
     pub ephemeral_dir: Option<PathBuf>,
     /// Further environment variables.
-    pub environment: Vec<(&'static str, OsString)>,
+    pub environment: Vec<(Cow<'static, str>, OsString)>,
 }
 
 /// Why a service did not come up.
@@ -70,13 +76,17 @@ impl Launch {
             command.arg("--config").arg(config);
         }
         command.args(["supervise", "--detached", "--agents", &self.agents.to_string()]);
+        if let Some(controller) = &self.elsewhere {
+            command.args(["--of", controller]);
+        }
         command.stdin(Stdio::null());
         if let Some(folder) = &self.ephemeral_dir {
             command.arg("--guest").arg(folder).stdin(Stdio::piped());
         }
         // An open stderr would block a reader of ours until the service ends.
         command.stdout(Stdio::piped()).stderr(Stdio::null());
-        command.envs(self.environment.iter().map(|(name, value)| (name, value)));
+        command.envs(self.environment.iter().map(|(name, value)| (name.as_ref(), value)));
+        command.current_dir(&self.home).env(HOME_VARIABLE, &self.home);
         command
     }
 }

@@ -27,7 +27,7 @@ pub use ephemeral_dir::{
 pub use launch::{Launch, LaunchError, Launched};
 pub use service::{Report, Service};
 pub use stop::{StopError, Stopped, stop};
-pub use turn::{Options, SupervisorError, log_file, supervise};
+pub use turn::{Options, SupervisorError, host_name, log_file, supervise};
 
 use std::path::Path;
 use std::time::Duration;

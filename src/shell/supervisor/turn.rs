@@ -28,7 +28,7 @@ use crate::shell::supervised::lease_of;
 use crate::shell::trust::{self, Part, Untrusted};
 
 use start::Starter;
-pub use start::log_file;
+pub use start::{host_name, log_file};
 
 /// The parameters of a supervisor.
 #[derive(Clone, Debug)]
@@ -37,6 +37,8 @@ pub struct Options {
     pub config: Option<PathBuf>,
     /// Number of agents.
     pub agents: u16,
+    /// The controller of the agents, if it is not a part of this service: `tcp://IP:PORT`.
+    pub elsewhere: Option<String>,
     /// Whether it leaves the terminal.
     pub detached: bool,
     /// If set, it ends when its standard input does, and removes this folder.
@@ -87,10 +89,14 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         Some(_) => Some(Lines::new(Some(io::stdin().as_fd().try_clone_to_owned()?))?),
         None => None,
     };
+    let (now, agents) = (clock::now().mono, options.agents);
     let times = Times { start_max: start::start_max(options.agents), stop_max: stop_max(config) };
     let supervisor = Supervisor {
         config,
-        plan: Plan::new(clock::now().mono, options.agents, times),
+        plan: match &options.elsewhere {
+            Some(_) => Plan::of_agents(now, agents, times),
+            None => Plan::new(now, agents, times),
+        },
         starter: Starter::new(config, options)?,
         // Children survive an exec; those of the program before us are not ours to end.
         strangers: stragglers(&[]).into_iter().map(|process| process.pid).collect(),
@@ -98,7 +104,7 @@ pub fn supervise(config: &Config, options: &Options, report: impl FnMut(&Report)
         signals,
         lifeline,
         warnings,
-        agents: options.agents,
+        agents,
         report,
     };
     let result = supervisor.run();

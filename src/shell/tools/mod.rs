@@ -12,6 +12,7 @@ mod error;
 pub mod folder;
 mod notice;
 pub mod pack;
+mod samples;
 pub(in crate::shell) mod scratch;
 mod section;
 pub mod validation;
@@ -23,6 +24,7 @@ pub use error::ToolError;
 pub use folder::ToolsFolder;
 pub use notice::SIGNAL as CHANGE_SIGNAL;
 pub use pack::{PackError, Packed, make_tools_dir, pack};
+pub use samples::{FIRST_SAMPLE, Unpacked as UnpackedSample, unpack_samples};
 pub use validation::{CheckError, Checked, check};
 
 /// The script that starts a tool (document, section 3.1).

@@ -41,7 +41,8 @@ class Program:
             self.process = subprocess.Popen(
                 [BINARY, *arguments],
                 cwd=folder,
-                env=environment(**(extra_environment or {})),
+                # The home of a program that finds no other one.
+                env=environment(XDG_STATE_HOME=folder, **(extra_environment or {})),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

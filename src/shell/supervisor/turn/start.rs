@@ -24,6 +24,9 @@ use crate::shell::trust;
 /// The supervisor's log, in LOG_DIR.
 const LOG_FILE: &str = "supervisor.log";
 
+/// Letters of the name of this machine in the ids of its agents: a full name is longer than people want to read.
+const HOST_NAME_MAX: usize = 32;
+
 /// Starts children.
 pub(super) struct Starter {
     program: PathBuf,
@@ -31,6 +34,8 @@ pub(super) struct Starter {
     /// The mark of this service.
     mark: String,
     endpoints: Option<Endpoints>,
+    /// The controller of the agents, if it is not a part of this service.
+    elsewhere: Option<String>,
     /// The socket for the requests of agents, if the controller can make it.
     socket: Option<PathBuf>,
     /// Whether a process listened on it when the controller was ready.
@@ -44,7 +49,8 @@ impl Starter {
             program: std::env::current_exe()?,
             config: options.config.clone(),
             mark: stop::mark(&config.paths.state_dir),
-            endpoints: None,
+            endpoints: options.elsewhere.as_ref().map(|controller| endpoints_elsewhere(config, controller)),
+            elsewhere: options.elsewhere.clone(),
             socket: config.network.socket(&config.paths.state_dir),
             socket_is_open: false,
         })
@@ -61,14 +67,17 @@ impl Starter {
         }
         match role {
             Role::Controller => command.arg("controller"),
-            Role::Agent(_) => command.args(["agent", "--name", &role.to_string()]),
+            Role::Agent(_) => command.args(["agent", "--name", &self.name(role)]),
         };
+        if let Some(controller) = &self.elsewhere {
+            command.args(["--controller", controller]);
+        }
         command.env(MARK, &self.mark);
         // Remove the address of a service in which a tool has started this one.
         command.env_remove(CONTROLLER_ADDRESS);
         // Agents use the ports that the first controller found, and a restarted controller takes the same ones, whatever
         // the configuration leaves open.
-        if let Some(Endpoints { controller, publisher, .. }) = &self.endpoints {
+        if let (Some(Endpoints { controller, publisher, .. }), None) = (&self.endpoints, &self.elsewhere) {
             for (key, endpoint) in [("CONTROLLER_REP_PORT", controller), ("CONTROLLER_PUB_PORT", publisher)] {
                 if let Some((_, port)) = endpoint.strip_prefix("tcp://").and_then(|address| address.rsplit_once(':')) {
                     command.env(format!("LLTS_{key}"), port);
@@ -95,8 +104,35 @@ impl Starter {
                 }
                 None => false,
             },
-            Role::Agent(_) => line.strip_prefix("llts agent ready: ") == Some(&role.to_string()),
+            Role::Agent(_) => line.strip_prefix("llts agent ready: ") == Some(&self.name(role)),
         }
+    }
+
+    /// The id of an agent. At a controller elsewhere there may be agents of other machines.
+    fn name(&self, role: Role) -> String {
+        match self.elsewhere {
+            Some(_) => format!("{}-{role}", host_name()),
+            None => role.to_string(),
+        }
+    }
+}
+
+/// The name of this machine, as far as it can be a part of the id of an agent.
+#[must_use]
+pub fn host_name() -> String {
+    let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+    let plain = name.chars().map(|letter| if letter.is_ascii_alphanumeric() { letter } else { '-' });
+    plain.take(HOST_NAME_MAX).collect()
+}
+
+/// Where the agents of this service find their controller, whose broadcasts come from the same address.
+fn endpoints_elsewhere(config: &Config, controller: &str) -> Endpoints {
+    let there = config.clone().at_controller(controller).ok();
+    let publisher = there.and_then(|there| there.controller.pub_endpoint());
+    Endpoints {
+        controller: controller.to_owned(),
+        publisher: publisher.unwrap_or_else(|| "off".to_owned()),
+        http: None,
     }
 }
 
@@ -188,6 +224,7 @@ mod tests {
             config: None,
             mark: String::new(),
             endpoints: None,
+            elsewhere: None,
             socket: None,
             socket_is_open: false,
         }

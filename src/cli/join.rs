@@ -1,0 +1,118 @@
+//! `llts join`: hand the key of this machine over to a controller that has invited it, and make a home for its agents.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use clap::Args;
+use serde_json::json;
+
+use super::exit::{self, Failure};
+use super::init::{make_folder, write_new};
+use super::output::note;
+use super::{Session, connect};
+use crate::engine::zmtp::KeyPair;
+use crate::protocol::join::{Admission, Newcomer};
+use crate::shell::curve_keys;
+use crate::shell::join::{JoinError, Token, ask};
+use crate::shell::signals::{STOP, Signals};
+use crate::shell::supervisor;
+use crate::shell::tools;
+use crate::types::AgentId;
+
+/// How long the answer is waited for: an invitation is valid for a day at most.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(Args, Debug)]
+#[command(after_help = "\
+`llts keys invite` on the machine of the controller prints the address and the token. The home gets a key pair of its own, whose \
+secret key never leaves this machine, and a configuration that names the controller: then `llts up --agents-only N` starts agents, \
+and `llts list` and all others talk to that controller.")]
+pub(super) struct JoinArgs {
+    /// Where the invitation is: IP:PORT
+    address: SocketAddr,
+    /// The token of the invitation, which is good for once
+    #[arg(long, allow_hyphen_values = true)]
+    token: String,
+    /// What this machine is called there [default: its host name]
+    #[arg(long, value_parser = |text: &str| AgentId::new(text))]
+    name: Option<AgentId>,
+}
+
+pub(super) fn run(session: &mut Session, args: &JoinArgs) -> Result<u8, Failure> {
+    let token = Token::parse(&args.token).map_err(|error| Failure::usage(error.to_string()))?;
+    let host = supervisor::host_name();
+    let name = args.name.clone().map_or_else(|| AgentId::new(&host), Ok);
+    let name = name.map_err(|error| Failure::usage(format!("{error}; name this machine with --name")))?;
+    let config = session.home.folder().join("config.toml");
+    if config.symlink_metadata().is_ok() {
+        let sentence = format!(
+            "{} is there already, so this home belongs to a service; name another one with --home DIR",
+            config.display()
+        );
+        return Err(Failure::failed(sentence));
+    }
+    let mut signals = Signals::install(&STOP).map_err(Failure::failed)?;
+    let address = format!("tcp://{}", args.address);
+    if connect::is_refused(&address, session.config.client.reply_timeout) {
+        let sentence = format!(
+            "nothing listens at {address}: the invitation was used, or has expired; ask there for a new one with `llts keys invite`"
+        );
+        return Err(Failure::new(exit::NO_CONTROLLER, sentence));
+    }
+    // What the answer makes useful must not fail for want of a folder.
+    session.home.mark()?;
+    let pair = KeyPair::from_bytes(rand::random());
+    let newcomer = Newcomer { name, key: pair.public() };
+    note(&format!("handing over the key {} of {}; waiting until it is accepted there", newcomer.key, newcomer.name));
+    let admission = ask(&session.config, &address, &token, &newcomer, PATIENCE, &mut signals)?;
+    let Admission::Accepted { requests, broadcasts } = admission else {
+        return Err(Failure::failed("the answer is none"));
+    };
+    furnish(session, &token, &pair)?;
+    let ip = args.address.ip();
+    let publisher = broadcasts.map_or_else(|| "\"off\"".to_owned(), |port| port.to_string());
+    let text = format!(
+        "\
+# Agents and clients of the controller at {ip}. `llts config` shows every key with its default and the reason for it.
+CONTROLLER_IP = \"{ip}\"
+CONTROLLER_REP_PORT = {requests}
+CONTROLLER_PUB_PORT = {publisher}
+LOG_DIR = \"log\"
+CURVE_SECRET_KEY_FILE = \"keys/own.key\"
+CURVE_SERVER_PUBLIC_KEY_FILE = \"keys/server.key.pub\"
+"
+    );
+    write_new(&config, &text)?;
+    let home = session.home.folder().to_owned();
+    if session.out.is_json() {
+        session.out.value(&json!({ "home": home, "name": newcomer.name.as_str(), "key": newcomer.key.to_string() }));
+    } else {
+        let home = home.display();
+        session.out.line(format_args!("{home} has joined; start agents with `llts --home {home} up --agents-only N`"));
+    }
+    Ok(0)
+}
+
+/// Keys, logs and a tool for the new home.
+fn furnish(session: &Session, token: &Token, pair: &KeyPair) -> Result<(), Failure> {
+    let folder = session.home.folder();
+    let keys = folder.join("keys");
+    make_folder(&keys, 0o700)?;
+    make_folder(&folder.join("log"), 0o700)?;
+    curve_keys::keep(&keys.join("own.key"), pair).map_err(Failure::failed)?;
+    curve_keys::write_public(&keys.join("server.key.pub"), token.server()).map_err(Failure::failed)?;
+    tools::unpack_samples(&folder.join("tools"), Some(tools::FIRST_SAMPLE)).map_err(Failure::failed)?;
+    Ok(())
+}
+
+impl From<JoinError> for Failure {
+    fn from(error: JoinError) -> Self {
+        let exit = match &error {
+            JoinError::Denied { .. } | JoinError::Refused { .. } => exit::REFUSED,
+            JoinError::Silence { .. } => exit::NO_CONTROLLER,
+            JoinError::Interrupted => exit::INTERRUPTED,
+            JoinError::BadToken(_) | JoinError::Key(_) | JoinError::Socket(_) => exit::FAILED,
+        };
+        Self::new(exit, error.to_string())
+    }
+}

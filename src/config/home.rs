@@ -1,0 +1,57 @@
+//! The home and the configuration: relative paths start in the home.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{Config, ConfigError, LocalSocket, Sources, USUAL_FILE, layers, read_bounded};
+
+/// Puts relative paths behind the folder of the home.
+///
+/// The root of prompts has its default in the folder in which a prompt command is started: prompts belong to the files around
+/// them and not to a service.
+pub(super) fn put_behind(config: &mut Config, home: &Path, sources: &Sources) {
+    let Config { paths, log, network, http, prompt, .. } = config;
+    let behind = |path: &mut PathBuf| *path = home.join(&*path);
+    for path in [&mut paths.state_dir, &mut paths.work_dir, &mut paths.tools_dir, &mut log.dir] {
+        behind(path);
+    }
+    paths.tool_sources_dir.iter_mut().for_each(behind);
+    http.token_file.iter_mut().for_each(behind);
+    if let LocalSocket::At(path) = &mut network.local {
+        behind(path);
+    }
+    if let Some(keys) = &mut network.curve_server {
+        behind(&mut keys.secret_key);
+        behind(&mut keys.authorised_keys);
+    }
+    if let Some(keys) = &mut network.curve_client {
+        behind(&mut keys.secret_key);
+        behind(&mut keys.server_key);
+    }
+    if sources.is_set("prompt.ROOT_DIR") {
+        behind(&mut prompt.root_dir);
+    }
+}
+
+/// Whether a folder has a `config.toml` of ours. Other programs call theirs so too: it is not ours if it has keys, and all of them
+/// are unlike ours, which are written in capitals or are in a table that we know.
+#[must_use]
+pub fn is_configured(folder: &Path) -> bool {
+    let path = folder.join(USUAL_FILE);
+    let text = match read_bounded(&path) {
+        Ok(text) => text,
+        // A file that cannot be read is reported by the code that needs it.
+        Err(error) => return error.kind() != io::ErrorKind::NotFound,
+    };
+    let is_like_ours = |key: &str| {
+        let top = key.split('.').next().unwrap_or(key);
+        !top.contains(char::is_lowercase)
+            || ["task_defaults", "http", "prompt", "prompt_worker", "tdf", "tdf_worker"].contains(&top)
+    };
+    match layers::entries(&text, Some(&path)) {
+        Ok(entries) => entries.is_empty() || entries.iter().any(|(key, ..)| is_like_ours(key)),
+        // Skipping a file with a syntax error would hide the error.
+        Err(ConfigError::Syntax { .. }) => true,
+        Err(_) => false,
+    }
+}

@@ -1,0 +1,243 @@
+//! Authorises the key of another machine without copying files by hand: [`Desk`] is the side of the controller, [`ask`] that of
+//! the newcomer.
+//!
+//! The token of an invitation is the public key of the controller and a secret key that was made for it. The newcomer connects with
+//! CURVE, identifies the controller by the token, and hands over its own public key; its secret key never leaves its machine.
+//!
+//! | peer | result |
+//! |---|---|
+//! | a stranger without the token | a handshake that fails, as with every controller that does not know the key |
+//! | a machine in the middle | the same: it has neither the secret of the controller nor that of the token |
+//! | a second holder of the token | nothing: the desk takes one message and closes |
+//!
+//! The token is not compared. Its holder proves it in the handshake, whose arithmetic takes the same time for every key.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::clock;
+use super::curve_keys::{self, KeyError};
+use super::endpoint::{Address, LinkSettings, Outcome, OwnPorts, PortSettings, Requester};
+use super::port::{Denial, Ports as _, SocketError};
+use super::signals::Signals;
+use super::transport;
+use crate::config::{Config, CurveServerFiles};
+use crate::engine::endpoint::ConnectionLimits;
+use crate::engine::zmtp::{BadKey, ClientKeys, KeyPair, Security, ServerKeys};
+use crate::protocol::join::{Admission, Newcomer};
+use crate::types::{Mono, PublicKey};
+
+/// The letters of a key, of which a token has two.
+const KEY_LETTERS: usize = 40;
+
+/// Strangers that may be in their handshake at once.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Bytes that they may make the desk hold.
+const HELD_BYTES_MAX: usize = 1 << 20;
+
+/// The reason why a machine could not join.
+#[derive(Debug, thiserror::Error)]
+pub enum JoinError {
+    /// The text is no token.
+    #[error("this is no token of `llts keys invite`: {0}; copy it as a whole, in single quotes")]
+    BadToken(#[source] BadKey),
+    /// A key file is not as it should be.
+    #[error(transparent)]
+    Key(#[from] KeyError),
+    /// No connection could be made.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// The other side does not take the token.
+    #[error(
+        "{address} does not take this token: it is for another invitation, or for another controller; ask there for a new one with `llts keys invite`"
+    )]
+    Denied {
+        /// The endpoint, as `tcp://IP:PORT`.
+        address: String,
+    },
+    /// The answer was no.
+    #[error("{address} does not let this machine in: {why}")]
+    Refused {
+        /// The endpoint, as `tcp://IP:PORT`.
+        address: String,
+        /// Its sentence.
+        why: String,
+    },
+    /// No answer came.
+    #[error("{address} has not answered within {} s", .waited.as_secs())]
+    Silence {
+        /// The endpoint, as `tcp://IP:PORT`.
+        address: String,
+        /// The time that passed without an answer.
+        waited: Duration,
+    },
+    /// A signal has come.
+    #[error("left before the answer")]
+    Interrupted,
+}
+
+/// The secret that an invitation gives to a newcomer. It is shown once, to the user who invites, and never logged.
+pub struct Token {
+    server: PublicKey,
+    pair: KeyPair,
+}
+
+impl Token {
+    /// Reads what [`Self::text`] has written.
+    ///
+    /// # Errors
+    /// When it is something else.
+    pub fn parse(text: &str) -> Result<Self, JoinError> {
+        let (server, secret) = text.split_at_checked(KEY_LETTERS).ok_or(JoinError::BadToken(BadKey::NotZ85))?;
+        let server = PublicKey::parse(server).map_err(JoinError::BadToken)?;
+        Ok(Self { server, pair: KeyPair::parse(secret).map_err(JoinError::BadToken)? })
+    }
+
+    /// The token as text, 80 letters of Z85. No quote is among them.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{}{}", self.server, self.pair.secret_text())
+    }
+
+    /// The public key of the controller.
+    #[must_use]
+    pub const fn server(&self) -> PublicKey {
+        self.server
+    }
+}
+
+impl std::fmt::Debug for Token {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Token").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// A socket that waits for one newcomer.
+pub struct Desk {
+    ports: OwnPorts,
+    token: Token,
+}
+
+/// The event that ends the wait of a desk.
+#[derive(Debug)]
+pub enum Visit {
+    /// A newcomer, and the frames to which the answer is addressed.
+    Newcomer(Newcomer, Vec<Vec<u8>>),
+    /// A message that is not a request to join, from a holder of the token. The token is used up.
+    Nonsense,
+    /// The time has passed.
+    Expired,
+    /// A signal has come.
+    Interrupted,
+}
+
+impl Desk {
+    /// Opens a desk at this address for the controller with these keys.
+    ///
+    /// # Errors
+    /// When its key cannot be read, or the address is taken.
+    pub fn open(config: &Config, files: &CurveServerFiles, at: SocketAddr) -> Result<Self, JoinError> {
+        let (pair, guest) = (curve_keys::server(files)?, KeyPair::from_bytes(rand::random()));
+        let token = Token { server: pair.public(), pair: guest.clone() };
+        let authorised = [guest.public()].into_iter().collect();
+        let settings = PortSettings {
+            limits: transport::limits(config),
+            security: Security::CurveServer(Arc::new(ServerKeys { pair, authorised })),
+            places: ConnectionLimits {
+                connections_max: CONNECTIONS_MAX,
+                per_address_max: CONNECTIONS_MAX,
+                held_bytes_max: HELD_BYTES_MAX,
+            },
+            local: None,
+            local_may_fail: false,
+            subscriptions_max: 1,
+        };
+        let endpoint = Address::Tcp(at).to_string();
+        Ok(Self { ports: OwnPorts::open(Some(&endpoint), None, String::new(), &settings)?, token })
+    }
+
+    /// Its endpoint: `tcp://IP:PORT`.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        self.ports.requests()
+    }
+
+    /// The token for the newcomer.
+    #[must_use]
+    pub const fn token(&self) -> &Token {
+        &self.token
+    }
+
+    /// Waits for the first message.
+    pub fn wait(&mut self, until: Mono, signals: &mut Signals) -> Visit {
+        loop {
+            let now = clock::now().mono;
+            if let Some(mut frames) = self.ports.receive() {
+                let body = frames.pop().unwrap_or_default();
+                return Newcomer::parse(&body).map_or(Visit::Nonsense, |newcomer| Visit::Newcomer(newcomer, frames));
+            }
+            if until <= now {
+                return Visit::Expired;
+            }
+            self.ports.wait(now, Some(until), &[signals.as_fd()]);
+            if !signals.read().is_empty() {
+                return Visit::Interrupted;
+            }
+        }
+    }
+
+    /// Answers, and closes the desk.
+    pub fn answer(mut self, mut to: Vec<Vec<u8>>, admission: &Admission) {
+        to.push(admission.encode());
+        // One that has gone learns it from its next attempt to connect to the controller.
+        let _ = self.ports.send(to, Duration::ZERO);
+        Box::new(self.ports).close();
+    }
+}
+
+/// Lets a key in: a file with it in the folder, which counts within a second.
+///
+/// # Errors
+/// When there is a file of that name already, or it cannot be written.
+pub fn let_in(folder: &Path, newcomer: &Newcomer) -> Result<(), KeyError> {
+    curve_keys::write_public(&folder.join(newcomer.name.as_str()), newcomer.key)
+}
+
+/// Hands the key of a newcomer over, and waits for the answer.
+///
+/// # Errors
+/// [`JoinError`]
+pub fn ask(
+    config: &Config,
+    address: &str,
+    token: &Token,
+    newcomer: &Newcomer,
+    patience: Duration,
+    signals: &mut Signals,
+) -> Result<Admission, JoinError> {
+    let keys = ClientKeys { pair: token.pair.clone(), server: token.server };
+    let settings = LinkSettings {
+        limits: transport::limits(config),
+        security: Security::CurveClient(Arc::new(keys)),
+        reconnect_interval_max: config.agent.reconnect_interval_max,
+    };
+    let mut requester = Requester::connect(address, settings)?;
+    let until = clock::now().mono + patience;
+    let address = || address.to_owned();
+    match requester.exchange(newcomer.encode(), until, Some(signals.as_fd())) {
+        Outcome::Answer(frames) => match frames.last().and_then(|frame| Admission::parse(frame)) {
+            Some(Admission::Refused(why)) => Err(JoinError::Refused { address: address(), why }),
+            Some(accepted) => Ok(accepted),
+            None => Err(JoinError::Refused { address: address(), why: "its answer is none".to_owned() }),
+        },
+        Outcome::Denied(
+            Denial::KeyRefused(_) | Denial::OtherController(_) | Denial::KeyMissing | Denial::KeyUnused,
+        ) => Err(JoinError::Denied { address: address() }),
+        Outcome::Silence => Err(JoinError::Silence { address: address(), waited: patience }),
+        Outcome::Interrupted => Err(JoinError::Interrupted),
+    }
+}

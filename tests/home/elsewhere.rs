@@ -1,0 +1,50 @@
+//! Agents of a controller elsewhere, supervised like those beside it.
+
+use std::fs;
+
+use rustix::process::Signal;
+
+use crate::user::{User, eventually, signal};
+
+#[test]
+fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
+    let user = User::new();
+    let [a, b] = ["a", "b"].map(|name| user.path(name).display().to_string());
+    let up = user.ok("elsewhere", &format!("--home {a} up 1 --output json")).json();
+    let endpoint = up["controller"].as_str().unwrap();
+    let publisher = up["publisher"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let mut command = user.command("elsewhere", &format!("--home {b} up --agents-only 2 --controller {endpoint}"));
+    let said = User::said(command.env("LLTS_CONTROLLER_PUB_PORT", publisher).spawn().unwrap());
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.starts_with(&format!("controller  {endpoint}\n")), "{said:?}");
+    let agents = user.ok("a", "info --output json").json()["agents"].clone();
+    assert_eq!((agents["total"].as_u64(), agents["free"].as_u64()), (Some(3), Some(3)), "{agents}");
+    let second = || {
+        let is_it = |line: &str| line.contains("agent --name") && line.contains("-agent-2");
+        user.processes().into_iter().find(|(_, line)| is_it(line)).map(|(pid, _)| pid)
+    };
+    let first = second().expect("the second agent");
+    signal(first, Signal::KILL);
+    eventually("it is started again", || second().is_some_and(|pid| pid != first));
+    let said = user.llts("elsewhere", &format!("--home {b} up --agents-only 1 --controller {endpoint}"));
+    assert!(said.code == Some(1) && said.err.contains(&format!("already runs in the home {b}")), "{said:?}");
+    assert!(user.ok("b", "down").out.starts_with("stopped the service"));
+    assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
+    user.ok("a", "down");
+    assert_eq!(user.processes(), []);
+    assert!(!fs::exists(user.path("b/state/store.db")).unwrap(), "it has no store");
+}
+
+#[test]
+fn a_controller_is_named_where_one_is_meant_and_nowhere_else() {
+    let user = User::new();
+    let said = user.llts("elsewhere", "up 2 --controller tcp://127.0.0.1:9");
+    assert!(
+        said.code == Some(2) && said.err.contains("--controller tcp://127.0.0.1:9 has no meaning here"),
+        "{said:?}"
+    );
+    assert_eq!(user.llts("elsewhere", "up 2 --agents-only 2 --controller tcp://127.0.0.1:9").code, Some(2));
+    let said = user.llts("elsewhere", "up --agents-only 2 --controller tcp://localhost:9");
+    assert!(said.code == Some(2) && said.err.contains("tcp://localhost:9"), "{said:?}");
+    assert!(!user.usual().exists(), "nothing was made");
+}

@@ -1,0 +1,150 @@
+//! `llts keys invite` and `llts join`: a key is let in once, by a token that says who is who.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
+
+use crate::user::{Said, User, names};
+
+/// A controller with keys in the home `a`, and a token of it.
+struct Farm {
+    user: User,
+    desk: Child,
+    address: String,
+    token: String,
+}
+
+impl Farm {
+    fn new(valid: &str) -> Self {
+        let user = User::new();
+        user.ok("elsewhere", "init ../a --listen 0.0.0.0");
+        user.ok("a", "up 1");
+        let (desk, address, token) = invite(&user, valid);
+        Self { user, desk, address, token }
+    }
+
+    fn join(&self, home: &str, token: &str) -> Said {
+        let home = self.user.path(home);
+        let mut command = self.user.command("elsewhere", &format!("--home {} join {}", home.display(), self.address));
+        User::said(command.arg(format!("--token={token}")).args(["--name", "lab-7"]).spawn().expect("started"))
+    }
+
+    fn authorised(&self) -> Vec<String> {
+        names(&self.user.path("a/keys/authorised"))
+    }
+}
+
+fn invite(user: &User, valid: &str) -> (Child, String, String) {
+    let line = format!("keys invite --listen 127.0.0.1 --yes --valid {valid} --output json");
+    let mut desk = user.command("a", &line).spawn().expect("started");
+    let mut said = String::new();
+    BufReader::new(desk.stdout.as_mut().expect("a pipe")).read_line(&mut said).expect("a line");
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+    let text = |name: &str| said[name].as_str().expect("a text").to_owned();
+    (desk, text("address"), text("token"))
+}
+
+/// `llts` in the home `b` as a user has it, whose configuration says the ports.
+fn in_b(user: &User, line: &str) -> Said {
+    let mut command = user.command("b", line);
+    User::said(
+        command.env_remove("LLTS_CONTROLLER_REP_PORT").env_remove("LLTS_CONTROLLER_PUB_PORT").spawn().expect("started"),
+    )
+}
+
+#[test]
+fn a_machine_joins_once_and_its_agents_serve() {
+    let farm = Farm::new("10m");
+    let said = farm.join("b", &farm.token);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    assert!(said.out.contains("up --agents-only N"), "{said:?}");
+    assert_eq!(farm.authorised(), ["lab-7", "this-machine"]);
+    let read = |path: &str| fs::read_to_string(farm.user.path(path)).unwrap();
+    assert_eq!(read("a/keys/authorised/lab-7"), read("b/keys/own.key.pub"));
+    assert_eq!(read("b/keys/server.key.pub"), read("a/keys/server.key.pub"));
+    // Its secret key is not that of the token, which others have seen.
+    assert!(!farm.token.contains(read("b/keys/own.key").trim_end()));
+    let again = farm.join("c", &farm.token);
+    assert!(
+        again.code == Some(3) && again.err.contains("nothing listens at") && again.err.contains("was used"),
+        "{again:?}"
+    );
+    assert!(!farm.user.path("c").exists(), "nothing was made");
+    let said = in_b(&farm.user, "up --agents-only 2");
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let info = in_b(&farm.user, "list --output json");
+    assert_eq!(info.json()["total"].as_u64(), Some(0), "{info:?}");
+    let agents = farm.user.ok("a", "agents --output json").json();
+    assert_eq!(agents["total"].as_u64(), Some(3), "{agents}");
+    assert_eq!(in_b(&farm.user, "down").code, Some(0));
+    // The home of the agents has a configuration: it belongs to this controller.
+    let again = farm.join("b", &farm.token);
+    assert!(again.code == Some(1) && again.err.contains("config.toml is there already"), "{again:?}");
+    let desk = User::said(farm.desk);
+    assert_eq!(desk.code, Some(0), "{desk:?}");
+    for log in ["controller.log", "supervisor.log"] {
+        assert!(!read(&format!("a/log/{log}")).contains(&farm.token[40..]), "{log} has the token");
+    }
+}
+
+/// A wrong token uses up nothing: the right one is good after it.
+#[test]
+fn a_wrong_token_is_refused_and_lets_nothing_in() {
+    let farm = Farm::new("10m");
+    let (mut other, _, others) = invite(&farm.user, "10m");
+    let home = farm.user.path("c").display().to_string();
+    farm.user.ok("elsewhere", &format!("keys new {home}.key"));
+    let key = fs::read_to_string(farm.user.path("c.key.pub")).unwrap();
+    // The secret of another invitation; and another controller with the right secret, as somebody in the middle is.
+    let wrong = [others, format!("{}{}", key.trim_end(), &farm.token[40..])];
+    for token in &wrong {
+        let said = farm.join("b", token);
+        assert!(said.code == Some(4) && said.err.contains("does not take this token"), "{said:?}");
+        assert!(!said.err.contains(&token[40..]), "the secret is shown: {said:?}");
+    }
+    for token in ["", "short", &farm.token[1..], &"\"".repeat(80)] {
+        let said = farm.join("b", token);
+        assert!(said.code == Some(2) && said.err.contains("no token of `llts keys invite`"), "{token:?}: {said:?}");
+    }
+    // The token opens the desk and not the controller.
+    let secret = farm.user.path("c.secret");
+    fs::write(&secret, &farm.token[40..]).unwrap();
+    fs::set_permissions(&secret, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
+    let service = farm.user.ok("a", "info --output json").json();
+    let port = service["tcp"].as_str().unwrap().rsplit(':').next().unwrap().to_owned();
+    let keys =
+        format!("--server-key {} --secret-key {}", farm.user.path("a/keys/server.key.pub").display(), secret.display());
+    farm.user.ok("elsewhere", &format!("context add stolen tcp://127.0.0.1:{port} {keys}"));
+    assert_eq!(farm.user.llts("elsewhere", "stats --context stolen").code, Some(4));
+    assert_eq!(farm.authorised(), ["this-machine"]);
+    assert_eq!(farm.join("b", &farm.token).code, Some(0));
+    assert_eq!(farm.authorised(), ["lab-7", "this-machine"]);
+    other.kill().unwrap();
+    other.wait().unwrap();
+    User::said(farm.desk);
+}
+
+#[test]
+fn an_invitation_ends() {
+    let farm = Farm::new("0.2");
+    let (address, token) = (farm.address.clone(), farm.token.clone());
+    let desk = User::said(farm.desk);
+    assert!(desk.code == Some(124) && desk.err.contains("no machine has come"), "{desk:?}");
+    let said = farm
+        .user
+        .llts("elsewhere", &format!("--home {} join {address} --token={token}", farm.user.path("b").display()));
+    assert!(said.code == Some(3) && said.err.contains("or has expired"), "{said:?}");
+}
+
+#[test]
+fn only_a_controller_with_keys_invites() {
+    let user = User::new();
+    let said = user.llts("elsewhere", "keys invite --yes");
+    assert!(said.code == Some(2) && said.err.contains("no keys of a controller"), "{said:?}");
+    user.ok("elsewhere", "init ../a --listen 0.0.0.0");
+    let said = user.llts("a", "keys invite");
+    assert!(said.code == Some(2) && said.err.contains("say --yes"), "{said:?}");
+    let said = user.llts("a", "keys invite --yes --listen 127.0.0.1");
+    assert!(said.code == Some(1) && said.err.contains("has no TCP port yet"), "{said:?}");
+    assert_eq!(user.llts("a", "keys invite --yes --valid 2d").code, Some(2));
+}

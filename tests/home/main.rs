@@ -1,0 +1,10 @@
+//! Homes, with the real binary: which service a command means from which folder, what a fresh home begins with, and what is no home.
+//! `HOME` and the folders of XDG are temporary.
+
+mod bad_input;
+mod contexts;
+mod elsewhere;
+mod fresh;
+mod init;
+mod join;
+mod user;
