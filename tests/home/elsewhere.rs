@@ -32,7 +32,7 @@ fn agents_alone_serve_a_controller_elsewhere_and_come_back() {
     assert_eq!(user.ok("a", "run helloworld name=x").out, "hello, x\n");
     user.ok("a", "down");
     assert_eq!(user.processes(), []);
-    assert!(!fs::exists(user.path("b/state/store.db")).unwrap(), "it has no store");
+    assert!(!fs::exists(user.path("b/state/tasks.sqlite")).unwrap(), "it has no store");
 }
 
 #[test]
