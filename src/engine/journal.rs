@@ -36,26 +36,26 @@ pub(crate) struct Journal {
 impl Journal {
     /// Notes a line of [`Severity::Error`].
     #[track_caller]
-    pub(crate) fn error(&mut self, text: String) {
-        self.note(Severity::Error, text);
+    pub(crate) fn error(&mut self, text: impl Into<String>) {
+        self.note(Severity::Error, text.into());
     }
 
     /// Notes a line of [`Severity::Warn`].
     #[track_caller]
-    pub(crate) fn warn(&mut self, text: String) {
-        self.note(Severity::Warn, text);
+    pub(crate) fn warn(&mut self, text: impl Into<String>) {
+        self.note(Severity::Warn, text.into());
     }
 
     /// Notes a line of [`Severity::Info`].
     #[track_caller]
-    pub(crate) fn info(&mut self, text: String) {
-        self.note(Severity::Info, text);
+    pub(crate) fn info(&mut self, text: impl Into<String>) {
+        self.note(Severity::Info, text.into());
     }
 
     /// Notes a line of [`Severity::Debug`].
     #[track_caller]
-    pub(crate) fn debug(&mut self, text: String) {
-        self.note(Severity::Debug, text);
+    pub(crate) fn debug(&mut self, text: impl Into<String>) {
+        self.note(Severity::Debug, text.into());
     }
 
     #[track_caller]

@@ -231,7 +231,7 @@ impl Master {
         let waits = present.len() as u64 > self.files.set_aside_count();
         if is_counted && !self.settings.keep_alive && !waits && self.working() == 0 {
             // The document's COMPLETED.
-            self.journal.info(format!("no file is left in pending/ and working/"));
+            self.journal.info("no file is left in pending/ and working/");
             self.tell_workers(&FromMaster::Completed);
             self.handle_stop(now);
         }

@@ -64,7 +64,7 @@ impl Slot {
         match &mut self.run {
             Run::Free => {}
             Run::Held => {
-                self.journal.info(format!("no process is left of the last task; asking for another one"));
+                self.journal.info("no process is left of the last task; asking for another one");
                 self.run.clear();
                 self.apply(now);
             }

@@ -297,7 +297,7 @@ impl Slot {
 
     fn heartbeat(&mut self, now: Now) {
         if self.link.heartbeat() {
-            self.journal.warn(format!("the controller does not answer; connecting again"));
+            self.journal.warn("the controller does not answer; connecting again");
             self.effects.push_back(Effect::Reconnect);
         }
         let (busy, run) = (!self.run.is_free(), self.run.id());

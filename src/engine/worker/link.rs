@@ -119,7 +119,7 @@ impl Worker {
             self.exit(End::MasterGone);
         } else {
             // The master does not know of our prompt: as after any other end of the connection.
-            self.journal.warn(format!("the master says that all prompts are done"));
+            self.journal.warn("the master says that all prompts are done");
             self.effects.push_back(Effect::Close);
             self.handle_closed(now, "the master has ended");
         }

@@ -208,9 +208,7 @@ impl Worker {
             FromMaster::Request(request) => self.requested(now, request),
             FromMaster::Refused(reason) => self.refused(now, reason),
             FromMaster::Completed => self.completed(now),
-            FromMaster::StatusAck(_) => {
-                self.journal.warn(format!("the master answers a status request that was not sent"))
-            }
+            FromMaster::StatusAck(_) => self.journal.warn("the master answers a status request that was not sent"),
         }
     }
 

@@ -161,7 +161,7 @@ impl Worker {
             Step::Sweep(signal) => self.effects.extend([Effect::Signal(signal), Effect::CheckTree]),
             Step::Over => self.settle(now),
             Step::Withstood => {
-                self.journal.error("processes of the run are left that cannot be ended".to_owned());
+                self.journal.error("processes of the run are left that cannot be ended");
                 self.settle(now);
             }
         }
