@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(story.left(true), TERMINATE);
         let sweep = |pause| Some((pause, Step::Sweep(Signal::Kill)));
         assert_eq!([story.next(), story.next()], [sweep(TERMS.grace), sweep(SWEEP_INTERVAL)]);
-        assert_eq!(story.next(), Some((SWEEP_INTERVAL, Step::Over)));
+        assert_eq!(story.next(), Some((SWEEP_INTERVAL, Step::Withstood)));
         assert_eq!(story.next(), None);
     }
 

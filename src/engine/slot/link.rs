@@ -3,10 +3,11 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::Settings;
+use super::{Effect, Settings, Slot, Timer};
+use crate::protocol::requests::FromAgent;
 use crate::protocol::requests::heartbeat::{Beat, Heartbeat, ToldTools};
 use crate::protocol::requests::report::Report;
-use crate::types::{Mono, Round, Session, TaskId};
+use crate::types::{Mono, Now, Round, Session, TaskId};
 
 /// Unanswered heartbeats after which the connection is given up.
 const UNANSWERED_MAX: u32 = 2;
@@ -197,5 +198,28 @@ impl Link {
             }
         }
         repeat
+    }
+}
+
+impl Slot {
+    /// A connection has been made. Earlier messages may be lost, and the peer may be another controller. So a heartbeat is
+    /// sent at once, and its answer triggers the repetition of the rest.
+    pub fn handle_connected(&mut self, now: Now) {
+        self.link.connected();
+        if self.timers.is_set(&Timer::Farewell) {
+            return self.effects.push_back(Effect::Send(FromAgent::Exit));
+        }
+        self.heartbeat(now);
+    }
+
+    pub(super) fn heartbeat(&mut self, now: Now) {
+        if self.link.heartbeat() {
+            self.journal.warn("the controller does not answer; connecting again");
+            self.effects.push_back(Effect::Reconnect);
+        }
+        let (busy, run) = (!self.run.is_free(), self.run.id());
+        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
+        self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
+        self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
     }
 }

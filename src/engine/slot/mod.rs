@@ -285,27 +285,6 @@ impl Slot {
         }
     }
 
-    /// A connection has been made. Earlier messages may be lost, and the peer may be another controller. So a heartbeat is
-    /// sent at once, and its answer triggers the repetition of the rest.
-    pub fn handle_connected(&mut self, now: Now) {
-        self.link.connected();
-        if self.timers.is_set(&Timer::Farewell) {
-            return self.effects.push_back(Effect::Send(FromAgent::Exit));
-        }
-        self.heartbeat(now);
-    }
-
-    fn heartbeat(&mut self, now: Now) {
-        if self.link.heartbeat() {
-            self.journal.warn("the controller does not answer; connecting again");
-            self.effects.push_back(Effect::Reconnect);
-        }
-        let (busy, run) = (!self.run.is_free(), self.run.id());
-        let heartbeat = self.link.sign_of_life(now.mono, &self.settings, busy, run, self.tools.poll_told());
-        self.effects.push_back(Effect::Send(FromAgent::Heartbeat(heartbeat)));
-        self.timers.set(Timer::Heartbeat, now.mono + self.settings.heartbeat_interval);
-    }
-
     fn handle_answer_facts(
         &mut self,
         now: Now,
