@@ -212,6 +212,7 @@ impl Service {
 
     /// Ends a turn.
     fn depart(&mut self, now: Now) {
+        let mut commit = None;
         while let Some(departure) = self.sequencer.poll_departure(now) {
             match departure {
                 Departure::Reply { route: Route { to, kind }, reply, delay_max } => {
@@ -224,10 +225,7 @@ impl Service {
                 }
                 Departure::Publish(message) => self.doors.publish(&publish::encode(&message)),
                 Departure::Flush => self.doors.flush(),
-                Departure::Commit(records) => {
-                    self.commit_began = now.mono;
-                    self.writer.commit(records);
-                }
+                Departure::Commit(records) => commit = Some(records),
                 Departure::Push { number, record, by } => self.push(now, by, Change::new(number, &record)),
                 Departure::PushAgain(record) => {
                     if let Some(address) = &record.address {
@@ -239,6 +237,12 @@ impl Service {
         logging::write(self.sequencer.take_log());
         self.doors.flush();
         self.pusher.flush(now.mono);
+        // Last: the thread of the store, which this wakes, may take the core of this loop, and every message of the turn
+        // would wait for it.
+        if let Some(records) = commit {
+            self.commit_began = now.mono;
+            self.writer.commit(records);
+        }
         if let Some(metrics) = &self.metrics {
             metrics.measured(self.doors.connections(), self.pusher.counts().dropped());
         }
